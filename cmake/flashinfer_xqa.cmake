@@ -59,7 +59,11 @@ function(plimsoll_adapt_xqa from to)
   # Registers for one block a multiprocessor, where shared memory has no room for two anyway.
   replace_exactly(text 1
     "#else\n#if __CUDA_ARCH__ == 900\nconstexpr uint32_t nbCtaPerSM = 2;"
-    "#else\n#if __CUDA_ARCH__ == 900\nconstexpr uint32_t nbCtaPerSM = headElems > 128 ? 1 : 2;")
+    "#else\n#if __CUDA_ARCH__ == 900\nconstexpr uint32_t nbCtaPerSM = headElems <= 128 && cacheElemSize == 1 ? 2 : 1;")
+  # The flag and the merged maxima of rows lie at one place of shared memory: all read the one before any writes the other.
+  replace_exactly(text 1
+    "      bool const isLastCta = mbsmem.isLastCta;\n"
+    "      bool const isLastCta = mbsmem.isLastCta;\n      __syncthreads();\n")
   file(CONFIGURE OUTPUT ${to} CONTENT "${text}" @ONLY NEWLINE_STYLE UNIX)
 endfunction()
 

@@ -71,7 +71,8 @@ void StepAttention::start(const backend::StepShape& shape, const backend::CardFi
     shapes_.push_back(
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
     Shape& added = shapes_.back();
-    added.xqa_limits = xqa_limits(flash_limits_, part.shape, card.compute_capability);
+    added.xqa_limits =
+        xqa_limits(flash_limits_, part.shape, shape.kv_dtype, card.compute_capability);
     added.hopper_from = options.hopper_from.value_or(kHopperFrom);
     if (!flash_limits_.hopper || !part.shape.hopper || added.hopper_from == 0) continue;
     added.hopper = find_hopper_unit(part.shape.head_dim, shape.kv_dtype);

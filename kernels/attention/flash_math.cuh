@@ -2,13 +2,10 @@
 // its include guard, for two reasons:
 //
 //  - its "infinity" is 5e4, which running maxima start from and masked scores are set to, before
-//  the
-//    softmax scale is applied. Scores of models with large biases of K pass that, and a row whose
-//    scores all lie below -5e4 would come out as zeros. 1e30 times any scale stays finite, so that
-//    no difference of two of them is NaN.
+//    the softmax scale is applied. Scores of models with large biases of K pass that, and a row
+//    whose scores all lie below -5e4 would come out as zeros. Here it is kMaskedScore.
 //  - its tanh is tanh.approx.f32, wrong by up to 2^-11: 0.02 in a score under a soft cap of 50.
-//  Here
-//    it is made of ex2 and rcp, wrong by about 1e-7.
+//    Here it is made of ex2 and rcp, wrong by about 1e-7.
 #ifdef FLASHINFER_MATH_CUH_
 #error "kernels/attention/flash_math.cuh must come before FlashInfer's headers"
 #endif
@@ -19,11 +16,13 @@
 
 #include <cmath>
 
+#include "kernels/attention/flash_kernel.h"
+
 namespace flashinfer::math {
 
 constexpr float log2e = 1.44269504088896340736f;
 constexpr float loge2 = 0.693147180559945309417f;
-constexpr float inf = 1e30f;
+constexpr float inf = plimsoll::kernels::kMaskedScore;
 
 #ifndef PLIMSOLL_EMULATION
 

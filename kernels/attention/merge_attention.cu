@@ -20,7 +20,7 @@ struct Sums {
 /// Partial rows first, first + step, ... of one head.
 __device__ Sums sum_rows(const AttentionMerge& m, int head, int first, int end, int step) {
   const int heads = static_cast<int>(m.heads), head_dim = static_cast<int>(m.head_dim);
-  float best = -1e30f;
+  float best = -INFINITY;
   for (int p = m.merge_start[blockIdx.x] + static_cast<int>(threadIdx.x); p < end; p += kLane) {
     best = fmaxf(best, m.lse[int64_t{p} * heads + head]);
   }

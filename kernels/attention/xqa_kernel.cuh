@@ -20,7 +20,9 @@
 // Adapted by cmake/flashinfer_xqa.cmake: the number of query heads of a KV head is an argument (a
 // tile has 16 rows whatever it is), q is read out of rows of q, k and v, sums of the warps' results
 // are made in float32 (they were rounded once more), a sequence without tokens gives zeros also
-// where it has several parts, and heads of 256 columns have all registers on 9.0 (they spilled).
+// where it has several parts, a barrier stands between the flag of the last part and the maxima of
+// rows that are written to its place, and code for 9.0 has all registers where shared memory has no
+// room for two blocks.
 // mha_sm90.cu is left out: it is for caches of float8 alone, over tensor maps that the driver
 // makes.
 #pragma once
@@ -44,6 +46,10 @@ static_assert(::headGrpSize == kMostXqaGroup && ::tokensPerPage == kXqaPage);
 static_assert(ctaTile.x == kXqaTile);
 static_assert(2 * sizeof(SMemWarpRowMax) + size_t{nbValidRows} * HEAD_ELEMS * sizeof(InputElem) ==
               xqa_part_bytes(HEAD_ELEMS));
+
+// Of this unit alone: with a name that others see, the linker would keep one unit's functions for
+// all of them.
+namespace {
 
 /// The kernel of this unit.
 struct XqaInstance {
@@ -91,5 +97,7 @@ struct XqaInstance {
            a.counters, static_cast<void*>(a.scratch));
   }
 };
+
+}  // namespace
 
 }  // namespace plimsoll::kernels

@@ -185,12 +185,14 @@ bool Products::keeps_bits(Product& product, const Algorithm& algorithm, const Pi
     int64_t first, count;
   };
   if (!trial.has_room()) return false;
+  const bool with_bias = (product.key.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
   // The product of some rows with some columns: its element of the last slice at (row, column).
   const auto compute = [&](const Part& rows, const Part& columns, const Part& wanted) {
     const Call call{.weight = trial.weight + static_cast<size_t>(columns.first) * trial.in_row,
                     .in = trial.in + static_cast<size_t>(rows.first) * trial.in_row,
                     .out = trial.out,
-                    .bias = trial.bias + static_cast<size_t>(columns.first) * trial.element,
+                    .bias = with_bias ? trial.bias + static_cast<size_t>(columns.first) * trial.element
+                                      : nullptr,
                     .rows = rows.count,
                     .columns = columns.count,
                     .weight_stride = trial.depth,

@@ -66,14 +66,14 @@ struct Row {
     const int wide = is_wide ? count / 4 * 4 : 0;
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x) * 4; i < wide; i += kThreads * 4) {
-      const float4 x = __ldg(reinterpret_cast<const float4*>(logits + i));
+      const float4 x = *reinterpret_cast<const float4*>(logits + i);
       f(i, x.x);
       f(i + 1, x.y);
       f(i + 2, x.z);
       f(i + 3, x.w);
     }
     for (int i = wide + static_cast<int>(threadIdx.x); i < count; i += kThreads)
-      f(i, __ldg(logits + i));
+      f(i, logits[i]);
   }
 };
 
@@ -268,7 +268,7 @@ __device__ inline int draw(const Row& row, Word threshold, double uniform, int b
   const int lane = static_cast<int>(threadIdx.x % 32);
   const auto kept = [&](int id) -> Mass {
     if (id >= row.count) return 0;
-    const float x = __ldg(row.logits + id);
+    const float x = row.logits[id];
     return word_of(x, id) < threshold ? 0 : row.mass(x);
   };
   clear_bins(s);

@@ -18,7 +18,9 @@ class Stopwatch {
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
   /// Seconds of a few launches one after the other, the least of several such, behind one that is
-  /// not timed: it loads code and fills caches. kRefused when a launch says false.
+  /// not timed: it loads code and fills caches. The launches are recorded once and replayed as one
+  /// graph, so that the device's time counts and not the host's for each launch. kRefused when a
+  /// launch says false.
   double seconds(const std::function<bool()>& launch);
 
  private:

@@ -52,7 +52,8 @@ inline std::optional<std::filesystem::path> data_with(const std::string& part) {
 inline std::filesystem::path pictures_folder() {
   const auto all = golden_folder();
   if (all && std::filesystem::is_directory(*all / "images")) return *all / "images";
-  return std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/images";
+  // Absolute: it becomes a part of file:// addresses.
+  return std::filesystem::absolute(PLIMSOLL_SOURCE_DIR) / "tests/data/images";
 }
 
 inline std::string read_file(const std::filesystem::path& file) {

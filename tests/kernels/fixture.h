@@ -243,6 +243,11 @@ inline double largest_error(const Matrix& a, const Matrix& b, double floor) {
 inline constexpr DType kActivationTypes[] = {DType::bf16, DType::f16, DType::f32};
 
 /// The default stream; results are read by copies that wait for it.
+#ifdef PLIMSOLL_EMULATION
 inline constexpr cudaStream_t kStream = nullptr;
+#else
+/// The one of the default streams that can be recorded.
+inline const cudaStream_t kStream = cudaStreamPerThread;
+#endif
 
 }  // namespace plimsoll::testing

@@ -230,7 +230,7 @@ size_t attention_counter_bytes(const StepShape& shape, const CardFigures& card) 
   size_t bytes = 0;
   for (const cuda::FlashShape& of : attention_shapes(*shape.spec)) {
     const cuda::XqaLimits xqa =
-        cuda::xqa_limits(flash_limits(shape, card), of, card.compute_capability);
+        cuda::xqa_limits(flash_limits(shape, card), of, shape.kv_dtype, card.compute_capability);
     bytes = std::max(bytes, cuda::xqa_counter_bytes(xqa, of));
   }
   return aligned(bytes);
@@ -251,7 +251,8 @@ size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
   size_t partials = 0;
   for (const AttentionPart& part : attention_parts(shape, card_)) {
     const int64_t floats = part.plain.partial_rows * part.shape.heads * (part.shape.head_dim + 1);
-    const cuda::XqaLimits xqa = cuda::xqa_limits(limits, part.shape, card_.compute_capability);
+    const cuda::XqaLimits xqa =
+        cuda::xqa_limits(limits, part.shape, shape.kv_dtype, card_.compute_capability);
     partials = std::max({partials, cuda::flash_workspace_bytes(limits, part.shape),
                          static_cast<size_t>(floats) * sizeof(float),
                          cuda::xqa_scratch_bytes(xqa, part.shape)});

@@ -10,11 +10,13 @@ bool xqa_computes(const FlashShape& shape) {
   return shape.hopper && shape.window == 0 && shape.group() <= kMostXqaGroup;
 }
 
-XqaLimits xqa_limits(const FlashLimits& limits, const FlashShape& shape, int32_t capability) {
+XqaLimits xqa_limits(const FlashLimits& limits, const FlashShape& shape, DType cache,
+                     int32_t capability) {
   if (limits.fixed_split > 0 || limits.cuts == FlashLimits::Cuts::never || !xqa_computes(shape) ||
       limits.sequences > kMostXqaSequences)
     return {};
-  const int64_t blocks = capability >= 90 && shape.head_dim <= 128 ? 2 : 1;
+  const bool shares = capability >= 90 && shape.head_dim <= 128 && dtype_size(cache) == 1;
+  const int64_t blocks = shares ? 2 : 1;
   return {limits.sequences, limits.context, blocks * limits.multiprocessors};
 }
 

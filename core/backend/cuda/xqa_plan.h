@@ -30,9 +30,11 @@ struct XqaLimits {
   int64_t context = 0;    // tokens of the longest sequence
   int64_t blocks = 0;     // thread blocks that a card runs at one time; 0: it takes no XQA
 };
-/// `capability` 90: 9.0, whose code is made for two blocks a multiprocessor but for heads of 256
-/// columns. With fixed splits (FlashLimits) there is no XQA, whose parts depend on the batch.
-XqaLimits xqa_limits(const FlashLimits& limits, const FlashShape& shape, int32_t capability);
+/// `capability` 90: 9.0, where two thread blocks share a multiprocessor over a cache of 8 bits with
+/// heads of up to 128 columns; all others take more than half of its shared memory (143 KB and more
+/// of 227). With fixed splits (FlashLimits) there is no XQA, whose parts depend on the batch.
+XqaLimits xqa_limits(const FlashLimits& limits, const FlashShape& shape, DType cache,
+                     int32_t capability);
 
 /// Parts of each sequence in a step of so many: as many as fill the card once, and at most one for
 /// each tile. It depends on the number of sequences alone, so that a step may be recorded.

@@ -32,12 +32,13 @@ TEST_CASE("XQA computes heads that see all of their past, up to 16 to a KV head"
 }
 
 TEST_CASE("sequences are cut into as many parts as fill a card once") {
-  const XqaLimits on_9 = xqa_limits(kLimits, kLlama, 90);
+  const XqaLimits on_9 = xqa_limits(kLimits, kLlama, DType::f8_e4m3, 90);
   CHECK(on_9.blocks == 264);
-  CHECK(xqa_limits(kLimits, kLlama, 80).blocks == 132);
+  CHECK(xqa_limits(kLimits, kLlama, DType::f8_e4m3, 80).blocks == 132);
+  CHECK(xqa_limits(kLimits, kLlama, DType::bf16, 90).blocks == 132);
   FlashShape wide = kLlama;
   wide.head_dim = 256;
-  CHECK(xqa_limits(kLimits, wide, 90).blocks == 132);
+  CHECK(xqa_limits(kLimits, wide, DType::f8_e4m3, 90).blocks == 132);
   CHECK(xqa_parts(4, on_9, kLlama) == 8);
   CHECK(xqa_parts(1, on_9, kLlama) == 32);  // of tiles: 33 find room
   CHECK(xqa_parts(33, on_9, kLlama) == 1);
@@ -54,7 +55,7 @@ TEST_CASE("XQA's partial results and counters find room in what its formulas say
       shape.heads = shape.kv_heads = kv_heads;
       FlashLimits limits = kLimits;
       limits.multiprocessors = processors;
-      const XqaLimits xqa = xqa_limits(limits, shape, 90);
+      const XqaLimits xqa = xqa_limits(limits, shape, DType::f8_e4m3, 90);
       for (int64_t sequences = 1; sequences <= limits.sequences; ++sequences) {
         const int64_t parts = xqa_parts(sequences, xqa, shape);
         const auto all = static_cast<size_t>(parts * sequences * kv_heads);
@@ -69,16 +70,16 @@ TEST_CASE("XQA's partial results and counters find room in what its formulas say
 TEST_CASE("with results that do not depend on the batch there is no XQA, nor room for it") {
   FlashLimits limits = kLimits;
   limits.fixed_split = 2048;
-  const XqaLimits none = xqa_limits(limits, kLlama, 90);
+  const XqaLimits none = xqa_limits(limits, kLlama, DType::f8_e4m3, 90);
   CHECK(none.blocks == 0);
   CHECK(xqa_scratch_bytes(none, kLlama) == 0);
   CHECK(xqa_counter_bytes(none, kLlama) == 0);
   limits = kLimits;
   limits.cuts = FlashLimits::Cuts::never;
-  CHECK(xqa_limits(limits, kLlama, 90).blocks == 0);
+  CHECK(xqa_limits(limits, kLlama, DType::f8_e4m3, 90).blocks == 0);
   limits = kLimits;
   limits.sequences = kMostXqaSequences + 1;
-  CHECK(xqa_limits(limits, kLlama, 90).blocks == 0);
+  CHECK(xqa_limits(limits, kLlama, DType::f8_e4m3, 90).blocks == 0);
 }
 
 TEST_CASE("a launch's workspace has the counters of its largest shape") {

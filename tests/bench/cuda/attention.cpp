@@ -68,7 +68,7 @@ class Stage {
         out_(static_cast<size_t>(limits_.tokens * spec_.heads * spec_.head_dim) * 2),
         workspace_(std::max(kernels::flash_workspace_bytes(limits_, kernels::flash_shape(spec_)),
                             kernels::xqa_scratch_bytes(
-                                kernels::xqa_limits(limits_, kernels::flash_shape(spec_), 90),
+                                kernels::xqa_limits(limits_, kernels::flash_shape(spec_), c.kv, 90),
                                 kernels::flash_shape(spec_)))),
         planner_(kernels::flash_shape(spec_), limits_),
         slab_(planner_.layout().bytes),
@@ -168,7 +168,7 @@ class Stage {
 
   void enqueue_xqa(const kernels::PagedLayer& at) {
     const kernels::FlashShape shape = kernels::flash_shape(spec_);
-    const kernels::XqaLimits limits = kernels::xqa_limits(limits_, shape, capability());
+    const kernels::XqaLimits limits = kernels::xqa_limits(limits_, shape, xqa_->kv, capability());
     kernels::xqa_attention(at,
                            {.unit = xqa_,
                             .sequences = limits_.sequences,
