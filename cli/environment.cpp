@@ -128,8 +128,6 @@ Environment read_environment() {
       setting<int>("PLIMSOLL_RANKS_PER_DEVICE", 1, environment.fault, Form::number, 8)
           .value_or(environment.ranks_per_device);
   environment.hopper_from = setting<int64_t>("PLIMSOLL_HOPPER_FROM", 0, environment.fault);
-  if (const auto xqa = setting<int>("PLIMSOLL_XQA", 0, environment.fault, Form::number, 1))
-    environment.xqa = *xqa == 1;
   environment.nccl = variable("VLLM_NCCL_SO_PATH").value_or("");
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();

@@ -34,7 +34,6 @@ struct Environment {
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int64_t> hopper_from;          // PLIMSOLL_HOPPER_FROM, tokens
-  std::optional<bool> xqa;                     // PLIMSOLL_XQA
   std::string nccl;                            // VLLM_NCCL_SO_PATH
   std::optional<int> columns;                  // COLUMNS
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun

@@ -46,9 +46,6 @@ function(plimsoll_find_flashinfer result)
   if(PLIMSOLL_HAS_CUDA AND NOT EXISTS ${cache}/flashinfer/data/cutlass/include/cutlass/version.h)  # flashinfer_hopper.cmake, 28 MB
     file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${cache} PATTERNS flashinfer/data/cutlass/include/*)
   endif()
-  if(PLIMSOLL_HAS_CUDA AND NOT EXISTS ${cache}/flashinfer/data/csrc/xqa/mha.cu)  # flashinfer_xqa.cmake
-    file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${cache} PATTERNS flashinfer/data/csrc/xqa/*)
-  endif()
   set(${result} ${cache}/${headers} PARENT_SCOPE)
 endfunction()
 

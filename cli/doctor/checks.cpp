@@ -123,10 +123,6 @@ std::vector<Question> questions_of_hopper() {
   for (const TinyModel& model : wide_models()) {
     questions.push_back({.model = &model, .dtype = DType::bf16, .prompt = kLongPrompt});
   }
-  questions.push_back({.model = &wide_models().front(),
-                       .dtype = DType::bf16,
-                       .kv_dtype = DType::f8_e4m3,
-                       .covers = "XQA"});
   return questions;
 }
 

@@ -78,7 +78,6 @@ void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
   const std::string twin_name = "the CPU's " + findings.isa;
   ask_all(usual_questions(), subject, twin, twin_name, findings);
   device.hopper_from = 1;
-  device.xqa = true;
   ask_all(questions_of_hopper(), subject, twin, twin_name, findings);
   if (options.measure) findings.roofs = measure_roofs(*subject(), kCardRoofs);
 }

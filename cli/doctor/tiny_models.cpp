@@ -89,7 +89,7 @@ constexpr TinyModel kModels[] = {
 constexpr const char* kWideLlama =
     R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_attention_heads": 32,
         "num_key_value_heads": 8})";
-constexpr const char* kForHopper = "prefill by the kernels for Hopper, decode steps by XQA";
+constexpr const char* kForHopper = "prefill by the kernels for Hopper";
 
 constexpr TinyModel kWide[] = {
     {.name = "llama, heads of 64", .covers = kForHopper, .config = kWideLlama, .head_dim = 64},

@@ -113,7 +113,6 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
        .deterministic = flags.deterministic,
        .overlap = choice.overlap,
        .hopper_from = choice.hopper_from,
-       .xqa = choice.xqa,
        .nccl = choice.nccl});
 }
 

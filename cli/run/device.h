@@ -29,8 +29,7 @@ struct DeviceChoice {
   int64_t ranks_per_card = 1;               // Environment::ranks_per_device
   std::string why_no_card;                  // of a machine that has one; to tell the user
   bool overlap = true;                      // of kernels on a card
-  std::optional<int64_t> hopper_from;       // Environment::hopper_from, as the next two
-  std::optional<bool> xqa;
+  std::optional<int64_t> hopper_from;       // Environment::hopper_from, as the next
   std::string nccl;
   CardPlace place;
   memory::NcclShape nccl_shape;  // of each rank on a card

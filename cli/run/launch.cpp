@@ -246,7 +246,6 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   choose_card(options.launch, choice);
   choice.overlap = kernels_may_overlap();
   choice.hopper_from = environment.hopper_from;
-  choice.xqa = environment.xqa;
   backend::CpuOptions& cpu = choice.cpu;
   cpu.isa = backend::detect_isa();
   if (options.launch.cpu_isa) {

@@ -41,9 +41,6 @@ struct DeviceOptions {
   /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
   /// absent: from where a trial at launch finds them faster.
   std::optional<int64_t> hopper_from{};
-  /// Whether decode attention takes TensorRT-LLM's XQA kernels wherever they cover it; absent:
-  /// where a trial at launch finds them faster. Never with `deterministic`.
-  std::optional<bool> xqa{};
   /// NCCL's library, for ranks that cannot read each other's memory; empty: the system's.
   std::string nccl{};
 };

@@ -32,22 +32,6 @@ FlashMemory memory_of(const backend::CardFigures& card) {
   return large ? FlashMemory::large : FlashMemory::small;
 }
 
-/// "1 to 4, 65 to 256": the sequences of decode steps that are taken.
-std::string sizes_of(const std::array<bool, kDecodeSizes.size()>& taken) {
-  std::string text;
-  for (size_t first = 0; first < taken.size(); ++first) {
-    if (!taken[first]) continue;
-    size_t last = first;
-    while (last + 1 < taken.size() && taken[last + 1]) ++last;
-    const int64_t from = first == 0 ? 1 : kDecodeSizes[first - 1] + 1;
-    const bool open = last + 1 == taken.size();
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", from,
-                        open ? "and more" : fmt::format("to {}", kDecodeSizes[last]));
-    first = last;
-  }
-  return text;
-}
-
 template <typename T>
 std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
   return {reinterpret_cast<T*>(batch.plan.data() + offset), static_cast<size_t>(count)};
@@ -56,23 +40,17 @@ std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
 }  // namespace
 
 void StepAttention::start(const backend::StepShape& shape, const backend::CardFigures& card,
-                          std::span<std::byte> workspace, const AttentionOptions& options,
-                          cudaStream_t stream) {
+                          std::span<std::byte> workspace, const AttentionOptions& options) {
   options_ = options;
   flash_limits_ = backend::flash_limits(shape, card);
   plain_limits_ = backend::plain_limits(shape, card);
-  const size_t counters = backend::attention_counter_bytes(shape, card);
-  workspace_ = workspace.first(workspace.size() - counters);
-  counters_ = reinterpret_cast<uint32_t*>(workspace.last(counters).data());
-  check(cudaMemsetAsync(counters_, 0, counters, stream), "cudaMemsetAsync");
+  workspace_ = workspace;
   table_stride_ = shape.table_stride;
   start_segments(card);
   for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
     shapes_.push_back(
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
     Shape& added = shapes_.back();
-    added.xqa_limits =
-        xqa_limits(flash_limits_, part.shape, shape.kv_dtype, card.compute_capability);
     added.hopper_from = options.hopper_from.value_or(kHopperFrom);
     if (!flash_limits_.hopper || !part.shape.hopper || added.hopper_from == 0) continue;
     added.hopper = find_hopper_unit(part.shape.head_dim, shape.kv_dtype);
@@ -101,8 +79,7 @@ void StepAttention::plan(const BatchMeta& batch) {
                                .table_stride = batch.table_stride,
                                .sees_ahead = sight_of(batch) == FlashSight::by_row};
   for (Shape& shape : shapes_) {
-    shape.on_xqa = takes_xqa(shape, batch);
-    if (plans_flash(shape) && !shape.on_xqa) {
+    if (plans_flash(shape)) {
       shape.flash.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
     }
     if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
@@ -122,9 +99,8 @@ void StepAttention::plan_segments(const BatchMeta& batch, const model::Attention
 }
 
 bool StepAttention::recordable() const {
-  return std::ranges::all_of(shapes_, [&](const Shape& shape) {
-    return !plans_flash(shape) || shape.on_xqa || shape.flash.recordable();
-  });
+  return std::ranges::all_of(
+      shapes_, [&](const Shape& shape) { return !plans_flash(shape) || shape.flash.recordable(); });
 }
 
 bool StepAttention::plans_flash(const Shape& shape) const {
@@ -158,27 +134,6 @@ void StepAttention::load_hopper(const Shape& shape) {
     return;
   check(shape.hopper->prepare(), "loading attention kernels for Hopper");
   loaded_hopper_.push_back(shape.hopper);
-}
-
-// What a trial is to repeat, and what a layer has of XQA, once its blocks have been seen.
-void StepAttention::meet(const Call& call, const FlashUnit& flash, const PagedLayer& layer,
-                         Shape& shape) {
-  if (shape.seen || sealed_) return;
-  const DType type = call.qkv.dtype, kv = call.cache->dtype;
-  shape.seen = {*call.spec, *call.cache, type, &flash};
-  if (shape.xqa_limits.blocks == 0 || options_.xqa == false) return;
-  const XqaUnit* unit = find_xqa_unit(call.spec->head_dim, type, kv);
-  if (unit == nullptr || !xqa_covers(layer, *call.spec, kv) || !unit->prepare()) return;
-  shape.xqa = unit;
-  if (options_.xqa == true) shape.takes_xqa.fill(true);
-}
-
-bool StepAttention::takes_xqa(const Shape& shape, const BatchMeta& batch) {
-  if (shape.xqa == nullptr || !is_decode(batch) || sight_of(batch) != FlashSight::own_past)
-    return false;
-  const auto size = std::ranges::lower_bound(kDecodeSizes, std::ssize(batch.context_length));
-  const auto last = std::ssize(kDecodeSizes) - 1;
-  return shape.takes_xqa[static_cast<size_t>(std::min(size - kDecodeSizes.begin(), last))];
 }
 
 StepAttention::Choice StepAttention::choose(const Call& call, FlashSight sight) {
@@ -216,13 +171,6 @@ std::vector<std::string> StepAttention::notes(std::string_view whose) const {
         whose, shape.hopper_from);
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
   }
-  for (const Shape& shape : shapes_) {
-    if (std::ranges::find(shape.takes_xqa, true) == shape.takes_xqa.end()) continue;
-    notes.push_back(fmt::format(
-        "{}decode steps of {} sequences take XQA's attention kernels for "
-        "{} heads of {} columns (PLIMSOLL_XQA)",
-        whose, sizes_of(shape.takes_xqa), shape.part.shape.heads, shape.part.shape.head_dim));
-  }
   return notes;
 }
 
@@ -234,8 +182,9 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
     shape.uses_flash = true;
     load_hopper(shape);
     const PagedLayer layer = layer_of(call, shape, batch);
-    if (sight_of(batch) == FlashSight::own_past) meet(call, *choice.unit, layer, shape);
-    if (takes_xqa(shape, batch)) return run_xqa(call, layer, shape, batch, stream);
+    if (sight_of(batch) == FlashSight::own_past && !shape.seen && !sealed_) {
+      shape.seen = {*call.spec, *call.cache, call.qkv.dtype, choice.unit};
+    }
     run_flash(call, *choice.unit, layer, batch, stream);
     return run_hopper(call, layer, shape, batch, stream);
   }
@@ -280,24 +229,6 @@ void StepAttention::run_hopper(const Call& call, const PagedLayer& layer, const 
   hopper_attention(
       layer, {.unit = shape.hopper, .rows = call.qkv.rows, .table_stride = batch.table_stride},
       *call.spec, stream);
-}
-
-void StepAttention::run_xqa(const Call& call, const PagedLayer& layer, const Shape& shape,
-                            const BatchMeta& batch, cudaStream_t stream) {
-  if (xqa_scratch_bytes(shape.xqa_limits, shape.part.shape) > workspace_.size())
-    throw std::logic_error("attention: the workspace is smaller than its formula");
-  const backend::CacheScales scales = call.cache->scales(*call.spec);
-  const int64_t sequences = std::ssize(batch.context_length);
-  xqa_attention(layer,
-                {.unit = shape.xqa,
-                 .sequences = sequences,
-                 .table_stride = batch.table_stride,
-                 .parts = xqa_parts(sequences, shape.xqa_limits, shape.part.shape),
-                 .k_scale = scales.key,
-                 .v_scale = scales.value,
-                 .counters = counters_,
-                 .scratch = workspace_.data()},
-                *call.spec, stream);
 }
 
 void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchMeta& batch,

@@ -16,7 +16,6 @@
 #include "kernels/attention/attention_trial.h"
 #include "kernels/attention/flash_attention.h"
 #include "kernels/attention/hopper_attention.h"
-#include "kernels/attention/xqa_attention.h"
 #include "kernels/runtime/device_batch.h"
 #include "kernels/runtime/dispatch.h"
 
@@ -27,19 +26,14 @@ using namespace backend::cuda;  // plans of steps
 /// Which kernels a launch may take: DeviceOptions.
 struct AttentionOptions {
   std::optional<int64_t> hopper_from = 0;  // absent: from where a trial finds them faster
-  std::optional<bool> xqa = false;         // absent: where a trial finds it faster
 };
-
-/// Decode steps of up to so many sequences share a choice between FlashInfer's kernels and XQA;
-/// larger ones have the last one's.
-inline constexpr std::array<int64_t, 6> kDecodeSizes{1, 4, 16, 64, 256, 1024};
 
 class StepAttention {
  public:
   /// `workspace` is of the device: CudaFootprint::device_workspace_bytes without the parts of
   /// products, ropes and ranks.
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
-             std::span<std::byte> workspace, const AttentionOptions& options, cudaStream_t stream);
+             std::span<std::byte> workspace, const AttentionOptions& options);
 
   /// Of an image encoder: each picture's segments have limits of their own.
   void start_segments(const backend::CardFigures& card);
@@ -64,15 +58,13 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
-  /// Tries for each shape that has run which kernels are faster for decode steps and from where on
-  /// for prefills, over sequences that are made up in `scratch` (of the device, at rest) and in the
-  /// cache, which is only read. What finds no room stays as it was: decode steps with FlashInfer's,
-  /// prefills as is estimated (kHopperFrom).
+  /// Tries for each shape that has run from where on the kernels for Hopper are faster for
+  /// prefills, over sequences that are made up in `scratch` (of the device, at rest) and in the
+  /// cache, which is only read. What finds no room stays as is estimated (kHopperFrom).
   void tune(std::span<std::byte> scratch, cudaStream_t stream);
 
-  /// The shapes that the plain kernel computes, a fraction as fast, and why, from where on prefill
-  /// takes the kernels for Hopper, and which decode steps take XQA. `whose` stands before them
-  /// ("the image encoder's ").
+  /// The shapes that the plain kernel computes, a fraction as fast, and why, and from where on
+  /// prefill takes the kernels for Hopper. `whose` stands before them ("the image encoder's ").
   [[nodiscard]] std::vector<std::string> notes(std::string_view whose) const;
 
   /// From now on only what has run is planned.
@@ -92,13 +84,9 @@ class StepAttention {
     FlashPlanner flash;
     const HopperUnit* hopper = nullptr;  // of long prefills; none: they are no others'
     int64_t hopper_from = kHopperFrom;
-    XqaLimits xqa_limits{};
-    const XqaUnit* xqa = nullptr;  // of decode steps, where it is chosen
     std::optional<LayerCall> seen{};
-    std::array<bool, kDecodeSizes.size()> takes_xqa{};
-    bool tried = false;   // which are faster
-    bool on_xqa = false;  // the step at hand is planned for it
-    PlainPlan plain;      // launched for the step at hand
+    bool tried = false;  // which are faster
+    PlainPlan plain;     // launched for the step at hand
     bool uses_flash = false;
     [[nodiscard]] bool uses_hopper() const { return uses_flash && hopper != nullptr; }
     bool uses_plain = false;
@@ -116,24 +104,17 @@ class StepAttention {
   [[nodiscard]] Choice choose(const Call& call, FlashSight sight);
   void load(const FlashUnit& unit);
   void load_hopper(const Shape& shape);
-  void meet(const Call& call, const FlashUnit& flash, const PagedLayer& layer, Shape& shape);
-  [[nodiscard]] static bool takes_xqa(const Shape& shape, const backend::BatchMeta& batch);
-  enum class Kernels : uint8_t { flash, hopper, xqa };
+  enum class Kernels : uint8_t { flash, hopper };
   /// Of a step of such a size, Stopwatch::kRefused where it finds no room.
   double seconds(const Shape& shape, const AttentionTrial::Size& size, Kernels kernels,
                  std::span<std::byte> scratch, cudaStream_t stream);
   [[nodiscard]] int64_t longest_trial(const Shape& shape, int64_t sequences) const;
   void try_hopper(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream);
-  void try_xqa(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream);
-  [[nodiscard]] bool is_xqa_faster(const Shape& shape, int64_t sequences,
-                                   std::span<std::byte> scratch, cudaStream_t stream);
   static PagedLayer layer_of(const Call& call, const Shape& shape, const backend::BatchMeta& batch);
   static void run_hopper(const Call& call, const PagedLayer& layer, const Shape& shape,
                          const backend::BatchMeta& batch, cudaStream_t stream);
   void run_flash(const Call& call, const FlashUnit& unit, const PagedLayer& layer,
                  const backend::BatchMeta& batch, cudaStream_t stream);
-  void run_xqa(const Call& call, const PagedLayer& layer, const Shape& shape,
-               const backend::BatchMeta& batch, cudaStream_t stream);
   void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
                  const DeviceBatch& device, cudaStream_t stream);
 
@@ -145,7 +126,6 @@ class StepAttention {
   std::vector<const FlashUnit*> loaded_;
   std::vector<const HopperUnit*> loaded_hopper_;
   std::span<std::byte> workspace_;  // partial results
-  uint32_t* counters_ = nullptr;    // of XQA, zeros between launches
   int64_t table_stride_ = 0;
   std::vector<Shape> shapes_;
   bool sealed_ = false;

@@ -1,5 +1,5 @@
-// What a launch's attention runs on is tried out: FlashInfer's kernels for all cards against XQA
-// for decode steps and against those for Hopper for prefills.
+// What a launch's prefills run on is tried out: FlashInfer's kernels for all cards against those
+// for Hopper.
 #include "kernels/attention/attention_trial.h"
 
 #include <algorithm>
@@ -15,8 +15,6 @@
 namespace plimsoll::kernels {
 namespace {
 
-/// Tokens of context that are tried: short answers, and long ones.
-constexpr std::array<int64_t, 2> kLengths{512, 4096};
 /// Tokens of prefills, shortest first.
 constexpr std::array<int64_t, 4> kPrefills{512, 1024, 2048, 4096};
 static_assert(kPrefills.front() >= kLeastHopperRows);
@@ -112,31 +110,8 @@ void StepAttention::tune(std::span<std::byte> scratch, cudaStream_t stream) {
   for (Shape& shape : shapes_) {
     if (!shape.seen || shape.tried) continue;
     shape.tried = true;
-    if (shape.xqa != nullptr && !options_.xqa) try_xqa(shape, scratch, stream);
     if (shape.hopper != nullptr && !options_.hopper_from) try_hopper(shape, scratch, stream);
   }
-}
-
-void StepAttention::try_xqa(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream) {
-  for (size_t i = 0; i < kDecodeSizes.size(); ++i) {
-    if (i > 0 && kDecodeSizes[i - 1] >= flash_limits_.sequences) break;
-    const int64_t sequences = std::min(kDecodeSizes[i], flash_limits_.sequences);
-    shape.takes_xqa[i] = is_xqa_faster(shape, sequences, scratch, stream);
-  }
-}
-
-// Both lengths count alike: by how much of FlashInfer's time XQA takes.
-bool StepAttention::is_xqa_faster(const Shape& shape, int64_t sequences,
-                                  std::span<std::byte> scratch, cudaStream_t stream) {
-  const int64_t most = longest_trial(shape, sequences);
-  double share = 0;
-  for (const int64_t length : kLengths) {
-    const AttentionTrial::Size size{sequences, 1, std::min(length, most)};
-    const double flash = seconds(shape, size, Kernels::flash, scratch, stream);
-    if (flash == Stopwatch::kRefused) return false;
-    share += seconds(shape, size, Kernels::xqa, scratch, stream) / flash;
-  }
-  return share < static_cast<double>(kLengths.size());
 }
 
 // From the shortest prefill that is faster on: what they save grows with the context's square.
@@ -169,18 +144,16 @@ double StepAttention::seconds(const Shape& shape, const AttentionTrial::Size& si
   const AttentionTrial trial(size, seen.cache, seen.spec, seen.activation, planner, scratch,
                              stream);
   if (!trial.fits()) return Stopwatch::kRefused;
+  // Too little work for all multiprocessors is left to the kernels for all cards.
+  if (kernels == Kernels::hopper && planner.hopper_blocks() == 0) return Stopwatch::kRefused;
   const Call call{.out = trial.out(), .qkv = trial.qkv(), .spec = &seen.spec, .cache = &seen.cache};
   const backend::BatchMeta& batch = trial.batch();
   PagedLayer layer = layer_of(call, shape, batch);
   layer.plan = &planner;
   layer.slab = batch.on_device(batch.plan);
   return Stopwatch(stream).seconds([&] {
-    if (kernels == Kernels::xqa) {
-      run_xqa(call, layer, shape, batch, stream);
-    } else {
-      run_flash(call, *seen.flash, layer, batch, stream);
-      run_hopper(call, layer, shape, batch, stream);
-    }
+    run_flash(call, *seen.flash, layer, batch, stream);
+    run_hopper(call, layer, shape, batch, stream);
     return true;
   });
 }

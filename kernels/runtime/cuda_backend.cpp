@@ -57,7 +57,7 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       Backend(BackendParts::footprint_of_device),
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
-      attention_options_{options.hopper_from, options.xqa},
+      attention_options_{options.hopper_from},
       nccl_(options.nccl),
       products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
@@ -122,7 +122,7 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   const size_t rank_bytes = backend::cuda::rank_area_bytes(parts.shape.tensor_ranks);
   const std::span<std::byte> rest = parts.device_workspace.subspan(product_bytes + rope_bytes);
   step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes),
-                         attention_options_, stream());
+                         attention_options_);
   rank_area_ = rest.last(rank_bytes);
   if (!rank_area_.empty()) {
     check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kMeetingBytes, stream()),

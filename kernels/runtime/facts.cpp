@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "kernels/attention/flash_kernel.h"
 #include "kernels/attention/hopper_kernel.h"
-#include "kernels/attention/xqa_kernel.h"
 #include "kernels/products/cublaslt.h"
 #include "kernels/runtime/code.h"
 #include "kernels/runtime/device.h"
@@ -21,7 +20,6 @@ DeviceFacts device_facts(int index) {
   facts.code = kernels::code_capability();
   facts.overlaps = kernels::code_overlaps();
   facts.attention = kernels::flash_units().empty() ? "plain kernels alone" : "FlashInfer 0.6.9";
-  if (!kernels::xqa_units().empty()) facts.attention += ", XQA for decode steps";
   if (!kernels::hopper_units().empty()) facts.attention += ", with kernels for prefill on Hopper";
   facts.has_nvml = kernels::Nvml::installed().is_there();
   try {

@@ -198,7 +198,7 @@ class Session:
 
     def decode(self):
         """By two runs of unequal length: what the longer one takes more is of steps that decode alone."""
-        steps, fewer = 192, 64
+        steps, fewer = 256, 128  # more than the steps that prompts take, or the first would have ended before the last begins
         for rows, target in ((1, 0.86), (64, 0.8), (256, 0.8), (512, 0.8)):
             # All at once, or it would be steps of fewer rows.
             context = min(1024, self.most_rows(1) // rows - steps - 64) // 16 * 16

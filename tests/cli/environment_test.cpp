@@ -127,17 +127,6 @@ TEST_CASE("kept pictures leave as much again of the host's memory") {
   CHECK(kept_picture_bytes(4 * kGiB, -1, 0) == 0);
 }
 
-TEST_CASE("XQA is on, off or left to a trial") {
-  const auto with = [](const char* value) {
-    const Variable variable("PLIMSOLL_XQA", value);
-    return read_environment();
-  };
-  CHECK_FALSE(read_environment().xqa);
-  CHECK(with("0").xqa == false);
-  CHECK(with("1").xqa == true);
-  CHECK_THAT(with("2").fault, Catch::Contains("PLIMSOLL_XQA=2: expected"));
-}
-
 TEST_CASE("where Hopper's kernels begin is a number of tokens") {
   const auto with = [](const char* value) {
     const Variable variable("PLIMSOLL_HOPPER_FROM", value);

@@ -63,7 +63,7 @@ class AttentionLaunch {
     batch_.device_base = slab_.device();
     workspace_ = std::make_unique<DeviceBytes>(sizes.device_workspace_bytes(shape));
     attention_.start(shape, card, {static_cast<std::byte*>(workspace_->data()), workspace_->size()},
-                     options, kStream);
+                     options);
   }
 
   /// A step with these queries [T, heads * head_dim].

@@ -6,7 +6,6 @@
 #include "backend/cuda/fp8_product.h"
 #include "backend/cuda/packed_layout.h"
 #include "backend/cuda/slices.h"
-#include "backend/cuda/xqa_plan.h"
 #include "backend/row_maxima.h"
 #include "base/error.h"
 #include "memory/arena.h"
@@ -226,16 +225,6 @@ size_t CudaFootprint::choice_workspace(int64_t rows, int64_t longest) const {
   return static_cast<size_t>(std::min(rows, kCudaChoiceRows) * longest) * sizeof(float);
 }
 
-size_t attention_counter_bytes(const StepShape& shape, const CardFigures& card) {
-  size_t bytes = 0;
-  for (const cuda::FlashShape& of : attention_shapes(*shape.spec)) {
-    const cuda::XqaLimits xqa =
-        cuda::xqa_limits(flash_limits(shape, card), of, shape.kv_dtype, card.compute_capability);
-    bytes = std::max(bytes, cuda::xqa_counter_bytes(xqa, of));
-  }
-  return aligned(bytes);
-}
-
 size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {
   const std::vector<AttentionPart> parts = attention_parts(shape, card_);
   return parts.empty() ? 0 : parts.back().end;
@@ -251,14 +240,11 @@ size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
   size_t partials = 0;
   for (const AttentionPart& part : attention_parts(shape, card_)) {
     const int64_t floats = part.plain.partial_rows * part.shape.heads * (part.shape.head_dim + 1);
-    const cuda::XqaLimits xqa =
-        cuda::xqa_limits(limits, part.shape, shape.kv_dtype, card_.compute_capability);
     partials = std::max({partials, cuda::flash_workspace_bytes(limits, part.shape),
-                         static_cast<size_t>(floats) * sizeof(float),
-                         cuda::xqa_scratch_bytes(xqa, part.shape)});
+                         static_cast<size_t>(floats) * sizeof(float)});
   }
   return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials) +
-         attention_counter_bytes(shape, card_) + cuda::rank_area_bytes(shape.tensor_ranks);
+         cuda::rank_area_bytes(shape.tensor_ranks);
 }
 
 size_t CudaFootprint::host_workspace_bytes(const StepShape&) const {

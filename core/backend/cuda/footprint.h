@@ -81,10 +81,6 @@ size_t rope_table_bytes(const model::ModelSpec& spec);
 cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
 cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card);
 
-/// Counters of decode attention (cuda::xqa_counter_bytes), behind its partial results in the
-/// device's workspace, which all layers share: zeros between launches.
-size_t attention_counter_bytes(const StepShape& shape, const CardFigures& card);
-
 /// Rows that choose their keys together: scores of so many are in the workspace.
 inline constexpr int64_t kCudaChoiceRows = 64;
 /// Columns of an indexer's heads at most.

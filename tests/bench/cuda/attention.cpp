@@ -12,7 +12,6 @@
 #include "bench/cuda/roofs.h"
 #include "kernels/attention/flash_attention.h"
 #include "kernels/attention/hopper_attention.h"
-#include "kernels/attention/xqa_attention.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/device.h"
 
@@ -29,7 +28,6 @@ struct Case {
   int64_t sequences, rows, context;
   DType kv = DType::bf16;
   const kernels::HopperUnit* hopper = nullptr;  // that takes the prefill; none: the usual kernels
-  const kernels::XqaUnit* xqa = nullptr;        // that takes decode steps
 };
 
 /// Limits of a case that fills them.
@@ -66,16 +64,11 @@ class Stage {
         pool_(static_cast<size_t>(blocks_ * layers_) * layer_bytes_),
         q_(static_cast<size_t>(limits_.tokens * columns()) * 2),
         out_(static_cast<size_t>(limits_.tokens * spec_.heads * spec_.head_dim) * 2),
-        workspace_(std::max(kernels::flash_workspace_bytes(limits_, kernels::flash_shape(spec_)),
-                            kernels::xqa_scratch_bytes(
-                                kernels::xqa_limits(limits_, kernels::flash_shape(spec_), c.kv, 90),
-                                kernels::flash_shape(spec_)))),
+        workspace_(kernels::flash_workspace_bytes(limits_, kernels::flash_shape(spec_))),
         planner_(kernels::flash_shape(spec_), limits_),
         slab_(planner_.layout().bytes),
         unit_(kernels::find_flash_unit(spec_, DType::bf16, c.kv)),
         hopper_(c.hopper),
-        xqa_(c.xqa),
-        counters_(static_cast<size_t>(c.sequences * spec_.kv_heads) * sizeof(uint32_t)),
         table_(static_cast<size_t>(blocks_) * sizeof(int32_t)),
         query_start_(static_cast<size_t>(c.sequences + 1) * sizeof(int32_t)),
         context_(static_cast<size_t>(c.sequences) * sizeof(int32_t)) {
@@ -86,8 +79,6 @@ class Stage {
       planner_.use_hopper(1);
       kernels::check(hopper_->prepare(), "loading kernels");
     }
-    kernels::check(cudaMemset(counters_.data(), 0, counters_.size()), "cudaMemset");
-    if (xqa_ != nullptr && !xqa_->prepare()) fmt::print("XQA: too little shared memory\n");
     upload(c);
     kernels::check(unit_->prepare(memory()), "loading kernels");
     // The stream of the kernels waits for none of these copies.
@@ -153,7 +144,6 @@ class Stage {
                                     .block_table = static_cast<const int32_t*>(table_.data()),
                                     .query_start = static_cast<const int32_t*>(query_start_.data()),
                                     .context_length = static_cast<const int32_t*>(context_.data())};
-    if (xqa_ != nullptr) return enqueue_xqa(at);
     kernels::flash_attention(at,
                              {.unit = unit_,
                               .memory = memory(),
@@ -164,19 +154,6 @@ class Stage {
     kernels::hopper_attention(
         at, {.unit = hopper_, .rows = limits_.tokens, .table_stride = table_stride_}, spec_,
         stream_);
-  }
-
-  void enqueue_xqa(const kernels::PagedLayer& at) {
-    const kernels::FlashShape shape = kernels::flash_shape(spec_);
-    const kernels::XqaLimits limits = kernels::xqa_limits(limits_, shape, xqa_->kv, capability());
-    kernels::xqa_attention(at,
-                           {.unit = xqa_,
-                            .sequences = limits_.sequences,
-                            .table_stride = table_stride_,
-                            .parts = kernels::xqa_parts(limits_.sequences, limits, shape),
-                            .counters = static_cast<uint32_t*>(counters_.data()),
-                            .scratch = static_cast<std::byte*>(workspace_.data())},
-                           spec_, stream_);
   }
 
   model::AttentionSpec spec_;
@@ -190,23 +167,17 @@ class Stage {
   kernels::DeviceMemory slab_;
   const kernels::FlashUnit* unit_;
   const kernels::HopperUnit* hopper_;
-  const kernels::XqaUnit* xqa_;
-  kernels::DeviceMemory counters_;
   kernels::DeviceMemory table_, query_start_, context_;
 };
 
-void decode(int64_t processors, double roof, bool by_xqa, cudaStream_t stream) {
-  if (by_xqa) fmt::print("\nby XQA:");
+void decode(int64_t processors, double roof, cudaStream_t stream) {
   fmt::print("\ndecode, 32 / 8 heads of 128         GB/s   of this run's {:.0f}   of 4,600\n",
              roof / 1e9);
   for (const DType kv : {DType::bf16, DType::f8_e4m3})
     for (const auto& [sequences, context] :
          {std::pair{1, 32768}, std::pair{64, 2048}, std::pair{256, 1024}, std::pair{512, 1536}}) {
       const double bytes = double(sequences) * context * 2 * 8 * 128 * double(dtype_size(kv));
-      const auto* xqa = by_xqa ? kernels::find_xqa_unit(128, DType::bf16, kv) : nullptr;
-      if (by_xqa && xqa == nullptr) continue;
-      const double rate =
-          bytes / Stage({sequences, 1, context, kv, nullptr, xqa}, processors, stream).run();
+      const double rate = bytes / Stage({sequences, 1, context, kv}, processors, stream).run();
       fmt::print("{:>4} x {:>6} tokens, {:<14} {:>8.0f}   {:>18.1f} % {:>9.1f} %\n", sequences,
                  context, torch_name(kv), rate / 1e9, 100 * rate / roof, 100 * rate / kReadRate);
     }
@@ -251,9 +222,7 @@ int run() {
   }
   fmt::print("{}: reads {:.0f} GB/s, bf16 products {:.0f} TFLOP/s\n", device.name, reading / 1e9,
              products / 1e12);
-  for (const bool by_xqa : {false, true}) {
-    decode(device.multiProcessorCount, reading, by_xqa, stream.get());
-  }
+  decode(device.multiProcessorCount, reading, stream.get());
   prefill(device.multiProcessorCount, products, nullptr, stream.get());
   const kernels::HopperUnit* const hopper = kernels::find_hopper_unit(128, DType::bf16);
   const bool is_hopper = device.major == 9 && device.minor == 0;
