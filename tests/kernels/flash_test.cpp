@@ -143,7 +143,23 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
     for (int64_t i = 0; i < out.columns; ++i) REQUIRE(out.at(row, i) == 0);
 }
 
+/// What a multiply-add makes of a score and a maximum that are both kMaskedScore: a compiler may
+/// join the product and the difference, and then one product is rounded and the other is not.
+float masked_exponent(float scale) {
+  const float maximum = kernels::kMaskedScore * scale;
+  return std::fma(kernels::kMaskedScore, scale, -maximum);
+}
+
 }  // namespace
+
+TEST_CASE("a masked score is its own maximum, however the compiler joins its product") {
+  for (const int64_t head_dim : {8, 40, 64, 80, 96, 128, 192, 256}) {
+    const float scale = 1.4426950408889634f / std::sqrt(static_cast<float>(head_dim));
+    INFO(head_dim);
+    CHECK(masked_exponent(scale) == 0);
+    CHECK(std::isfinite(kernels::kMaskedScore * scale * 64));
+  }
+}
 
 /// All combinations on a device. In the emulator, which takes a second for what a device does in a
 /// microsecond, each unit has a third of the cases, with one variant and one KV tile in turn.
