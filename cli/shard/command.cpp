@@ -82,6 +82,12 @@ int write(const ShardOptions& options, const Environment& environment) {
         "config.json says \"tie_word_embeddings\": false",
         options.output));
   }
+  if (const auto lost = source.left_out(); !lost.empty()) {
+    say(fmt::format(
+        "{}: {} of the checkpoint's tensors in no shard ({}), because vLLM's {} computes "
+        "without; plimsoll neither runs nor joins such shards",
+        options.output, lost.size(), lost.front(), source.spec().architecture));
+  }
   const double seconds = std::max(progress.seconds(), 1e-3);
   const int64_t stages = job.layout().pipeline_parallel;
   say(

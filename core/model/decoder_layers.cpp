@@ -201,7 +201,8 @@ class LayersBuilder {
                         .bias_kept = decoder_.mlp_bias_kept});
   }
 
-  // `run` takes the four numbers as one vector; vLLM has a parameter for each.
+  // `run` takes the four numbers as one vector; vLLM has a parameter for each, which its XIELU
+  // makes in bfloat16 whatever the model's dtype is.
   WeightId add_xielu(const std::string& module) {
     WeightSpec all{.name = module + "parameters",
                    .shape = {4},
@@ -216,6 +217,7 @@ class LayersBuilder {
                 .shape = shape,
                 .use = WeightUse::vector,
                 .parts = {std::move(part)},
+                .dtype = DType::bf16,
                 .kept = Kept::in_vllm,
                 .is_buffer = shape.empty()});
     }

@@ -189,21 +189,20 @@ Rope longrope(const Input& in) {
   return rope;
 }
 
-// Wang et al. 2024, "Qwen2-VL": times, rows and columns each turn a section of the speeds.
-Rope mrope(const Input& in) {
-  Rope rope = plain(in);
-  if (!in.parameters.has("mrope_section")) return rope;
-  const Json& sections = *in.parameters.find({"mrope_section"});
+// Wang et al. 2024, "Qwen2-VL": times, rows and columns each turn a section of the speeds, whatever
+// kind the speeds are of. transformers saves such a model as "default", its publishers as "mrope".
+std::vector<int64_t> sections(const Input& in) {
+  std::vector<int64_t> result;
   int64_t sum = 0;
-  for (const Json& section : sections) {
+  for (const Json& section : *in.parameters.find({"mrope_section"})) {
     const bool good = section.is_number_integer() && section >= 0 && section <= in.dim;
-    rope.spec.sections.push_back(good ? section.get<int64_t>() : -1);
-    sum += rope.spec.sections.back();
+    result.push_back(good ? section.get<int64_t>() : -1);
+    sum += result.back();
   }
-  if (sections.size() != 3 || sum != in.dim / 2) {
+  if (result.size() != 3 || sum != in.dim / 2) {
     in.parameters.refuse("mrope_section", "three numbers with half the rotated part as their sum");
   }
-  return rope;
+  return result;
 }
 
 struct Kind {
@@ -211,7 +210,7 @@ struct Kind {
   Rope (*make)(const Input& in);
 };
 constexpr std::array<Kind, 10> kKinds = {{{"default", plain},
-                                          {"mrope", mrope},
+                                          {"mrope", plain},
                                           {"linear", linear},
                                           {"dynamic", dynamic},
                                           {"llama3", llama3},
@@ -257,7 +256,7 @@ int64_t original_max_position(const ConfigReader& config, const Parameters& para
 }
 
 /// Rows of vLLM's table, which does not shrink; a kind that is not known stretches nothing.
-RotaryRows rotary_rows(std::string_view kind, const Input& in) {
+RotaryRows rotary_rows(std::string_view kind, const Input& in, bool in_sections) {
   const auto stretched = [&](int64_t positions) {
     constexpr double kMost = 1e15;  // far beyond any memory, and still an integer
     const double factor = in.parameters.positive({"factor"}, 1);
@@ -265,8 +264,8 @@ RotaryRows rotary_rows(std::string_view kind, const Input& in) {
     return static_cast<int64_t>(std::min(rows, kMost));
   };
   RotaryRows rows{.positions = in.max_position, .theta = in.theta, .kind = std::string(kind)};
-  rows.in_sections = (kind == "default" || kind == "mrope" || kind == "yarn") &&
-                     in.parameters.has("mrope_section");
+  // vLLM has classes with sections for these kinds alone.
+  rows.in_sections = in_sections && (kind == "default" || kind == "mrope" || kind == "yarn");
   if (kind == "linear") rows.positions = stretched(in.max_position);
   if (is_yarn(kind)) rows.positions = stretched(in.original_max_position);
   if (is_longrope(kind)) rows.positions += in.original_max_position;
@@ -291,9 +290,13 @@ Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDe
                  .original_max_position = original_max_position(config, found, defaults)};
   Rope rope;
   rope.context = in.max_position;
-  if (!config.describes()) rope = kind->make(in);
+  const bool in_sections = parameters.has("mrope_section");
+  if (!config.describes()) {
+    rope = kind->make(in);
+    if (in_sections) rope.spec.sections = sections(in);
+  }
   rope.spec.rotary_dim = in.dim;
-  rope.spec.vllm = rotary_rows(name, in);
+  rope.spec.vllm = rotary_rows(name, in, in_sections);
   return rope;
 }
 

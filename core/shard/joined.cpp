@@ -9,6 +9,7 @@
 #include "checkpoint/tied_head.h"
 #include "model/tied_head.h"
 #include "shard/file_names.h"
+#include "shard/left_out.h"
 #include "shard/quantized/told_values.h"
 #include "shard/ranks/repeated.h"
 #include "shard/refusals.h"
@@ -244,6 +245,13 @@ JoinedCheckpoint::JoinedCheckpoint(const fs::path& folder, const ModelSpec& spec
     if (rank > 0) shards_.emplace_back(files.by_rank[static_cast<size_t>(rank)]);
     check_known(shards_.back(), stage_, spec);
     for (const ShardTensor& tensor : stage_) add(tensor, rank);
+  }
+  for (const std::string& name : tensors_left_out(spec)) {
+    if (tensors_.contains(name)) continue;
+    fail(ExitCode::checkpoint_unusable,
+         "{}: the shards hold no {}, since vLLM's {} computes without it, and transformers and "
+         "plimsoll run compute with it; take the checkpoint that the shards were made of",
+         folder.string(), name, spec.architecture);
   }
   for (const auto* table : {&spec.towers, &spec.weights}) {
     for (const model::WeightSpec& weight : *table) {

@@ -68,9 +68,9 @@ class JoinedCheckpoint {
  public:
   /// Opens the shards in `folder`, of any tensor-parallel and pipeline-parallel ranks, which their
   /// names and shapes tell. `spec` must outlive the result. Throws Error(checkpoint_unusable)
-  /// naming file and tensor: for files that are missing or left over, and for tensors that lack,
-  /// are unknown, or have another shape than the ranks give them or another dtype than on other
-  /// ranks.
+  /// naming file and tensor: for files that are missing or left over, for tensors that lack, are
+  /// unknown, or have another shape than the ranks give them or another dtype than on other ranks,
+  /// and for a model with tensors that no shard holds (left_out.h).
   JoinedCheckpoint(const std::filesystem::path& folder, const model::ModelSpec& spec,
                    const ShardHints& hints);
 

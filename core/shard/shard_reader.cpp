@@ -158,11 +158,6 @@ void ShardReader::check_parts(const model::ModelSpec& spec) const {
       const auto found = joined_.tensors().find(part.tensor);
       if (found != joined_.tensors().end()) {
         check_plain(found->second, part.tensor);
-      } else if (weight.kept == model::Kept::in_run && &weight == &spec.weight(spec.head)) {
-        fail(ExitCode::checkpoint_unusable,
-             "the shards hold no head: vLLM's {} computes with the token table, which config.json "
-             "does not tie to it",
-             spec.architecture);
       } else if (weight.kept == model::Kept::in_model) {
         fail(ExitCode::checkpoint_unusable,
              "the shards hold {} quantised, which config.json does not tell of", part.tensor);

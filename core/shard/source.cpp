@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <system_error>
@@ -19,6 +20,7 @@
 #include "model/input_norm.h"
 #include "quantization/assign.h"
 #include "shard/apart.h"
+#include "shard/left_out.h"
 #include "shard/quantized/quantized.h"
 #include "shard/quantized/told_values.h"
 #include "shard/sha256.h"
@@ -53,14 +55,9 @@ std::string header_digest(const checkpoint::MappedFile& file) {
 // vLLM's loaders raise at a bias of experts' choice that they have no parameter for.
 void refuse_unread(const checkpoint::Checkpoint& checkpoint, const model::ModelSpec& spec,
                    const model::WeightSpec& weight) {
-  if (!weight.zeros_if_absent) return;
+  if (weight.kept != model::Kept::in_run || is_passed_over(spec, weight)) return;
   for (const model::Part& part : weight.parts) {
-    const bool passed_over = std::ranges::any_of(
-        spec.ignored_suffixes,
-        [&](const std::string& suffix) { return part.tensor.ends_with(suffix); });
-    if (passed_over || checkpoint::find_tensor(checkpoint, spec, part.tensor) == nullptr) {
-      continue;
-    }
+    if (checkpoint::find_tensor(checkpoint, spec, part.tensor) == nullptr) continue;
     fail(ExitCode::checkpoint_unusable,
          "the checkpoint holds tensor \"{}\", for which vLLM's {} with this config.json has no "
          "parameter; vLLM refuses it too",
@@ -252,7 +249,18 @@ std::vector<std::pair<std::string, std::string>> Source::spellings() const {
   for_each_part(note_own);
   std::vector<std::pair<std::string, std::string>> all(own.begin(), own.end());
   all.insert(all.end(), used.begin(), used.end());
+  // Nemotron-H's "model.embed_tokens." goes before "model.", which fits it too.
+  std::ranges::stable_sort(all, std::greater(), [](const auto& pair) { return pair.first.size(); });
   return all;
+}
+
+std::vector<std::string> Source::left_out() const {
+  std::vector<std::string> names;
+  for (const std::string& tensor : tensors_left_out(*spec_)) {
+    const checkpoint::TensorEntry* found = checkpoint::find_tensor(*checkpoint_, *spec_, tensor);
+    if (found != nullptr) names.push_back(found->name);
+  }
+  return names;
 }
 
 void Source::check_unchanged() const {

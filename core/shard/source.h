@@ -37,6 +37,8 @@ class Source {
   [[nodiscard]] const std::string& quantization() const { return quantization_; }
   /// Whether config.json ties the head to the token table and the checkpoint's own differs.
   [[nodiscard]] bool has_own_head() const { return own_head_; }
+  /// Tensors of the checkpoint that no shard holds though answers hang on them (left_out.h).
+  [[nodiscard]] std::vector<std::string> left_out() const;
 
   /// What tells this checkpoint from another: names, sizes, times and header digests of its files.
   [[nodiscard]] Json identity() const;

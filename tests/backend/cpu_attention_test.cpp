@@ -272,20 +272,21 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
       }
 }
 
-TEST_CASE("blocks may have any size") {
+TEST_CASE("blocks of any size give the same bits") {
   for (const CpuIsa isa : isas())
-    for (const int64_t block_size : {1, 8, 24, 100})
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f8_e4m3})
       for (const AttentionCase& c : kCases) {
-        CAPTURE(isa_name(isa), block_size, c.name);
         CpuFixture cpu(isa, 2);
         const Rows qkv = Rows::random(150, Columns(c).all, 1);
-        Sequences whole(cpu, c, DType::bf16, 1, block_size);
-        const Rows out = whole.step(qkv, {150});
-        const Matrix expected = Terms(cpu, c).expected(qkv, c, DType::bf16);
-        CHECK(distance(out.matrix(), expected) < 1e-6);
-        Sequences parts(cpu, c, DType::bf16, 1, block_size);
-        parts.step(slice(qkv, 0, 149), {149});
-        CHECK(parts.step(slice(qkv, 149, 1), {1}).same_bits(0, out, 149));
+        const Rows usual = Sequences(cpu, c, dtype, 1).step(qkv, {150});
+        for (const int64_t block_size : {1, 7, 8, 17, 24, 48, 100}) {
+          CAPTURE(isa_name(isa), torch_name(dtype), block_size, c.name);
+          const Rows whole = Sequences(cpu, c, dtype, 1, block_size).step(qkv, {150});
+          Sequences parts(cpu, c, dtype, 1, block_size);
+          parts.step(slice(qkv, 0, 149), {149});
+          REQUIRE(parts.step(slice(qkv, 149, 1), {1}).same_bits(0, usual, 149));
+          for (int64_t r = 0; r < 150; ++r) REQUIRE(whole.same_bits(r, usual, r));
+        }
       }
 }
 

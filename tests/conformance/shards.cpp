@@ -8,11 +8,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/scratch.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/find_tensor.h"
 #include "conformance/golden.h"
 #include "model/config.h"
 #include "reference/recipe.h"
 #include "shard/job.h"
 #include "shard/sha256.h"
+#include "shard/unshard.h"
 #include "shard/writer.h"
 #include "skipped.h"
 
@@ -133,6 +136,43 @@ TEST_CASE("shards of further families are vLLM's, byte for byte") {
   for (const char* list : {"tp1.json.xz", "tp2.json.xz", "tp4.json.xz"}) {
     check_variants(*golden, std::string("shards_more/") + list, "more_models", Unserved::left_out);
   }
+}
+
+TEST_CASE("shards joined again have the source's tensors under the source's names") {
+  const auto golden = testing::golden_folder();
+  if (!golden) return testing::skip("no golden results (PLIMSOLL_GOLDEN)");
+  size_t joined = 0;
+  for (const char* list : {"models", "more_models", "multimodal_run", "quantized"}) {
+    for (const auto& recipe : fs::directory_iterator(*golden / list)) {
+      if (!recipe.is_directory()) continue;
+      INFO(recipe.path().string());
+      const test::Scratch scratch;
+      testing::write_checkpoint(recipe.path(), scratch.path("model"));
+      try {
+        const Source source(scratch.path("model"));
+        write_shards(Job(source, {}), scratch.path("shards"), {.tool_version = "test"});
+        unshard(scratch.path("shards"), scratch.path("joined"), {});
+      } catch (const Error&) {
+        continue;  // refused, so nothing has another name
+      }
+      ++joined;
+      const auto before = checkpoint::Checkpoint::open(scratch.path("model"));
+      const auto after = checkpoint::Checkpoint::open(scratch.path("joined"));
+      for (const auto& [name, tensor] : after.tensors()) {
+        INFO(name);
+        CHECK(before.find(name) != nullptr);
+      }
+      const model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
+      for (const model::WeightSpec& weight : spec.weights) {
+        for (const model::Part& part : weight.parts) {
+          const auto* used = checkpoint::find_tensor(before, spec, part.tensor);
+          INFO(part.tensor);
+          CHECK((used == nullptr || after.find(used->name) != nullptr));
+        }
+      }
+    }
+  }
+  CHECK(joined > 100);
 }
 
 TEST_CASE("families that vLLM does not serve are refused") {

@@ -107,6 +107,23 @@ TEST_CASE("rotation speeds and contexts of every kind") {
   CHECK(spec.max_position == row.context);
 }
 
+TEST_CASE("speeds turn by sections whatever their kind is called") {
+  for (const char* scaling : {R"("type": "mrope")",                            // as published
+                              R"("rope_type": "default", "type": "default")",  // as saved again
+                              R"("rope_theta": 10000)", R"("rope_type": "yarn", "factor": 4)"}) {
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+      const std::string config =
+          fmt::format(R"({{"{}": {{{}, "mrope_section": [1, 1, 2]}}}})", key, scaling);
+      INFO(config);
+      const model::RopeSpec rope = with_rope(config.c_str()).ropes[0];
+      CHECK(rope.sections == std::vector<int64_t>{1, 1, 2});
+      CHECK(rope.vllm.in_sections);
+    }
+  }
+  CHECK_THROWS_WITH(with_rope(R"({"rope_scaling": {"mrope_section": [1, 1, 1]}})"),
+                    Catch::Contains("mrope_section"));
+}
+
 TEST_CASE("where a config has no scaling, its class's own counts") {
   struct Row {
     const char* architecture;

@@ -58,6 +58,46 @@ TEST_CASE("ranks that do not divide a mixer's heads or groups are refused, as vL
   check_refused(mamba, {.tensor_parallel = 4}, "2 groups of B and C");
 }
 
+TEST_CASE("parameters that vLLM's classes make in a dtype of their own keep it") {
+  struct Row {
+    const char* architecture;
+    const char* model_type;
+    Json more;
+    const char* name;
+    DType dtype;
+  };
+  const Json ling = {{"num_shared_experts", 1}};
+  const auto with = [](Json config, const Json& more) {
+    config.update(more);
+    return config;
+  };
+  const Row rows[] = {
+      {"ApertusForCausalLM", "apertus", {}, "mlp.act_fn.alpha_p", DType::bf16},
+      {"ApertusForCausalLM", "apertus", {}, "mlp.act_fn.eps", DType::bf16},
+      {"ApertusForCausalLM", "apertus", {}, "mlp.up_proj.weight", DType::f16},
+      {"BailingMoeV2ForCausalLM", "bailing_moe_v2", ling, "mlp.gate.weight", DType::f16},
+      {"BailingMoeV2ForCausalLM", "bailing_moe_v2", with(ling, {{"router_dtype", "fp32"}}),
+       "mlp.gate.weight", DType::f32},
+      {"BailingMoeV2ForCausalLM", "bailing_moe_v2", with(ling, {{"router_dtype", "bf16"}}),
+       "mlp.gate.weight", DType::bf16},
+      {"MiMoV2FlashForCausalLM", "mimo_v2_flash", {}, "mlp.gate.weight", DType::f32},
+      {"MiMoV2FlashForCausalLM",
+       "mimo_v2_flash",
+       {{"moe_router_dtype", "bfloat16"}},
+       "mlp.gate.weight",
+       DType::bf16},
+  };
+  for (const Row& row : rows) {
+    INFO(row.architecture << " " << row.more << " " << row.name);
+    const auto stages =
+        make_stages(spec_of(row.architecture, row.model_type, row.more), {.dtype = DType::f16});
+    const auto at = std::ranges::find_if(
+        stages.front(), [&](const ShardTensor& tensor) { return tensor.name.ends_with(row.name); });
+    REQUIRE(at != stages.front().end());
+    CHECK(torch_name(at->dtype) == torch_name(row.dtype));
+  }
+}
+
 TEST_CASE("gpt-oss is refused more ranks than it has KV heads") {
   const model::ModelSpec spec =
       spec_of("GptOssForCausalLM", "gpt_oss", {{"num_key_value_heads", 2}, {"head_dim", 8}});

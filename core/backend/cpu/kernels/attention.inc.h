@@ -1,7 +1,6 @@
 // Attention of some query rows over a paged cache, with a running softmax (Milakov and Gimelshein
-// 2018) over groups of four tiles, counted from the sequence's start: 64 tokens where blocks are a
-// multiple of 16. A token that a row may not see adds exactly nothing to it, so a row's bits do not
-// depend on the rows beside it.
+// 2018) over groups of 64 tokens, counted from the sequence's start. A token that a row may not see
+// adds exactly nothing to it, so a row's bits do not depend on the rows beside it.
 #pragma once
 
 #include <utility>
@@ -24,6 +23,7 @@ struct AttentionState {
   float* scores;     // [rows, 64]
   float* best;       // [rows] largest score so far
   float* lane_sums;  // [rows, 16] sums of weights by lane
+  GatheredTiles gathered;
 
   AttentionState(const AttentionTile& t)
       : rows(t.positions * t.heads),
@@ -32,7 +32,10 @@ struct AttentionState {
         sums(q + kAttentionRows * width),
         scores(sums + kAttentionRows * width),
         best(scores + kAttentionRows * kAttentionGroup),
-        lane_sums(best + kAttentionRows) {}
+        lane_sums(best + kAttentionRows),
+        gathered{reinterpret_cast<std::byte*>(lane_sums + kAttentionRows * kTile),
+                 reinterpret_cast<std::byte*>(lane_sums + kAttentionRows * kTile +
+                                              kAttentionGroup * width)} {}
 };
 
 constexpr int kAttentionSums = kRegisters - 8;
@@ -143,12 +146,11 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
     if (t.soft_cap > 0) s[v] = splat(t.soft_cap) * tanh(s[v] / splat(t.soft_cap));
     const int tile = v / kTileVectors;
     if (t.slopes != nullptr) {
-      s[v] = s[v] + alibi(t, t.slopes[row % t.heads], position,
-                          group.start[tile] + v % kTileVectors * kLanes);
+      s[v] = s[v] + alibi(t, t.slopes[row % t.heads], position, group.start + v * kLanes);
     }
     const Vi lane = iota() + v % kTileVectors * kLanes;
-    const int64_t end = min(newest - group.start[tile], int64_t{group.tokens[tile]});
-    const int64_t begin = max(oldest - group.start[tile], int64_t{0});
+    const int64_t end = min(newest - group.start - tile * kTile, kTile);
+    const int64_t begin = max(oldest - group.start - tile * kTile, int64_t{0});
     Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
               (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
     if (t.chosen != nullptr) seen &= chosen_lanes(chosen.seen[row / t.heads], v);
@@ -203,7 +205,7 @@ void attend_tile(const AttentionTile& t, const AttentionState& state, const Atte
     end = max(end, seen_end(t, t.first_position + p));
     if (t.chosen != nullptr) seen |= chosen.seen[p];
   }
-  if (group.start[0] >= end || (t.chosen != nullptr && seen == 0)) return;
+  if (group.start >= end || (t.chosen != nullptr && seen == 0)) return;
   [&]<int... I>(std::integer_sequence<int, I...>) {
     using Function = void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&,
                               const ChosenTokens&, int);
@@ -256,13 +258,13 @@ void attend(const AttentionTile& t) {
   int64_t end = 0;
   for (int p = 0; p < t.positions; ++p) end = max(end, seen_end(t, t.first_position + p));
   const int64_t begin = first_seen(t, t.first_position);
-  const Tiles tiles(t);
-  const int64_t last = tiles.of_position(end - 1);
-  const int64_t first = tiles.of_position(begin) / kGroupTiles * kGroupTiles;
-  AttentionGroup next = locate_group(t, tiles, first, begin, end);
-  for (int64_t tile = first; tile <= last; tile += kGroupTiles) {
+  const int64_t first = begin / kAttentionGroup * kAttentionGroup;
+  AttentionGroup next = locate_group(t, state.gathered, first, begin, end);
+  for (int64_t start = first; start < end; start += kAttentionGroup) {
     AttentionGroup group = next;
-    if (tile + kGroupTiles <= last) next = locate_group(t, tiles, tile + kGroupTiles, begin, end);
+    if (start + kAttentionGroup < end)
+      next = locate_group(t, state.gathered, start + kAttentionGroup, begin, end);
+    gather_tokens<C>(t, group, state.gathered);
     for (int i = 0; i < kGroupTiles; ++i) {
       group.next_keys[i] = next.keys[i];
       group.next_values[i] = next.values[i];

@@ -1,5 +1,5 @@
-// The paged cache as attention goes through it: groups of four tiles, counted from the sequence's
-// start: 64 tokens where blocks are a multiple of 16.
+// The paged cache as attention goes through it: groups of four tiles, 64 tokens, counted from the
+// sequence's start whatever the size of a block, so that no sum's order follows it.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"
@@ -51,9 +51,8 @@ struct E4m3Cache {
 
 /// One group of tokens, by its tiles, as an attention tile sees it.
 struct AttentionGroup {
-  int64_t start[kGroupTiles];  // position of the first token
-  int tokens[kGroupTiles];     // of the tile; fewer than 16 at the end of an uneven block
-  int first[kGroupTiles];      // lanes [first, last) may be seen by some row
+  int64_t start;           // position of the first token
+  int first[kGroupTiles];  // lanes [first, last) may be seen by some row
   int last[kGroupTiles];
   const std::byte* keys[kGroupTiles];  // tiles that none may see point at one that some may
   const std::byte* values[kGroupTiles];
@@ -61,47 +60,80 @@ struct AttentionGroup {
   const std::byte* next_values[kGroupTiles];
 };
 
-/// The cache of a sequence as a row of tiles: those of its first block, of its second, and so on.
-struct Tiles {
-  int64_t block_size;
-  int64_t per_block;
-
-  explicit Tiles(const AttentionTile& t)
-      : block_size(t.block_size), per_block(round_up(t.block_size, kTile) / kTile) {}
-  [[nodiscard]] int64_t of_position(int64_t position) const {
-    return position / block_size * per_block + position % block_size / kTile;
-  }
-  [[nodiscard]] int64_t start(int64_t tile) const {
-    return tile / per_block * block_size + tile % per_block * kTile;
-  }
-  [[nodiscard]] int64_t tokens(int64_t tile) const {
-    return min(kTile, block_size - tile % per_block * kTile);
-  }
+/// Room for the tiles of a group whose tokens lie in blocks that end within a tile.
+struct GatheredTiles {
+  std::byte* keys;
+  std::byte* values;
 };
 
-/// The group from `first_tile` on; positions [begin, end) are seen by some row of the tile.
-AttentionGroup locate_group(const AttentionTile& t, const Tiles& tiles, int64_t first_tile,
+/// Offsets in bytes within a tile and a cache of one KV head.
+struct TileLayout {
+  int64_t element, key_row, value_row;  // bytes of a number, of a token's key, of its value
+  explicit TileLayout(const AttentionTile& t)
+      : element(t.dtype == DType::f32       ? 4
+                : t.dtype == DType::f8_e4m3 ? 1
+                                            : 2),
+        key_row(key_columns(t.head_dim) * element),
+        value_row(round_up(t.head_dim, 16) * element) {}
+};
+
+constexpr bool has_whole_tiles(const AttentionTile& t) {
+  return t.block_size % kTile == 0;
+}
+
+/// The block that holds a position of the sequence.
+PLIMSOLL_INLINE const std::byte* block_of(const AttentionTile& t, int64_t position) {
+  return t.pool + static_cast<size_t>(t.blocks[position / t.block_size]) * t.block_stride;
+}
+
+/// The group from position `start` on; positions [begin, end) are seen by some row of the tile.
+/// Blocks without whole tiles have to be gathered before the group is read.
+AttentionGroup locate_group(const AttentionTile& t, const GatheredTiles& gathered, int64_t start,
                             int64_t begin, int64_t end) {
+  const TileLayout layout(t);
   AttentionGroup group;
-  const int64_t width = round_up(t.head_dim, 16);
-  const int64_t element = t.dtype == DType::f32 ? 4 : t.dtype == DType::f8_e4m3 ? 1 : 2;
-  const int64_t first_seen = tiles.of_position(begin);
-  const int64_t last_seen = tiles.of_position(end - 1);
+  group.start = start;
   for (int i = 0; i < kGroupTiles; ++i) {
-    const int64_t tile = first_tile + i;
-    group.start[i] = tiles.start(tile);
-    group.tokens[i] = static_cast<int>(tiles.tokens(tile));
-    group.first[i] = static_cast<int>(max(begin - group.start[i], int64_t{0}));
-    group.last[i] = static_cast<int>(min(end - group.start[i], int64_t{group.tokens[i]}));
-    const int64_t there = max(first_seen, min(last_seen, tile));
-    const int64_t slot = there % tiles.per_block * kTile;
-    const std::byte* block =
-        t.pool + static_cast<size_t>(t.blocks[there / tiles.per_block]) * t.block_stride;
-    group.keys[i] =
-        block + t.key_offset + static_cast<size_t>(slot * key_columns(t.head_dim) * element);
-    group.values[i] = block + t.value_offset + static_cast<size_t>(slot * width * element);
+    const int64_t position = start + i * kTile;
+    group.first[i] = static_cast<int>(max(begin - position, int64_t{0}));
+    group.last[i] = static_cast<int>(min(end - position, kTile));
+    if (!has_whole_tiles(t)) {
+      group.keys[i] = gathered.keys + i * kTile * layout.key_row;
+      group.values[i] = gathered.values + i * kTile * layout.value_row;
+      continue;
+    }
+    const int64_t there = max(begin / kTile * kTile, min(position, (end - 1) / kTile * kTile));
+    const int64_t slot = there % t.block_size;
+    const std::byte* block = block_of(t, there);
+    group.keys[i] = block + t.key_offset + slot * layout.key_row;
+    group.values[i] = block + t.value_offset + slot * layout.value_row;
   }
   return group;
+}
+
+/// Copies the tokens of a group that may be seen to its tiles, unless they lie there already.
+template <typename C>
+void gather_tokens(const AttentionTile& t, const AttentionGroup& group,
+                   const GatheredTiles& gathered) {
+  if (has_whole_tiles(t)) return;
+  constexpr size_t kUnit = C::kElement * C::kStep;
+  const TileLayout layout(t);
+  for (int i = 0; i < kGroupTiles; ++i)
+    for (int64_t lane = group.first[i]; lane < group.last[i]; ++lane) {
+      const int64_t token = i * kTile + lane;
+      const int64_t slot = (group.start + token) % t.block_size;
+      const std::byte* block = block_of(t, group.start + token);
+      const std::byte* key = block + t.key_offset + slot / kTile * kTile * layout.key_row +
+                             static_cast<size_t>(slot % kTile) * kUnit;
+      std::byte* to =
+          gathered.keys + i * kTile * layout.key_row + static_cast<size_t>(lane) * kUnit;
+      for (int64_t at = 0; at < kTile * layout.key_row; at += kTile * static_cast<int64_t>(kUnit))
+        __builtin_memcpy(to + at, key + at, kUnit);
+      if (t.value_offset == 0) continue;  // an indexer's cache has keys alone
+      __builtin_memcpy(gathered.values + token * layout.value_row,
+                       block + t.value_offset + slot * layout.value_row,
+                       static_cast<size_t>(layout.value_row));
+    }
 }
 
 /// Which tokens of a group each position sees by choice: a bit for each of its four tiles' lanes.
@@ -112,8 +144,7 @@ struct ChosenTokens {
 
 /// The tokens of a group that were chosen, of groups in their order.
 void find_chosen(const AttentionTile& t, const AttentionGroup& group, ChosenTokens& chosen) {
-  constexpr int kLast = kGroupTiles - 1;
-  const int64_t end = group.start[kLast] + group.tokens[kLast];
+  const int64_t end = group.start + kAttentionGroup;
   for (int p = 0; p < t.positions; ++p) {
     uint64_t& seen = chosen.seen[p];
     if (t.first_position + p < t.most_chosen) {
@@ -123,10 +154,8 @@ void find_chosen(const AttentionTile& t, const AttentionGroup& group, ChosenToke
     const int32_t* keys = t.chosen + p * t.chosen_stride;
     int64_t& next = chosen.next[p];
     seen = 0;
-    for (int tile = 0; next < t.most_chosen && keys[next] < end; ++next) {
-      while (keys[next] >= group.start[tile] + group.tokens[tile]) ++tile;
-      seen |= uint64_t{1} << (tile * kTile + keys[next] - group.start[tile]);
-    }
+    for (; next < t.most_chosen && keys[next] < end; ++next)
+      seen |= uint64_t{1} << (keys[next] - group.start);
   }
 }
 

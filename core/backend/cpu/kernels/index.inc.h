@@ -50,20 +50,19 @@ template <typename C>
 void score_cache(const IndexTile& t) {
   const AttentionState state(t.query);
   pack_queries(t.query, state);
-  const Tiles tiles(t.query);
-  const int64_t last = tiles.of_position(t.end - 1);
-  const int64_t first = tiles.of_position(t.begin) / kGroupTiles * kGroupTiles;
-  AttentionGroup next = locate_group(t.query, tiles, first, t.begin, t.end);
-  for (int64_t tile = first; tile <= last; tile += kGroupTiles) {
+  const int64_t first = t.begin / kAttentionGroup * kAttentionGroup;
+  AttentionGroup next = locate_group(t.query, state.gathered, first, t.begin, t.end);
+  for (int64_t start = first; start < t.end; start += kAttentionGroup) {
     AttentionGroup group = next;
-    if (tile + kGroupTiles <= last)
-      next = locate_group(t.query, tiles, tile + kGroupTiles, t.begin, t.end);
+    if (start + kAttentionGroup < t.end)
+      next = locate_group(t.query, state.gathered, start + kAttentionGroup, t.begin, t.end);
+    gather_tokens<C>(t.query, group, state.gathered);
     for (int i = 0; i < kGroupTiles; ++i) group.next_keys[i] = next.keys[i];
     float scores[kAttentionGroup];
     score_group<C>(t, state, group, scores);
     for (int i = 0; i < kGroupTiles; ++i)
       for (int lane = group.first[i]; lane < group.last[i]; ++lane)
-        t.scores[group.start[i] + lane] += scores[i * kTile + lane];
+        t.scores[group.start + i * kTile + lane] += scores[i * kTile + lane];
   }
 }
 

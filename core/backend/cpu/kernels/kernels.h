@@ -173,9 +173,11 @@ struct AttentionTile {
 inline constexpr int kAttentionRows = 64;
 /// Tokens between two updates of the running maximum: four tiles.
 inline constexpr int64_t kAttentionGroup = 64;
-/// Floats that AttentionTile::scratch needs: packed q, sums, scores, maximum and sum of each row.
+/// Floats that AttentionTile::scratch needs: packed q, sums, scores, maximum and sum of each row,
+/// keys and values of a group.
 constexpr int64_t attention_scratch(int64_t head_dim) {
-  return kAttentionRows * (2 * ((head_dim + 15) / 16 * 16) + kAttentionGroup + 2 + 16);
+  const int64_t width = (head_dim + 15) / 16 * 16;
+  return kAttentionRows * (2 * width + kAttentionGroup + 2 + 16) + kAttentionGroup * 2 * width;
 }
 
 /// Scores of the keys [begin, end) for one query row: sum over heads of weight * max(q.k, 0).

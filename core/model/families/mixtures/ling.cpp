@@ -89,7 +89,9 @@ ModelSpec make_bailing_moe(const ConfigReader& config) {
                                         ? "sigmoid, which moe_router_enable_expert_bias goes with"
                                         : "softmax, or moe_router_enable_expert_bias");
   }
-  if (config.text({"router_dtype"}, "") == "fp32") mixture.router_dtype = DType::f32;
+  if (config.has("router_dtype")) {  // vLLM takes any other text for bfloat16
+    mixture.router_dtype = config.text({"router_dtype"}, "") == "fp32" ? DType::f32 : DType::bf16;
+  }
   decoder.vllm.knows_stage = decoder.vllm.idle_scales = true;
   ModelSpec spec = build(decoder);
   constexpr float kLayerNormEpsilon = 1e-6f;  // not in the config

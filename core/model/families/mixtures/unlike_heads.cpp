@@ -54,7 +54,8 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
   missing.intermediate = config.integer({"moe_intermediate_size"}, 2048, kWidths);
   Mixture mixture = read_mixture(config, layers, missing);
   use_deepseek_router(config, mixture);
-  mixture.router_dtype = DType::f32;
+  mixture.router_dtype = dtype_from_torch(config.text({"moe_router_dtype"}, "float32"));
+  if (!mixture.router_dtype) config.doubt("moe_router_dtype", "float32, bfloat16 or float16");
   if (config.has("moe_layer_freq")) {
     const std::vector<int64_t> sparse = read_by_layer(config, "moe_layer_freq", layers, 1);
     mixture.sparse.assign(sparse.begin(), sparse.end());
