@@ -192,15 +192,15 @@ Rope longrope(const Input& in) {
 // Wang et al. 2024, "Qwen2-VL": times, rows and columns each turn a section of the speeds.
 Rope mrope(const Input& in) {
   Rope rope = plain(in);
-  if (!in.parameters.has("mrope_section")) return rope;
-  const Json& sections = *in.parameters.find({"mrope_section"});
+  const Json* const sections = in.parameters.find({"mrope_section"});
+  if (sections == nullptr) return rope;
   int64_t sum = 0;
-  for (const Json& section : sections) {
+  for (const Json& section : *sections) {
     const bool good = section.is_number_integer() && section >= 0 && section <= in.dim;
     rope.spec.sections.push_back(good ? section.get<int64_t>() : -1);
     sum += rope.spec.sections.back();
   }
-  if (sections.size() != 3 || sum != in.dim / 2) {
+  if (sections->size() != 3 || sum != in.dim / 2) {
     in.parameters.refuse("mrope_section", "three numbers with half the rotated part as their sum");
   }
   return rope;

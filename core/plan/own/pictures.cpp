@@ -114,7 +114,9 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
     // One token of the context is the answer's.
     return options_of(extremes(*spec.vision, arguments, length - 1), args);
   } catch (const image::SettingsError& error) {
-    fail(ExitCode::usage, "--mm-processor-kwargs, preprocessor_config.json: {}", error.what());
+    const bool stated = args.processor.empty();  // no flag changes what the files say
+    fail(stated ? ExitCode::checkpoint_unusable : ExitCode::usage, "{}preprocessor_config.json: {}",
+         stated ? "" : "--mm-processor-kwargs, ", error.what());
   } catch (const image::ImageError& error) {
     fail(ExitCode::usage, "--limit-mm-per-prompt: {}", error.what());
   }
