@@ -19,6 +19,7 @@
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
+#include "shard/shard_files.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -183,25 +184,29 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   }
 }
 
-bool has_weights(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "model.safetensors.index.json") ||
-         std::filesystem::exists(folder / "model.safetensors");
-}
-
 }  // namespace
 
+bool holds_weights(const std::filesystem::path& folder) {
+  // Shards are read by --load-format sharded_state alone.
+  if (shard::looks_sharded(folder)) return false;
+  if (std::filesystem::exists(folder / "model.safetensors.index.json")) return true;
+  const std::filesystem::directory_iterator files(folder);
+  return std::ranges::any_of(
+      files, [](const auto& file) { return file.path().extension() == ".safetensors"; });
+}
+
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
-                                                     const std::filesystem::path& folder) {
+                                                     const std::filesystem::path& folder,
+                                                     const EngineArgs& args) {
   model::ModelSpec spec = read_spec(config);
-  const bool open = spec.tied_head || !spec.dtype_stated || !spec.quantization.empty();
-  if (!open || !has_weights(folder)) return nullptr;
-  try {
-    StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
-    checkpoint::settle_stored(stored.tensors, stored.spec);
-    return std::make_shared<const StoredWeights>(std::move(stored));
-  } catch (const Error&) {
-    return nullptr;
-  }
+  if (!holds_weights(folder)) return nullptr;
+  StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
+  checkpoint::settle_stored(stored.tensors, stored.spec);
+  model::ModelSpec kept = stored.spec;
+  checkpoint::settle_kept(config.json(), &stored.tensors, keeping(args), kept);
+  if (kept.quantization.empty())  // else make_plan refuses the method
+    checkpoint::WeightReader(stored.tensors, kept, wanted_towers(args)).require_zero_biases();
+  return std::make_shared<const StoredWeights>(std::move(stored));
 }
 
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,

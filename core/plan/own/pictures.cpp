@@ -79,12 +79,17 @@ int64_t most_items(const EngineArgs& args, std::string_view modality) {
   return modality == "video" && most_items(args, "image") == 0 ? 0 : kManyItems;
 }
 
+checkpoint::Towers wanted_towers(const EngineArgs& args) {
+  return most_items(args, "image") + most_items(args, "video") == 0 ? checkpoint::Towers::unwanted
+                                                                    : checkpoint::Towers::wanted;
+}
+
 std::string picture_refusal(const model::ModelSpec& spec, const Arguments& arguments,
                             const backend::Footprint& footprint) {
   if (!spec.vision) return "the model answers text alone";
   const EngineArgs& args = arguments.args;
   if (args.language_only) return "--language-model-only leaves the vision tower out";
-  if (most_items(args, "image") + most_items(args, "video") == 0) {
+  if (wanted_towers(args) == checkpoint::Towers::unwanted) {
     return "--limit-mm-per-prompt image=0 leaves the vision tower out";
   }
   if (!footprint.sees_pictures()) {
