@@ -39,7 +39,8 @@ void print(const std::string& text) {
 fs::path find_config(const std::string& model, const Environment& environment) {
   if (model.empty())
     fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
-  if (fs::is_regular_file(model)) return model;
+  const bool weights = model.ends_with(".gguf") || model.ends_with(".safetensors");
+  if (fs::is_regular_file(model) && !weights) return model;
   const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
   // Mistral's own format, which vLLM prefers to a config.json only beside its own weights.
   if (!fs::exists(folder / "config.json") && fs::exists(folder / "params.json"))

@@ -153,3 +153,34 @@ TEST_CASE("a tower that is not wanted is not needed") {
     check_alike(scratch, 5, "--language-model-only");
   }
 }
+
+TEST_CASE("a Git LFS pointer is refused by the file's name, whichever file it stands for") {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+  for (const char* file : {"config.json", "chat_template.jinja", "generation_config.json",
+                           "tokenizer_config.json", "tokenizer.json", "model.safetensors"}) {
+    const Scratch scratch;
+    fs::copy(test::kModel, scratch.path("model"));
+    scratch.write("model/" + std::string(file), pointer);
+    const auto refused = shell(scratch, R"(echo '{"messages":[{"role":"user","content":"hi"}]}' | )"
+                                        "plimsoll run model -i -");
+    INFO(refused.err);
+    CHECK(refused.status == 5);
+    CHECK(refused.err.find(std::string(file) + ": ") != std::string::npos);
+    CHECK(refused.err.find("git lfs pull") != std::string::npos);
+  }
+  const Scratch scratch;
+  scratch.write("given.jinja", pointer);
+  CHECK(shell(scratch, "echo | plimsoll run $MODEL -i - --chat-template given.jinja").status != 0);
+}
+
+TEST_CASE("plan says what a file of weights is, as run does") {
+  const Scratch scratch;
+  scratch.write("x.gguf", "GGUF and more");
+  for (const char* command : {"plan", "run"}) {
+    const auto refused = shell(scratch, std::string("plimsoll ") + command + " x.gguf -i -");
+    INFO(command << refused.err);
+    CHECK(refused.status == 5);
+    CHECK(refused.err.find("is a GGUF file; expected a model's folder or a hub id") !=
+          std::string::npos);
+  }
+}
