@@ -39,7 +39,8 @@ void print(const std::string& text) {
 fs::path find_config(const std::string& model, const Environment& environment) {
   if (model.empty())
     fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
-  if (fs::is_regular_file(model)) return model;
+  const bool weights = model.ends_with(".gguf") || model.ends_with(".safetensors");
+  if (fs::is_regular_file(model) && !weights) return model;
   const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
   // Mistral's own format, which vLLM prefers to a config.json only beside its own weights.
   if (!fs::exists(folder / "config.json") && fs::exists(folder / "params.json"))
@@ -112,6 +113,17 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
   return plan::to_text(result, terminal_width(environment));
 }
 
+/// Has a plan of vLLM count a folder's weights as their files hold them; what it says of that.
+std::string drop_left_over_quantization(const PlanOptions& options, const fs::path& file,
+                                        Json& config) {
+  const bool loaded = !options.run.random_weights && !options.run.sharded_state;
+  if (options.engine != "vllm" || file == options.model || !loaded) return "";
+  if (!has_plain_weights(config, file, options.launch.args)) return "";
+  if (config.erase("quantization_config") + config.erase("compression_config") == 0) return "";
+  return "config.json has a quantization_config, and the files hold plain weights: these are "
+         "counted. vLLM's loader of quantised weights may refuse them; remove quantization_config";
+}
+
 }  // namespace
 
 CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
@@ -140,6 +152,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const fs::path file = find_config(given.model, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
+  const std::string left_over = drop_left_over_quantization(given, file, config);
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
   if (options.engine == "vllm")
@@ -147,10 +160,12 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;
-  if (options.engine == "plimsoll" && file != options.model)
-    options.weights = plan::own::look_at_weights(view, file.parent_path());
+  const bool loaded = !options.run.random_weights && !options.run.sharded_state;
+  if (options.engine == "plimsoll" && file != options.model && loaded)
+    options.weights = plan::own::look_at_weights(view, file.parent_path(), options.launch.args);
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   result.model = options.model;
+  if (!left_over.empty()) result.notes.push_back(left_over);
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
   if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);

@@ -1,5 +1,6 @@
 #include "cli/plan/extras.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/amount.h"
@@ -7,8 +8,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/settle_model.h"
 #include "cli/own_arguments.h"
 #include "model/class_defaults.h"
+#include "model/config.h"
+#include "plan/own/own_plan.h"
+#include "plan/own/pictures.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/shapes/model_shape.h"
 
@@ -74,7 +79,35 @@ void read_draft(const Environment& environment, vllm::EngineArgs& args) {
   args.draft_config = std::move(config);
 }
 
+/// Mistral's own format is read by names of its own.
+bool is_in_mistral_format(const fs::path& config_file) {
+  const fs::directory_iterator files(config_file.parent_path());
+  return config_file.filename() == "params.json" ||
+         std::ranges::any_of(files, [](const auto& file) {
+           return file.path().filename().string().starts_with("consolidated");
+         });
+}
+
 }  // namespace
+
+bool has_plain_weights(const Json& config, const fs::path& config_file,
+                       const vllm::EngineArgs& args) {
+  const fs::path folder = config_file.parent_path();
+  if (is_in_mistral_format(config_file) || !plan::own::holds_weights(folder)) return false;
+  auto tensors = checkpoint::Checkpoint::open(folder);
+  model::ModelSpec spec;
+  try {
+    spec = model::make_model_spec(config);
+    checkpoint::settle_stored(tensors, spec);
+    checkpoint::settle_kept(config, &tensors, {}, spec);
+  } catch (const Error&) {
+    return false;  // vLLM's alone
+  }
+  const bool plain = spec.quantization.empty() &&
+                     std::ranges::none_of(spec.weights, &model::WeightSpec::is_packed);
+  if (plain) checkpoint::check_present(tensors, spec, plan::own::wanted_towers(args));
+  return plain;
+}
 
 PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
                       const fs::path& config_file) {

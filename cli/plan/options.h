@@ -33,6 +33,7 @@ struct PlanOptions {
   bool is_lone_config = false;                              // MODEL is a file
   std::shared_ptr<const plan::own::StoredWeights> weights;  // beside the config; null: none
   bool advise = false;
+  bool on_host = false;              // a run on this machine's processor is planned
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
   std::vector<std::string> unknown;  // of a pasted line, with the nearest known ones

@@ -21,6 +21,7 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
   arguments.weights = options.weights;
   arguments.folder = options.folder;
   arguments.has_prompts = options.has_prompts;
+  arguments.on_host = options.on_host;
   return arguments;
 }
 

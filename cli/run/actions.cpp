@@ -55,8 +55,9 @@ int dry_run(const RunOptions& options, const Environment& environment) {
   plan.run = options;
   plan.has_prompts = true;
   if (device.card && plan.gpu.empty()) plan.gpu = "auto";
+  plan.on_host = plan.gpu.empty();
   const plan::PlanResult result = show_plan(plan);
-  if (!result.fits.value_or(!result.host_refuses)) return static_cast<int>(ExitCode::does_not_fit);
+  if (!result.fits.value_or(true)) return static_cast<int>(ExitCode::does_not_fit);
   const plan::PromptFigures& lines = *result.prompts;
   const bool some_fail = lines.bad_lines + lines.duplicate_ids + lines.over_context > 0;
   return static_cast<int>(some_fail ? ExitCode::some_lines_failed : ExitCode::done);

@@ -87,7 +87,7 @@ class Weights {
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
     checkpoint::settle_stored(*checkpoint_, spec);
     checkpoint::settle_kept(config, &*checkpoint_, keeping, spec);
-    reader_.emplace(*checkpoint_, spec);
+    reader_.emplace(*checkpoint_, spec, plan::own::wanted_towers(options.launch.args));
     reader_->require_zero_biases();
   }
 

@@ -1,8 +1,10 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -223,10 +225,16 @@ std::string read_text_file(const std::filesystem::path& file, size_t max_bytes) 
     fail(ExitCode::checkpoint_unusable, "{}: {} bytes, more than the {} allowed here",
          file.string(), size, max_bytes);
   }
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::string text(size, '\0');
   if (!stream || !stream.read(text.data(), static_cast<std::streamsize>(size))) {
-    fail(ExitCode::checkpoint_unusable, "{}: cannot be read", file.string());
+    fail(ExitCode::checkpoint_unusable, "{}: cannot be read: {}", file.string(),
+         errno == 0 ? "it became shorter meanwhile" : std::generic_category().message(errno));
+  }
+  if (text.starts_with("version https://git-lfs")) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: a Git LFS pointer, not the file itself; fetch it with `git lfs pull`", file.string());
   }
   return text;
 }

@@ -50,7 +50,7 @@ Json read_json_file(const std::filesystem::path& file, size_t max_bytes = size_t
                     JsonLimits limits = {});
 
 /// Reads a whole regular file. Throws Error(checkpoint_unusable) when it is missing, unreadable,
-/// not a regular file or larger than `max_bytes`.
+/// not a regular file, larger than `max_bytes`, or the pointer that Git LFS leaves in its place.
 std::string read_text_file(const std::filesystem::path& file, size_t max_bytes = size_t{512} << 20);
 
 }  // namespace plimsoll

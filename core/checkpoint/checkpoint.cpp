@@ -86,6 +86,7 @@ std::vector<std::string> weight_files(const fs::path& folder) {
 struct Checkpoint::Impl {
   std::vector<std::unique_ptr<MappedFile>> files;
   std::map<std::string, TensorEntry> tensors;
+  std::map<std::string, std::string> promised;  // file by tensor, of an index
 
   void add(const fs::path& path) {
     files.push_back(std::make_unique<MappedFile>(path));
@@ -130,10 +131,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
   }
   for (const auto& [tensor, file] : index.tensors) {
     const auto at = impl->tensors.find(tensor);
-    if (at == impl->tensors.end() || at->second.file->path().filename() != index.files[file]) {
-      refuse(index_file, fmt::format("says that tensor \"{}\" is in {}, which does not hold it",
-                                     shown(tensor), shown(index.files[file])));
-    }
+    if (at == impl->tensors.end()) impl->promised.emplace(tensor, index.files[file]);
   }
   return Checkpoint(std::move(impl));
 }
@@ -141,6 +139,11 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
 const TensorEntry* Checkpoint::find(const std::string& name) const {
   const auto at = impl_->tensors.find(name);
   return at == impl_->tensors.end() ? nullptr : &at->second;
+}
+
+std::string Checkpoint::promised_file(const std::string& name) const {
+  const auto at = impl_->promised.find(name);
+  return at == impl_->promised.end() ? "" : at->second;
 }
 
 void Checkpoint::reshape(const std::string& name, const std::vector<int64_t>& shape) {

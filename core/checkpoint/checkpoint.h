@@ -51,6 +51,8 @@ class Checkpoint {
 
   [[nodiscard]] const TensorEntry* find(const std::string& name) const;
   [[nodiscard]] const std::map<std::string, TensorEntry>& tensors() const;
+  /// The file that the index names for a tensor that no file holds; empty: it names none.
+  [[nodiscard]] std::string promised_file(const std::string& name) const;
   /// Lets a tensor that is there count as one of another shape of as many elements.
   void reshape(const std::string& name, const std::vector<int64_t>& shape);
   /// Lets a tensor that is there count as those that it holds one after the other. They are of
@@ -107,13 +109,22 @@ class WeightSource {
   }
 };
 
+/// Whether a launch computes with the towers (ModelSpec::towers).
+enum class Towers { wanted, unwanted };
+
+/// Throws Error(checkpoint_unusable) where a tensor that the spec needs is missing, or has another
+/// shape or type than the spec says. Tensors of towers that are not wanted are not needed.
+void check_present(const Checkpoint& checkpoint, const model::ModelSpec& spec, Towers towers);
+
 /// Puts weights together from checkpoint tensors as the weight table says.
 class WeightReader final : public WeightSource {
  public:
   /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype)
   /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor,
-  /// what was expected and what is there. Both must outlive the reader.
-  WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec);
+  /// what was expected and what is there. Tensors of towers that are not wanted may be there or
+  /// not. Both must outlive the reader.
+  WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec,
+               Towers towers = Towers::wanted);
 
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override {

@@ -93,9 +93,6 @@ Index read_index(const std::filesystem::path& file) {
   const auto refuse = [&](const std::string& why) {
     fail(ExitCode::checkpoint_unusable, "{}: {}", file.string(), why);
   };
-  if (text.starts_with("version https://git-lfs")) {
-    refuse("a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
-  }
   if (!events.parse(text)) refuse(events.problem());
   if (!events.seen_map || events.index.files.empty()) refuse("has no weight_map with files");
   return std::move(events.index);

@@ -71,6 +71,13 @@ void use_packed(const Checkpoint& checkpoint, const ModelSpec& spec, const Part&
   }
 }
 
+/// Notes the tensors of a part, plain or quantised, as far as they are there.
+void use_any(const Checkpoint& checkpoint, const ModelSpec& spec, const Part& part,
+             std::unordered_set<const TensorEntry*>& used) {
+  if (part.packing) return use_packed(checkpoint, spec, part, used);
+  if (const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor)) used.insert(tensor);
+}
+
 /// The biases among what is left over: as vLLM, what the model has no parameter for is left out.
 std::vector<const TensorEntry*> check_left_over(
     const Checkpoint& checkpoint, const ModelSpec& spec,
@@ -99,6 +106,52 @@ bool holds_zeros(const TensorEntry& tensor) {
   convert(tensor.data, tensor.dtype, values.data(), DType::f32, values.size());
   guard.finish();
   return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
+/// The tensors that the spec's weights are made of. Throws where one is missing or is not as the
+/// spec says.
+std::unordered_set<const TensorEntry*> find_needed(const Checkpoint& checkpoint,
+                                                   const ModelSpec& spec, Towers towers) {
+  std::unordered_set<const TensorEntry*> used;
+  const Part* missing = nullptr;
+  size_t missing_count = 0;
+  const quantization::FindStored find = find_stored(checkpoint, spec);
+  const auto look_up = [&](const WeightSpec& weight) {
+    for (const Part& part : weight.parts) {
+      if (part.packing && part.packing->format != model::PackedFormat::online_fp8) {
+        (void)open_part(weight, part, whole_part(weight, part), find);
+        use_packed(checkpoint, spec, part, used);
+        continue;
+      }
+      const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
+      if (tensor == nullptr && may_be_absent(weight)) continue;
+      if (tensor == nullptr) {
+        if (missing_count++ == 0) missing = &part;
+        continue;
+      }
+      check_tensor(*tensor, part, weight);
+      used.insert(tensor);
+    }
+  };
+  if (towers == Towers::wanted) {
+    std::ranges::for_each(spec.towers, look_up);
+  } else {
+    for (const WeightSpec& weight : spec.towers)
+      for (const Part& part : weight.parts) use_any(checkpoint, spec, part, used);
+  }
+  const size_t of_towers = missing_count;
+  std::ranges::for_each(spec.weights, look_up);
+  if (missing != nullptr) {
+    const std::string file = checkpoint.promised_file(missing->tensor);
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape {}{}{}",
+         missing->tensor, more(missing_count), spec.architecture, shape_text(missing->stored_shape),
+         file.empty() ? "" : fmt::format("; the index says that it is in {}", shown(file)),
+         missing_count == of_towers ? "; without its tower the model answers text: "
+                                      "--language-model-only"
+                                    : "");
+  }
+  return used;
 }
 
 }  // namespace
@@ -142,43 +195,18 @@ DType model_dtype(const Checkpoint& checkpoint, const ModelSpec& spec) {
   return common_dtype(stored);
 }
 
-WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
+void check_present(const Checkpoint& checkpoint, const ModelSpec& spec, Towers towers) {
+  (void)find_needed(checkpoint, spec, towers);
+}
+
+WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec, Towers towers)
     : checkpoint_(&checkpoint), spec_(&spec) {
   if (!spec.quantization.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "the checkpoint is quantised ({}), which is not run so; use the unquantised model",
          spec.quantization);
   }
-  std::unordered_set<const TensorEntry*> used;
-  const Part* missing = nullptr;
-  size_t missing_count = 0;
-  const quantization::FindStored find = find_stored(checkpoint, spec);
-  const auto look_up = [&](const WeightSpec& weight) {
-    for (const Part& part : weight.parts) {
-      if (part.packing && part.packing->format != model::PackedFormat::online_fp8) {
-        (void)open_part(weight, part, whole_part(weight, part), find);
-        use_packed(checkpoint, spec, part, used);
-        continue;
-      }
-      const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
-      if (tensor == nullptr && may_be_absent(weight)) continue;
-      if (tensor == nullptr) {
-        if (missing_count++ == 0) missing = &part;
-        continue;
-      }
-      check_tensor(*tensor, part, weight);
-      used.insert(tensor);
-    }
-  };
-  std::ranges::for_each(spec.towers, look_up);
-  std::ranges::for_each(spec.weights, look_up);
-  if (missing != nullptr) {
-    fail(ExitCode::checkpoint_unusable,
-         "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape {}",
-         missing->tensor, more(missing_count), spec.architecture,
-         shape_text(missing->stored_shape));
-  }
-  left_out_ = check_left_over(checkpoint, spec, used);
+  left_out_ = check_left_over(checkpoint, spec, find_needed(checkpoint, spec, towers));
 }
 
 void WeightReader::require_zero_biases() const {

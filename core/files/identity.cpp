@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -46,7 +48,8 @@ std::string sampled_digest(const fs::path& path) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
   if (!file || error) {
-    fail(ExitCode::checkpoint_unusable, "{}: cannot be read", path.string());
+    fail(ExitCode::checkpoint_unusable, "{}: cannot be read: {}", path.string(),
+         std::generic_category().message(errno));
   }
   Digest digest;
   digest.add(&size, sizeof size);

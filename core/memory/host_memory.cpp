@@ -8,6 +8,7 @@
 
 #include "base/amount.h"
 #include "base/error.h"
+#include "base/size_text.h"
 #include "memory/available.h"
 
 namespace plimsoll::memory {
@@ -16,15 +17,14 @@ HostMemory::HostMemory(size_t bytes) {
   const Available available = available_memory();
   if (bytes > static_cast<uint64_t>(available.bytes)) {
     fail(ExitCode::does_not_fit,
-         "{} MiB of this machine's memory are needed, and {} MiB are left ({}); lower "
+         "{} of this machine's memory are needed, and {} are left ({}); lower "
          "--cpu-kvcache-space, --max-num-batched-tokens or --max-model-len, or raise the limit",
-         bytes / kMiB + 1, static_cast<size_t>(available.bytes) / kMiB, available.bound);
+         size_text(uint64_t{bytes}), size_text(available.bytes), available.bound);
   }
   data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data_ == MAP_FAILED) {
-    fail(ExitCode::does_not_fit,
-         "the system refuses {} bytes of memory ({}); lower --cpu-kvcache-space", bytes,
-         std::strerror(errno));
+    fail(ExitCode::does_not_fit, "the system refuses {} of memory ({}); lower --cpu-kvcache-space",
+         size_text(uint64_t{bytes}), std::strerror(errno));
   }
   // Weights and KV blocks are streamed: huge pages save a tenth of the time where they exist.
   madvise(data_, bytes_, MADV_HUGEPAGE);

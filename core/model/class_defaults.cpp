@@ -87,12 +87,14 @@ class Completion {
   }
 
   /// A config within one: `rule` is the object of its class's defaults, or the type that it has
-  /// where it names none.
+  /// where it names none. A rule of another kind belongs to a key that holds no config: an object
+  /// there is left for the family to refuse.
   void complete_inner(Json& object, const Json& rule, int depth) const {
     if (rule.is_object()) {
       complete(object, rule, depth);
       return;
     }
+    if (!rule.is_string()) return;
     const std::string type = type_of(object);
     const auto row = row_of(type.empty() ? rule.get<std::string>() : type, whose_);
     if (row) complete(object, *row, depth);

@@ -73,9 +73,9 @@ ConfigReader ConfigReader::reading(const Json& object) const {
 ConfigReader ConfigReader::root(const Json& config) {
   for (const char* key : {"text_config", "llm_config"}) {
     const Json* text = config.is_object() ? member(&config, key) : nullptr;
-    if (text != nullptr && text->is_object()) {
-      return {fmt::format("{}.", key), text, &config};
-    }
+    if (text == nullptr || text->is_null()) continue;
+    if (!text->is_object()) plain(config).refuse(key, "an object");
+    return {fmt::format("{}.", key), text, &config};
   }
   return plain(config);
 }

@@ -17,13 +17,17 @@ constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config 
 Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_position = 0) {
   Sizes sizes;
   sizes.vocab = config.required({"vocab_size", "padded_vocab_size"}, kVocabularies);
-  sizes.hidden = config.required({"n_embed", "hidden_size", "n_embd", "d_model"}, kWidths);
+  const auto outer = config.integer({"n_embed"}, kWidths);
+  sizes.hidden = outer ? *outer : config.required({"hidden_size", "n_embd", "d_model"}, kWidths);
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                      fourfold ? 4 * sizes.hidden : 0, kWidths);
   // The list of layers' kinds may say how many there are.
   sizes.layers =
       config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 0, kLayers);
+  if (sizes.layers == 0 && config.has("num_hidden_layers")) {
+    config.refuse("num_hidden_layers", "a number of layers from 1");
+  }
   sizes.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCounts);
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;

@@ -73,9 +73,9 @@ struct PlanResult : StageFigures {
   bool quantized = false;  // by the checkpoint, or while loading
   std::string gpu;         // empty: none was given
   int64_t gpus = 1;
-  std::optional<bool> fits;   // absent without a card
-  bool host_refuses = false;  // without a card: a run on this machine's processor
-  bool refused = false;       // with a card: by the release, whatever the memory
+  std::optional<bool> fits;                // absent without a card
+  bool refused = false;                    // with a card: by the release, whatever the memory
+  int64_t host_needed = 0, host_left = 0;  // bytes of this machine's memory, without a card
   std::string reason;
   int64_t total_bytes = 0;
   int64_t budget_bytes = 0;

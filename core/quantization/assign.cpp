@@ -85,7 +85,8 @@ class Assignment {
  private:
   [[nodiscard]] bool may_be_quantised(model::WeightId id, const WeightSpec& weight) const {
     const bool matrix =
-        weight.use == model::WeightUse::linear || weight.use == model::WeightUse::experts;
+        weight.use == model::WeightUse::linear ||
+        (weight.use == model::WeightUse::experts && !weight.is_vector());  // no stacked biases
     return matrix && id != spec_.embedding && id != spec_.position_embedding;
   }
 

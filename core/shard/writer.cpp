@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "memory/available.h"
 #include "shard/output_folder.h"
 #include "shard/ranks/rank_file.h"
@@ -226,9 +227,8 @@ class Writer {
     }
     const uint64_t free = folder_.free_bytes();
     if (result_.written_bytes == 0 || needed <= free) return;
-    fail(ExitCode::output_unwritable, "{}: {:.2f} GB are needed and {:.2f} GB are free there",
-         folder_.path().string(), static_cast<double>(needed) / 1e9,
-         static_cast<double>(free) / 1e9);
+    fail(ExitCode::output_unwritable, "{}: {} are needed and {} are free there",
+         folder_.path().string(), size_text(needed), size_text(free));
   }
 
   void write_journal() {

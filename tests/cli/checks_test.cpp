@@ -44,6 +44,8 @@ TEST_CASE("a dry run checks and plans, and writes nothing") {
   CHECK_THAT(good.out, Catch::Contains("2 lines"));
   CHECK_THAT(good.out,
              Catch::Contains("hours") || Catch::Contains("minutes") || Catch::Contains(" s"));
+  CHECK_THAT(good.out, Catch::Contains("FITS") && Catch::Contains("needed of") &&
+                           !Catch::Contains("GPU") && !Catch::Contains("CUDA"));
   CHECK(!scratch.has("out.part"));
   CHECK(!scratch.has("out.run.json"));
   scratch.write("in", "\"a\"\n{broken\n");

@@ -104,6 +104,8 @@ TEST_CASE("a cache that does not fit beside the weights is refused, with what wo
     const Json plan = parse_json<Json>(refused.out);
     CHECK(plan["fits"] == false);
     const auto reason = plan["reason"].get<std::string>();
+    CHECK(reason.find("GiB") != std::string::npos);
+    CHECK(reason.find(" bytes") == std::string::npos);
     const size_t cure = reason.find("; " + row.cure);
     REQUIRE(cure != std::string::npos);
     const std::string flags = reason.substr(cure + 2, reason.find(" would fit") - cure - 2);

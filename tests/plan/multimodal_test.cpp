@@ -160,13 +160,13 @@ TEST_CASE("Mistral's own params.json counts as the config that vLLM makes of it"
   const PlanResult result = plan_vllm({params, "params.json"}, {}, &hardware::find_gpu("h100"));
   CHECK(result.architecture == "PixtralForConditionalGeneration");
   CHECK(result.parameter_bytes == 25'365'479'424);  // of vLLM 0.32.0's class
-  auto windows = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5,
+  auto windows = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5, "hidden_dim": 96,
     "sliding_window": [null, 32]})");
   adapt_mistral_params(windows, "params.json");
   CHECK(windows["layer_types"][1] == "sliding_attention");
   CHECK(windows["layer_types"][2] == "full_attention");
   CHECK(windows["sliding_window"] == 32);
-  auto mixture = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5,
+  auto mixture = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5, "hidden_dim": 96,
     "moe": {"num_experts": 8, "num_experts_per_tok": 2}})");
   CHECK_THROWS_AS(adapt_mistral_params(mixture, "params.json"), Error);
   Json plain = {{"hidden_size", 64}};

@@ -81,8 +81,10 @@ std::unique_ptr<const image::Processor> make_picture_processor(const model::Visi
   if (vision.image == 0) return processor;
   const std::vector<int64_t> shape = processor->extremes(1).front().shape;
   if (shape[2] != vision.image || shape[3] != vision.image) {
-    throw image::SettingsError(fmt::format("size: {} x {} pixels, and the tower takes {} x {}",
-                                           shape[3], shape[2], vision.image, vision.image));
+    throw image::SettingsError(fmt::format(
+        "size, crop_size or max_image_size: {} x {} pixels, and the tower takes {} x {} "
+        "(config.json: vision_config.image_size)",
+        shape[3], shape[2], vision.image, vision.image));
   }
   return processor;
 }

@@ -38,6 +38,7 @@ struct Arguments {
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   std::shared_ptr<const StoredWeights> weights;  // null: none to look at
   bool has_prompts = false;                      // whose pictures are judged
+  bool on_host = false;  // this machine's processor is meant: the verdict is about its memory
 };
 
 /// The dtype of weights and activations: --dtype, else the model's (float32 for one of float64).

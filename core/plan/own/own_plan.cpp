@@ -8,6 +8,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/size_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
 #include "memory/available.h"
@@ -19,6 +20,7 @@
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
+#include "shard/shard_files.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -52,13 +54,13 @@ void settle_kept(const ConfigView& config, const Arguments& arguments, model::Mo
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
   std::string text =
-      fmt::format("One sequence of {} tokens needs {} KV blocks of {} bytes, and {} are left{}.",
+      fmt::format("One sequence of {} tokens needs {} KV blocks of {}, and {} are left{}.",
                   result.max_model_len, blocks_needed(rank, result.max_model_len),
-                  rank.layout.kv.block_bytes, result.num_gpu_blocks,
+                  size_text(rank.layout.kv.block_bytes), result.num_gpu_blocks,
                   low > 0 ? fmt::format("; --max-model-len {} (or auto) would fit", low) : "");
   if (result.budget_bytes > 0 && rank.fixed_bytes() > result.budget_bytes) {
-    text = fmt::format("Weights, step and overheads take {} bytes, and the budget is {}. ",
-                       rank.fixed_bytes(), result.budget_bytes) +
+    text = fmt::format("Weights, step and overheads take {}, and the budget is {}. ",
+                       size_text(rank.fixed_bytes()), size_text(result.budget_bytes)) +
            text;
   }
   return text;
@@ -75,9 +77,9 @@ std::string excess(const PlanResult& result, const RankLaunch& rank, const Engin
   const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
   const int64_t fitting = std::max<int64_t>(0, result.budget_bytes - rank.fixed_bytes()) / block;
   return fmt::format(
-      "{} KV blocks take {} bytes, weights, step and overheads {}, and the budget is {}; {} would "
-      "fit.",
-      result.num_gpu_blocks, result.kv_cache_bytes, rank.fixed_bytes(), result.budget_bytes,
+      "{} KV blocks take {}, weights, step and overheads {}, and the budget is {}; {} would fit.",
+      result.num_gpu_blocks, size_text(result.kv_cache_bytes), size_text(rank.fixed_bytes()),
+      size_text(result.budget_bytes),
       args.blocks_override > 0 ? fmt::format("--num-gpu-blocks-override {}", fitting)
                                : fmt::format("--kv-cache-memory {}", fitting * block));
 }
@@ -130,6 +132,8 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
   const int64_t copies = args.data_parallel;
   whole = whole * copies - Amount{borrowed_weights(ranks)} * (copies - 1);
   whole = whole * args.tensor_parallel;
+  result.host_needed = whole.value();
+  result.host_left = static_cast<int64_t>(available.bytes);
   if (!*result.fits || whole <= Amount{available.bytes}) return;
   result.fits = false;
   result.reason = fmt::format(
@@ -183,25 +187,29 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   }
 }
 
-bool has_weights(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "model.safetensors.index.json") ||
-         std::filesystem::exists(folder / "model.safetensors");
-}
-
 }  // namespace
 
+bool holds_weights(const std::filesystem::path& folder) {
+  // Shards are read by --load-format sharded_state alone.
+  if (shard::looks_sharded(folder)) return false;
+  if (std::filesystem::exists(folder / "model.safetensors.index.json")) return true;
+  const std::filesystem::directory_iterator files(folder);
+  return std::ranges::any_of(
+      files, [](const auto& file) { return file.path().extension() == ".safetensors"; });
+}
+
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
-                                                     const std::filesystem::path& folder) {
+                                                     const std::filesystem::path& folder,
+                                                     const EngineArgs& args) {
   model::ModelSpec spec = read_spec(config);
-  const bool open = spec.tied_head || !spec.dtype_stated || !spec.quantization.empty();
-  if (!open || !has_weights(folder)) return nullptr;
-  try {
-    StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
-    checkpoint::settle_stored(stored.tensors, stored.spec);
-    return std::make_shared<const StoredWeights>(std::move(stored));
-  } catch (const Error&) {
-    return nullptr;
-  }
+  if (!holds_weights(folder)) return nullptr;
+  StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
+  checkpoint::settle_stored(stored.tensors, stored.spec);
+  model::ModelSpec kept = stored.spec;
+  checkpoint::settle_kept(config.json(), &stored.tensors, keeping(args), kept);
+  if (kept.quantization.empty())  // else make_plan refuses the method
+    checkpoint::WeightReader(stored.tensors, kept, wanted_towers(args)).require_zero_biases();
+  return std::make_shared<const StoredWeights>(std::move(stored));
 }
 
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
@@ -270,9 +278,8 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
         readable_bytes(borrowed_weights(ranks))));
   }
   refuse_above_host(result, ranks, arguments.args);
-  result.host_refuses = !*result.fits;
-  if (result.host_refuses)
-    result.notes.push_back("a run on this CPU would refuse: " + result.reason);
+  if (arguments.on_host) return result;
+  if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);
   result.reason.clear();
   result.fits.reset();  // no card, no verdict
   return result;

@@ -16,10 +16,14 @@ namespace plimsoll::plan::own {
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu);
 
-/// Looks at the weights in `folder` where the config leaves something open: a tied head, the dtype,
-/// what is quantised. Null where it does not, or they are missing or unreadable: planning needs no
-/// more than the config, the weights may come later.
+/// Whether there are weights in `folder` whose headers a plan looks at.
+bool holds_weights(const std::filesystem::path& folder);
+
+/// Looks at the headers of the weights in `folder`, which have the last word on a tied head, the
+/// dtype and what is quantised. Null where it holds none: planning needs no more than the config,
+/// the weights may come later. Throws Error(checkpoint_unusable) for what `run` would not load.
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
-                                                     const std::filesystem::path& folder);
+                                                     const std::filesystem::path& folder,
+                                                     const EngineArgs& args);
 
 }  // namespace plimsoll::plan::own

@@ -79,12 +79,17 @@ int64_t most_items(const EngineArgs& args, std::string_view modality) {
   return modality == "video" && most_items(args, "image") == 0 ? 0 : kManyItems;
 }
 
+checkpoint::Towers wanted_towers(const EngineArgs& args) {
+  return most_items(args, "image") + most_items(args, "video") == 0 ? checkpoint::Towers::unwanted
+                                                                    : checkpoint::Towers::wanted;
+}
+
 std::string picture_refusal(const model::ModelSpec& spec, const Arguments& arguments,
                             const backend::Footprint& footprint) {
   if (!spec.vision) return "the model answers text alone";
   const EngineArgs& args = arguments.args;
   if (args.language_only) return "--language-model-only leaves the vision tower out";
-  if (most_items(args, "image") + most_items(args, "video") == 0) {
+  if (wanted_towers(args) == checkpoint::Towers::unwanted) {
     return "--limit-mm-per-prompt image=0 leaves the vision tower out";
   }
   if (!footprint.sees_pictures()) {
@@ -114,7 +119,9 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
     // One token of the context is the answer's.
     return options_of(extremes(*spec.vision, arguments, length - 1), args);
   } catch (const image::SettingsError& error) {
-    fail(ExitCode::usage, "--mm-processor-kwargs, preprocessor_config.json: {}", error.what());
+    const bool stated = args.processor.empty();  // no flag changes what the files say
+    fail(stated ? ExitCode::checkpoint_unusable : ExitCode::usage, "{}preprocessor_config.json: {}",
+         stated ? "" : "--mm-processor-kwargs, ", error.what());
   } catch (const image::ImageError& error) {
     fail(ExitCode::usage, "--limit-mm-per-prompt: {}", error.what());
   }

@@ -14,6 +14,9 @@ namespace plimsoll::plan::own {
 /// many as the context holds. No word on videos: none where there are no images.
 int64_t most_items(const EngineArgs& args, std::string_view modality);
 
+/// Whether the launch computes with the model's towers: not where flags leave all items out.
+checkpoint::Towers wanted_towers(const EngineArgs& args);
+
 /// Whether pictures are prepared as for the published models of the kind, as there is a config
 /// alone.
 bool counts_as_published(const model::VisionSpec& vision, const Arguments& arguments);

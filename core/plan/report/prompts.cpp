@@ -44,6 +44,14 @@ std::string cache_need(const PlanResult& result, const PromptFigures& p) {
   return text;
 }
 
+/// Never a time that rounds to nothing.
+std::string duration(double hours) {
+  constexpr double kSeconds = 3600;
+  if (hours * kSeconds < 60) return fmt::format("{:.1f} seconds", hours * kSeconds);
+  if (hours < 1) return fmt::format("{:.1f} minutes", hours * 60);
+  return fmt::format("{:.2f} hours", hours);
+}
+
 }  // namespace
 
 OrderedJson prompts_json(const PromptFigures& p) {
@@ -93,7 +101,7 @@ std::vector<std::string> prompts_text(const PlanResult& result, const PromptFigu
   text.push_back(answers(p));
   text.push_back(cache_need(result, p));
   if (p.tokens_per_second > 0) {
-    text.push_back(fmt::format("{:.2f} hours at most, at {:.1f} tokens per second", p.hours,
+    text.push_back(fmt::format("{} at most, at {:.1f} tokens per second", duration(p.hours),
                                p.tokens_per_second));
   }
   return text;

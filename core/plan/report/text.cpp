@@ -62,6 +62,11 @@ const char* kind_words(KvKind kind) {
   return "";
 }
 
+/// Whether the verdict is about this machine's memory.
+bool is_for_host(const PlanResult& result) {
+  return result.gpu.empty() && result.fits && result.host_needed > 0;
+}
+
 std::string head(const PlanResult& result, int columns) {
   std::string text = fmt::format("{:.80}\n", result.model);
   text +=
@@ -72,6 +77,10 @@ std::string head(const PlanResult& result, int columns) {
     text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
                         readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
                         result.gpu_memory_utilization);
+  }
+  if (is_for_host(result)) {
+    text += fmt::format("  on this machine's processor: {} needed of {} available\n",
+                        readable_bytes(result.host_needed), readable_bytes(result.host_left));
   }
   if (result.fits) {
     text += fmt::format("\n{}\n", *result.fits     ? "FITS"
@@ -93,9 +102,10 @@ std::string breakdown(const PlanResult& result, int columns) {
   constexpr int kNames = 30;
   constexpr int kNumbers = 11;
   const int room = std::max(8, columns - kNames - kNumbers - 4);
+  const char* const whose = is_for_host(result) ? "Memory" : "Per GPU";
   std::string text = result.stages.empty()
-                         ? "Per GPU of the busiest rank\n"
-                         : fmt::format("Per GPU of stage {}, the tightest\n", result.stage);
+                         ? fmt::format("{} of the busiest rank\n", whose)
+                         : fmt::format("{} of stage {}, the tightest\n", whose, result.stage);
   for (const PlanPart& part : result.parts) {
     std::string line =
         fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
@@ -152,9 +162,10 @@ std::string cache(const PlanResult& result, int columns) {
 }
 
 std::string limits(const PlanResult& result) {
-  return fmt::format("Limits: context {}, {} sequences, {} tokens a step, {} CUDA graphs\n",
-                     result.max_model_len, result.max_num_seqs, result.max_num_batched_tokens,
-                     result.cuda_graphs);
+  return fmt::format(
+      "Limits: context {}, {} sequences, {} tokens a step{}\n", result.max_model_len,
+      result.max_num_seqs, result.max_num_batched_tokens,
+      is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
 }
 
 std::string prompts(const PlanResult& result, int columns) {

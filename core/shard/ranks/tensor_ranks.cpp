@@ -203,8 +203,11 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, Laye
     return rank.weight(id).rows() != spec.weight(id).rows() ||
            rank.weight(id).columns() != spec.weight(id).columns();
   };
-  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
+  if (layer.recurrent && is_cut(layer.recurrent->out.weight)) {
+    const std::string why = mixer_refusal(spec, *layer.recurrent, ranks);
+    if (!why.empty()) fail(ExitCode::usage, "--tensor-parallel-size {}: {}", ranks, why);
     cut_recurrent(ranks, *layer.recurrent);
+  }
   if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
     layer.mlp.intermediate /= ranks;
   }

@@ -8,6 +8,7 @@
 namespace plimsoll::shard {
 
 /// A layer of `spec` as the weights of `rank` are, which are cut; what vLLM replicates stays whole.
+/// Throws Error(usage) where the heads of a recurrent mixer do not divide.
 void cut_layer(const model::ModelSpec& spec, int64_t ranks, const model::ModelSpec& rank,
                model::LayerSpec& layer);
 

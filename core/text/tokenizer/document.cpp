@@ -231,10 +231,6 @@ class Reader {
 
 void read(const std::filesystem::path& file, TokenizerDocument& document, Place place) {
   const std::string text = read_text_file(file, kMaxFile);
-  if (text.starts_with("version https://git-lfs")) {
-    fail(ExitCode::checkpoint_unusable, "{}: a Git LFS pointer; 'git lfs pull' fetches the file",
-         file.string());
-  }
   Reader reader(document, place);
   const size_t null = text.find('\0');  // where the parser would take the text to end
   if (Json::sax_parse(text, &reader) && null == std::string::npos) return;

@@ -2,6 +2,7 @@
 // (vllm/transformers_utils/configs/mistral.py, 0.32).
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -158,8 +159,10 @@ void name_hearing(Json& config, const Json& whisper) {
 }  // namespace
 
 void adapt_mistral_params(Json& config, const std::string& path) {
-  if (!config.is_object() || config.contains("architectures") || !config.contains("dim") ||
-      !config.contains("n_layers") || !config.contains("norm_eps"))
+  if (std::filesystem::path(path).filename() == "config.json" || !config.is_object()) return;
+  const auto states = [&](const char* key) { return config.contains(key); };
+  if (states("architectures") || states("model_type") || !states("dim") || !states("n_layers") ||
+      !states("norm_eps") || !states("hidden_dim"))
     return;
   rename_layers(config);
   spread_windows(config);

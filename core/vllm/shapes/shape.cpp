@@ -104,6 +104,12 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   const ConfigView text = text_config(config);
   std::string language = language_architecture(config, shape.architecture);
   if (!is_language_model(language)) {
+    if (shape.architecture.empty() && !config.has("model_type")) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: names neither \"architectures\" nor \"model_type\", by which loaders choose the "
+           "model's class",
+           config.path());
+    }
     if (!is_like_llama(text)) {
       fail(ExitCode::checkpoint_unusable,
            "{}: the architecture \"{}\" is not known, and the config does not describe a decoder "

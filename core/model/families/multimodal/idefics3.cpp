@@ -1,4 +1,6 @@
 // Idefics3 and SmolVLM: Llama, a SigLIP tower over tiles, one projection of shuffled pixels.
+#include <fmt/format.h>
+
 #include "model/decoder_config.h"
 #include "model/families/families.h"
 #include "model/language_model.h"
@@ -33,6 +35,10 @@ ModelSpec make_idefics3(const ConfigReader& config) {
   const VisionSizes sizes =
       read_image_encoder(whole.object_or_empty("vision_config"), ImageEncoder::siglip);
   const int64_t fold = whole.integer({"scale_factor"}, 2, {1, 64});
+  const int64_t patches = sizes.image / sizes.patch;
+  if (patches % fold != 0) {
+    whole.refuse("scale_factor", fmt::format("a divisor of the {} patches of a side", patches));
+  }
   const std::string projection = "model.connector.modality_projection.proj";
   VisionSpec vision;
   vision.kind = VisionKind::idefics3;

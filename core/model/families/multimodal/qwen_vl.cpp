@@ -1,5 +1,7 @@
 // Qwen2-VL and Qwen2.5-VL: Qwen2 below a tower of its own. In prompts of text alone the three kinds
 // of positions are equal, so that its RoPE is the plain one.
+#include <fmt/format.h>
+
 #include "model/families/families.h"
 #include "model/language_model.h"
 #include "model/towers/towers.h"
@@ -15,7 +17,12 @@ ModelSpec make_qwen_vl(const ConfigReader& config, QwenTower tower) {
   SpecBuilder add(spec.towers);
   VisionSpec vision;
   const ConfigReader vision_config = config.whole().object_or_empty("vision_config");
-  add_qwen_vision("visual", read_qwen_vision(vision_config, tower), add, vision);
+  const QwenVision qwen = read_qwen_vision(vision_config, tower);
+  if (qwen.out != spec.hidden_size) {
+    vision_config.refuse(tower == QwenTower::gated ? "out_hidden_size" : "hidden_size",
+                         fmt::format("the text's hidden_size ({})", spec.hidden_size));
+  }
+  add_qwen_vision("visual", qwen, add, vision);
   vision.image_token = read_picture_token(config.whole(), {"image_token_id"});
   vision.video_token = read_picture_token(config.whole(), {"video_token_id"});
   if (tower == QwenTower::gated) {
