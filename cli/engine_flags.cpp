@@ -70,7 +70,7 @@ void declare_memory(CLI::App& command, EngineFlags& flags) {
              "KV blocks, whatever their bytes");
   count_flag(command, "--block-size", args.block_size, {}, "tokens of a KV block (default 16)");
   size_flag(command, "--cpu-offload-gb", args.cpu_offload, "weights kept on the host, GiB",
-            uint64_t{1} << 30, "GiB");
+            uint64_t{1} << 30, "GiB", 0);
 }
 
 void declare_numbers(CLI::App& command, EngineFlags& flags) {

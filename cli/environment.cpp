@@ -123,6 +123,9 @@ Environment read_environment() {
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
   environment.mm_input_cache = setting<int>("VLLM_MM_INPUT_CACHE_GIB", 0, environment.fault);
+  environment.allow_long = setting<int>("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 0, environment.fault);
+  environment.estimate_graphs =
+      setting<int>("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", 0, environment.fault);
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);
   environment.ranks_per_device =
       setting<int>("PLIMSOLL_RANKS_PER_DEVICE", 1, environment.fault, Form::number, 8)

@@ -31,6 +31,8 @@ struct Environment {
   std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB
   std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION
   std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
+  std::optional<int> allow_long;               // VLLM_ALLOW_LONG_MAX_MODEL_LEN
+  std::optional<int> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int64_t> hopper_from;          // PLIMSOLL_HOPPER_FROM, tokens

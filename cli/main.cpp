@@ -40,7 +40,7 @@ int dispatch(std::vector<std::string> arguments) {
   cli::DoctorOptions doctor_options;
   const CLI::App* doctor = cli::add_doctor_command(app, doctor_options);
   try {
-    arguments = cli::expand_pasted_line(std::move(arguments));
+    arguments = cli::expand_pasted_line(std::move(arguments), plan_options);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {

@@ -13,6 +13,8 @@ vllm::EngineArgs with_variables(const EngineFlags& flags, const Environment& env
   if (environment.mm_input_cache && !flags.processor_cache_gib) {
     args.processor_cache_gib = *environment.mm_input_cache;
   }
+  args.allow_long_length = environment.allow_long.value_or(0) != 0;
+  if (environment.estimate_graphs) args.estimate_graphs = *environment.estimate_graphs != 0;
   return args;
 }
 

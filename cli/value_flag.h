@@ -61,15 +61,16 @@ CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& tar
 template <typename Target>
 CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& target,
                        const std::string& help, uint64_t bare_unit = 1,
-                       const std::string& type = "SIZE") {
+                       const std::string& type = "SIZE", uint64_t least = 1) {
   using Number = decltype(number_of(target));
-  return value_flag(command, names, type, help, [&target, bare_unit](const std::string& text) {
-    const uint64_t size = parse_size(text, bare_unit);
-    if (size == 0 || !std::in_range<int64_t>(size)) {
-      throw std::invalid_argument("expected a size above 0, such as 40GiB");
-    }
-    target = static_cast<Number>(size);
-  });
+  return value_flag(command, names, type, help,
+                    [&target, bare_unit, least](const std::string& text) {
+                      const uint64_t size = parse_size(text, bare_unit);
+                      if (size < least || !std::in_range<int64_t>(size)) {
+                        throw std::invalid_argument("expected a size above 0, such as 40GiB");
+                      }
+                      target = static_cast<Number>(size);
+                    });
 }
 
 template <typename Enum>

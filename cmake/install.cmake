@@ -40,7 +40,7 @@ install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE RENAME copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Licences of what is linked, as Debian's packages carry them.
 foreach(package libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev libssl-dev libxxhash-dev
-    libjpeg62-turbo-dev libjpeg-turbo8-dev libpng-dev zlib1g-dev libzstd-dev libwebp-dev libgif-dev)
+    libjpeg62-turbo-dev libjpeg-turbo8-dev libpng-dev zlib1g-dev libzstd-dev libwebp-dev libgif-dev libyaml-cpp-dev)
   if(EXISTS /usr/share/doc/${package}/copyright)
     install(FILES /usr/share/doc/${package}/copyright RENAME ${package} DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
   endif()

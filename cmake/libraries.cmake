@@ -43,5 +43,6 @@ pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(GIF 5 REQUIRED)
+plimsoll_find(plimsoll_yaml yaml-cpp yaml-cpp/yaml.h)
 
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${library_suffixes})

@@ -143,8 +143,12 @@ int plan_command(const PlanOptions& given) {
     return static_cast<int>(ExitCode::done);
   }
   if (!given.check.empty()) return check_report(given.check);
-  const bool fits = show_plan(given).fits.value_or(true);
-  return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+  try {
+    const bool fits = show_plan(given).fits.value_or(true);
+    return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what() + left_out_text(given));
+  }
 }
 
 plan::PlanResult show_plan(const PlanOptions& given) {
@@ -168,7 +172,8 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   if (!left_over.empty()) result.notes.push_back(left_over);
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
-  if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);
+  if (options.format == PlanFormat::args && !result.reason.empty())
+    say(result.reason + left_out_text(given));
   return result;
 }
 

@@ -61,10 +61,6 @@ void declare_unmoved(CLI::App& command, PlanOptions& o) {
                            "--reasoning-parser", "--swap-space"}) {
     value_flag(command, name, "X", "moves no device memory", note(name));
   }
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--unknown-flag", [&o](const std::vector<std::string>& names) { o.unknown = names; })
-      ->group("");  // --from makes it
   for (const char* name : {"--trust-remote-code", "--disable-log-requests", "--disable-log-stats",
                            "--enable-auto-tool-choice"}) {
     command.add_flag_callback(

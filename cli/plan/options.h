@@ -36,7 +36,11 @@ struct PlanOptions {
   bool on_host = false;              // a run on this machine's processor is planned
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
-  std::vector<std::string> unknown;  // of a pasted line, with the nearest known ones
+  // Of what --from was given: words that plan does not know, with the nearest known flags; what to
+  // say of it; how many GPUs the process sees.
+  std::vector<std::string> left_out;
+  std::vector<std::string> pasted_notes;
+  std::optional<int64_t> gpus_pasted;
   /// What flags of `run` said: prompts (-i, --part), --max-tokens, --chat-template, ...
   RunOptions run;
   bool has_prompts = false;  // -i was given
@@ -51,8 +55,13 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options);
 /// Flags that were given and change nothing of the answer.
 std::vector<std::string> ignored_flags(const PlanOptions& options);
 
-/// Replaces `--from 'vllm serve MODEL ...'` by the flags of that line that plan knows, and names
-/// the others after `--unknown-flag`.
-std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments);
+/// Reads `--from TEXT` of a plan's arguments into `options`, and returns the others, which have the
+/// last word. TEXT, or the file of that name, is a shell line, a compose file, a Kubernetes manifest
+/// or a Python call of LLM(...). Throws Error(usage).
+std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
+                                            PlanOptions& options);
+
+/// " (left out of what was pasted: ...)", for messages of refusals; empty: nothing was.
+std::string left_out_text(const PlanOptions& options);
 
 }  // namespace plimsoll::cli

@@ -55,10 +55,11 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   if (!ignored.empty()) {
     result.notes.push_back(fmt::format("moves no device memory: {}", fmt::join(ignored, ", ")));
   }
-  if (!options.unknown.empty()) {
+  if (!options.left_out.empty()) {
     result.notes.push_back(
-        fmt::format("left out, not known to plan: {}", fmt::join(options.unknown, ", ")));
+        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
   }
+  result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
   if (options.engine == "plimsoll" && !options.launch.for_vllm.empty()) {
     result.notes.push_back(fmt::format("without effect on our own engine: {}",
                                        fmt::join(options.launch.for_vllm, ", ")));
@@ -90,13 +91,13 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   const plan::PlanFunction plan = plan_function(config, options, environment);
   plan::PlanResult result = solve(plan, args, options, gpu);
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
-  if (options.gpus.value_or(0) > 0 && result.gpus > *options.gpus) {
+  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  if (at_hand > 0 && result.gpus > at_hand) {
     result.fits = false;
     result.reason = fmt::format(
         "{} GPUs are needed for tensor parallel {}, pipeline parallel {}, data parallel {}, "
         "and {} are at hand.",
-        result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel,
-        *options.gpus);
+        result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel, at_hand);
   }
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
   if (wanted && !result.refused && gpu != nullptr)

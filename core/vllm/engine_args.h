@@ -51,6 +51,7 @@ struct EngineArgs {
   int64_t data_parallel = 1;
   bool expert_parallel = false;
   int64_t max_model_len = 0;           // 0: the model's own; -1: auto
+  bool allow_long_length = false;      // VLLM_ALLOW_LONG_MAX_MODEL_LEN
   int64_t max_num_seqs = 0;            // 0: default
   int64_t max_num_batched_tokens = 0;  // 0: default
   double gpu_memory_utilization = 0;   // 0: the version's default

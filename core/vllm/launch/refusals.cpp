@@ -106,7 +106,8 @@ void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
                      const ModelLength& length, int64_t max_model_len) {
   check_named(config);
-  if (args.max_model_len > 0) check_length(length, args.max_model_len, config, args.version);
+  if (args.max_model_len > 0 && !args.allow_long_length)
+    check_length(length, args.max_model_len, config, args.version);
   check_parallel(config, args);
   check_pipeline(config, args);
   check_steps(args, limits, max_model_len);

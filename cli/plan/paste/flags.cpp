@@ -1,0 +1,300 @@
+// The flags of a pasted launch, as `plan` reads them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/arguments.h"
+#include "cli/plan/options.h"
+#include "cli/plan/paste/shell_words.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// vLLM's flags that take no value and that plan does not know: what follows them is MODEL, perhaps.
+constexpr std::string_view kBare[] = {"--allow-credentials",
+                                      "--calculate-kv-scales",
+                                      "--disable-cascade-attn",
+                                      "--disable-chunked-mm-input",
+                                      "--disable-custom-all-reduce",
+                                      "--disable-fastapi-docs",
+                                      "--disable-frontend-multiprocessing",
+                                      "--disable-log-requests",
+                                      "--disable-sliding-window",
+                                      "--disable-uvicorn-access-log",
+                                      "--enable-dbo",
+                                      "--enable-eplb",
+                                      "--enable-log-outputs",
+                                      "--enable-log-requests",
+                                      "--enable-prompt-embeds",
+                                      "--enable-prompt-tokens-details",
+                                      "--enable-reasoning",
+                                      "--enable-request-id-headers",
+                                      "--enable-server-load-tracking",
+                                      "--enable-sleep-mode",
+                                      "--enable-ssl-refresh",
+                                      "--fully-sharded-loras",
+                                      "--headless",
+                                      "--kv-sharing-fast-prefill",
+                                      "--return-tokens-as-token-ids",
+                                      "--use-tqdm-on-load",
+                                      "--use-v2-block-manager"};
+
+// vLLM's flags that take one value or more.
+constexpr std::string_view kMany[] = {
+    "--allowed-media-domains", "--api-key",      "--cuda-graph-sizes", "--cudagraph-capture-sizes",
+    "--logits-processors",     "--lora-modules", "--middleware",       "--prompt-adapters",
+    "--served-model-name"};
+
+// vLLM's flags that move no device memory and that plan does not know; families of them by "*".
+constexpr std::string_view kUnmoved[] = {"--allow*",
+                                         "--chat-template-content-format",
+                                         "--code-revision",
+                                         "--config-format",
+                                         "--dataset*",
+                                         "--default-chat-template-kwargs",
+                                         "--disable-fastapi-docs",
+                                         "--disable-frontend-multiprocessing",
+                                         "--disable-uvicorn-access-log",
+                                         "--distributed-executor-backend",
+                                         "--download-dir",
+                                         "--enable-log*",
+                                         "--enable-prompt-tokens-details",
+                                         "--enable-reasoning",
+                                         "--enable-request-id-headers",
+                                         "--enable-server-load-tracking",
+                                         "--enable-ssl-refresh",
+                                         "--guided-decoding-backend",
+                                         "--headless",
+                                         "--hf-token",
+                                         "--input-file",
+                                         "--input-len",
+                                         "--lora-modules",
+                                         "--max-log-len",
+                                         "--middleware",
+                                         "--num-iters*",
+                                         "--num-prompts",
+                                         "--otlp-traces-endpoint",
+                                         "--output-len",
+                                         "--override-generation-config",
+                                         "--response-role",
+                                         "--return-tokens-as-token-ids",
+                                         "--revision",
+                                         "--root-path",
+                                         "--scheduling-policy",
+                                         "--ssl*",
+                                         "--structured-outputs-config",
+                                         "--tokenizer-mode",
+                                         "--tokenizer-revision",
+                                         "--tool-parser-plugin",
+                                         "--use-tqdm-on-load",
+                                         "--uvicorn-log-level",
+                                         "-i",
+                                         "-o"};
+
+/// vLLM's short names; -tp and its kin are rewrite_arguments()'.
+std::string long_name(const std::string& name) {
+  if (name == "-ep") return "--enable-expert-parallel";
+  if (name == "-dcp") return "--decode-context-parallel-size";
+  if (name == "-cc") return "--compilation-config";
+  if (name == "-sc") return "--speculative-config";
+  return name;
+}
+
+bool is_unmoved(std::string_view name) {
+  return std::ranges::any_of(kUnmoved, [&](std::string_view known) {
+    return known.ends_with("*") ? name.starts_with(known.substr(0, known.size() - 1))
+                                : name == known;
+  });
+}
+
+bool looks_like_value(const std::string& word) {
+  return !word.starts_with("-") ||
+         (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])) != 0);
+}
+
+/// What of run's flags may name a file of the server's.
+bool names_absent_file(const std::string& name, const std::string& value) {
+  if (name != "--tokenizer" && name != "--chat-template" && name != "--generation-config")
+    return false;
+  std::error_code ignored;
+  return value != "auto" && value != "vllm" && !std::filesystem::exists(value, ignored);
+}
+
+/// Sorts vLLM's words: flags of a launch, flags that move no device memory, unknown ones.
+class FlagReader {
+ public:
+  FlagReader(const CLI::App& known, PlanOptions& options) : known_(known), options_(options) {}
+
+  Words read(Words given) {
+    given_ = std::move(given);
+    for (at_ = 0; at_ < given_.size(); ++at_) {
+      if (given_[at_] == "--") continue;
+      if (given_[at_].starts_with("-")) {
+        read_flag(given_[at_]);
+      } else if (model_.empty()) {
+        model_ = given_[at_];
+      } else {
+        options_.left_out.push_back(given_[at_]);
+      }
+    }
+    if (!model_.empty()) flags_.push_back("--model=" + model_);
+    return std::move(flags_);
+  }
+
+ private:
+  void read_flag(const std::string& word) {
+    const size_t equals = word.find('=');
+    const std::string name = long_name(word.substr(0, equals));
+    const CLI::Option* option = known_.get_option_no_throw(name);
+    const bool is_model = option != nullptr && option->check_lname("model");
+    const bool of_plan = option != nullptr && option->get_group() == "Subject and answer";
+    if (of_plan && !is_model) option = nullptr;  // -i and --gpus are not vLLM's
+    const bool bare = option != nullptr ? option->get_items_expected_max() == 0
+                                        : is_among(kBare, name) || name.starts_with("--no-");
+    Words values;
+    if (equals != std::string::npos) {
+      values.push_back(word.substr(equals + 1));
+    } else if (!bare && at_ + 1 < given_.size() &&
+               (looks_like_value(given_[at_ + 1]) ||
+                (option != nullptr && !is_among(kMany, name)))) {
+      values.push_back(given_[++at_]);
+    }
+    while (is_among(kMany, name) && at_ + 1 < given_.size() && looks_like_value(given_[at_ + 1]))
+      values.push_back(given_[++at_]);
+    if (is_model) {
+      if (!values.empty()) model_ = values.front();
+    } else if (option != nullptr) {
+      add(name, *option, values);
+    } else if (is_unmoved(name)) {
+      options_.ignored.push_back(name);
+    } else {
+      const std::string nearest = nearest_flag(name, known_);
+      options_.left_out.push_back(
+          nearest.empty() ? name : fmt::format("{} (did you mean {}?)", name, nearest));
+    }
+  }
+
+  void add(const std::string& name, const CLI::Option& option, const Words& values) {
+    const std::string value = fmt::format("{}", fmt::join(values, ","));
+    constexpr std::string_view kRead[] = {"--tokenizer", "--chat-template", "--generation-config"};
+    if (option.get_group().empty() && !is_among(kRead, name)) {  // run's, read otherwise by vLLM
+      options_.ignored.push_back(name);
+    } else if (names_absent_file(name, value)) {
+      options_.left_out.push_back(fmt::format("{} {} (not on this machine)", name, value));
+    } else {
+      flags_.push_back(values.empty() || name.starts_with("--")
+                           ? name + (values.empty() ? "" : "=" + value)
+                           : name + value);
+    }
+  }
+
+  const CLI::App& known_;
+  PlanOptions& options_;
+  Words given_;
+  size_t at_ = 0;
+  std::string model_;
+  Words flags_;
+};
+
+/// What plan reads of vLLM's variables (cli/environment.h).
+constexpr std::string_view kReadVariables[] = {
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_MM_INPUT_CACHE_GIB",
+    "VLLM_PP_LAYER_PARTITION"};
+// Those that move no device memory; families of them by their beginning.
+constexpr std::string_view kUnmovedVariables[] = {
+    "VLLM_API_KEY", "VLLM_CACHE",  "VLLM_CONFIG", "VLLM_DEBUG",          "VLLM_DO_NOT_TRACK",
+    "VLLM_HOST_IP", "VLLM_HTTP",   "VLLM_LOG",    "VLLM_NO_USAGE",       "VLLM_PORT",
+    "VLLM_RPC",     "VLLM_SERVER", "VLLM_TRACE",  "VLLM_USE_MODELSCOPE", "VLLM_WORKER_MULTIPROC"};
+
+/// The line's variables become this process's before read_environment() looks.
+void read_variables(PastedLaunch& launch, PlanOptions& options) {
+  for (const auto& [name, value] : launch.variables) {
+    if (is_among(kReadVariables, name)) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    } else if (name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES") {
+      limit_gpus(launch, value, true);
+    } else if (name.starts_with("VLLM_") &&
+               std::ranges::none_of(kUnmovedVariables, [&](std::string_view known) {
+                 return name.starts_with(known);
+               })) {
+      options.left_out.push_back(name);
+    }
+  }
+}
+
+/// "vllm/vllm-openai:v0.11.0": the release; other tags are said to be the newest known.
+void read_image(const std::string& image, PlanOptions& options) {
+  if (image.empty()) return;
+  const size_t name = image.rfind('/') + 1;
+  const size_t colon = image.find_first_of(":@", name);
+  std::string tag = colon == std::string::npos ? "latest" : image.substr(colon + 1);
+  if (tag.starts_with("v")) tag.erase(0, 1);
+  if (image.find("vllm") != std::string::npos && tag.starts_with("0.")) {
+    options.launch.args.version = vllm::parse_version(tag);
+  } else {
+    options.pasted_notes.push_back(fmt::format(
+        "the image {} does not say its release of vLLM: planned as {}, the newest known "
+        "(--vllm-version X.Y.Z says another)",
+        image, vllm::version_text(options.launch.args.version)));
+  }
+}
+
+PastedLaunch launch_of(const std::string& text) {
+  for (const auto& read : {launch_of_python, launch_of_shell, launch_of_yaml})
+    if (auto launch = read(text)) return *launch;
+  PastedLaunch launch;
+  for (const Words& command : shell_commands(text, launch.variables))
+    if (launch.words.empty()) launch.words = command;  // flags alone
+  return launch;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
+                                            PlanOptions& options) {
+  if (arguments.empty() || arguments.front() != "plan") return arguments;
+  const auto from = std::ranges::find_if(arguments, [](const std::string& argument) {
+    return argument == "--from" || argument.starts_with("--from=");
+  });
+  if (from == arguments.end()) return arguments;
+  std::string text = from->substr(std::min(from->size(), std::string("--from=").size()));
+  auto end = from + 1;
+  if (*from == "--from") {
+    if (end == arguments.end())
+      fail(ExitCode::usage, "--from: a command line is missing, such as 'vllm serve MODEL'");
+    text = *end++;
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(text, ignored)) text = read_text_file(text, 1 << 20);
+  options.engine = "vllm";
+  CLI::App known("", "");
+  declare_plan_flags(known, options);
+  PastedLaunch launch = launch_of(text);
+  options.left_out = launch.left_out;
+  read_variables(launch, options);
+  options.gpus_pasted = launch.gpus;
+  options.launch.args.usage = launch.usage;
+  read_image(launch.image, options);
+  Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
+  try {
+    std::ranges::reverse(flags);  // CLI11 takes the first from the back
+    known.parse(std::move(flags));
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage, "--from: " + explain(error, known) + left_out_text(options));
+  }
+  arguments.erase(from, end);
+  return arguments;
+}
+
+std::string left_out_text(const PlanOptions& options) {
+  if (options.left_out.empty()) return "";
+  return fmt::format(" (left out of what was pasted: {})", fmt::join(options.left_out, ", "));
+}
+
+}  // namespace plimsoll::cli

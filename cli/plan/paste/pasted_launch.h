@@ -1,0 +1,51 @@
+// A launch of vLLM as people paste it: a shell line, a YAML file, a call of LLM(...).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vllm/engine_args.h"
+
+namespace plimsoll::cli {
+
+using Variables = std::map<std::string, std::string>;
+using Words = std::vector<std::string>;
+using KnownNames = std::span<const std::string_view>;
+
+inline bool is_among(KnownNames names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+struct PastedLaunch {
+  Words words;                  // vLLM's arguments, as argv would hold them
+  Variables variables;          // of its environment
+  std::string image;            // of the container; empty: none
+  std::optional<int64_t> gpus;  // that the process sees; absent: all of the machine, or not said
+  vllm::Usage usage = vllm::Usage::server;
+  std::vector<std::string> left_out;  // what was pasted and not read
+};
+
+/// The first launch in a shell text. Throws Error(usage).
+std::optional<PastedLaunch> launch_of_shell(const std::string& text);
+/// The first container of a compose file or a Kubernetes manifest that launches vLLM; nothing where
+/// the text is no such YAML. Throws Error(usage).
+std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
+/// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text; nothing where there is
+/// none. Throws Error(usage).
+std::optional<PastedLaunch> launch_of_python(const std::string& text);
+
+/// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
+/// another program runs.
+bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch);
+
+/// GPUs of "2", "all", "device=0,1" (docker's --gpus) or "0,1" (CUDA_VISIBLE_DEVICES' form, by
+/// `is_list`): fewer than what is known count.
+void limit_gpus(PastedLaunch& launch, const std::string& text, bool is_list);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,248 @@
+// Which program a shell text runs: vLLM itself, or one that starts it.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+
+#include "cli/plan/paste/shell_words.h"
+
+namespace plimsoll::cli {
+namespace {
+
+/// Programs that run the command behind their own flags: those flags that take a value, and how
+/// many words stand before the command.
+struct Starter {
+  std::string_view name;
+  std::vector<std::string_view> with_value = {};
+  size_t operands = 0;
+};
+const std::vector<Starter>& starters() {
+  static const std::vector<Starter> kStarters = {
+      {"env", {"-u", "--unset", "-C", "--chdir"}},
+      {"sudo", {"-u", "-g", "--user", "--group"}},
+      {"nohup"},
+      {"exec"},
+      {"time"},
+      {"setsid"},
+      {"nice", {"-n"}},
+      {"ionice", {"-c", "-n"}},
+      {"stdbuf", {"-i", "-o", "-e"}},
+      {"timeout", {"-k", "-s"}, 1},
+      {"taskset", {}, 1},
+      {"numactl", {"-N", "-m", "-C"}},
+      {"uv"},
+      {"uvx", {"--with", "--from", "--python", "-p"}},
+      {"run", {"--with", "--python", "-p"}},  // of uv, poetry, pixi
+      {"poetry"},
+      {"pixi"},
+      {"srun", {"-n", "-N", "-p", "-c", "-G"}},
+      {"ray"},
+      {"symmetric-run", {"--address", "--min-nodes"}},  // of ray
+      {"--"},
+  };
+  return kStarters;
+}
+
+constexpr std::string_view kShells[] = {"sh", "bash", "zsh", "dash", "ash"};
+constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl"};
+
+// Flags of `docker run` and its kin that take no value.
+constexpr std::string_view kBareFlags[] = {"--detach",
+                                           "--disable-content-trust",
+                                           "--env-host",
+                                           "--help",
+                                           "--init",
+                                           "--interactive",
+                                           "--no-healthcheck",
+                                           "--no-hosts",
+                                           "--no-hostname",
+                                           "--oom-kill-disable",
+                                           "--privileged",
+                                           "--publish-all",
+                                           "--quiet",
+                                           "--read-only",
+                                           "--replace",
+                                           "--rm",
+                                           "--rmi",
+                                           "--sig-proxy",
+                                           "--tty"};
+constexpr std::string_view kBareLetters = "diqtP";
+
+bool find_launch(const Words& words, size_t at, PastedLaunch& launch);
+
+/// vLLM's arguments begin at `at`.
+bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch) {
+  launch.usage = usage;
+  launch.words.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())),
+                      words.end());
+  return true;
+}
+
+/// `at` is the word behind "vllm".
+bool take_command(const Words& words, size_t at, PastedLaunch& launch) {
+  const auto word = [&](size_t i) { return i < words.size() ? words[i] : std::string(); };
+  const std::string command = word(at);
+  if (command == "serve") return take(words, at + 1, vllm::Usage::server, launch);
+  if (command == "run-batch") return take(words, at + 1, vllm::Usage::batch, launch);
+  const std::string kind = word(at + 1);
+  if (command == "bench" && (kind == "throughput" || kind == "latency"))
+    return take(words, at + 2, vllm::Usage::offline, launch);
+  return false;
+}
+
+bool take_module(const Words& words, size_t at, PastedLaunch& launch) {
+  const std::string& module = words[at];
+  if (!module.starts_with("vllm")) return false;
+  if (module == "vllm" || module.ends_with(".cli.main") || module.ends_with(".scripts"))
+    return take_command(words, at + 1, launch);
+  const bool batch = module.ends_with("run_batch");
+  return take(words, at + 1, batch ? vllm::Usage::batch : vllm::Usage::server, launch);
+}
+
+/// `at` is the word behind "python".
+bool find_in_python(const Words& words, size_t at, PastedLaunch& launch) {
+  for (; at < words.size() && words[at].starts_with("-"); ++at) {
+    if (words[at] == "-m") return at + 1 < words.size() && take_module(words, at + 1, launch);
+  }
+  if (at >= words.size()) return false;
+  const std::string script = std::filesystem::path(words[at]).filename();
+  if (script == "api_server.py") return take(words, at + 1, vllm::Usage::server, launch);
+  if (script == "benchmark_throughput.py" || script == "benchmark_latency.py")
+    return take(words, at + 1, vllm::Usage::offline, launch);
+  return script == "vllm" && take_command(words, at + 1, launch);
+}
+
+bool find_in_shell(const Words& words, size_t at, PastedLaunch& launch) {
+  for (; at + 1 < words.size() && words[at].starts_with("-"); ++at) {
+    if (words[at].starts_with("--") || words[at].find('c') == std::string::npos) continue;
+    for (const Words& command : shell_commands(words[at + 1], launch.variables))
+      if (find_launch(command, 0, launch)) return true;
+  }
+  return false;
+}
+
+/// What of a container's flags counts.
+struct Container {
+  Words entrypoint;
+  PastedLaunch& launch;
+
+  void take(std::string_view name, const std::string& value) {
+    if (name == "-e" || name == "--env") {
+      if (is_assignment(value)) assign(launch.variables, value);
+    } else if (name == "--gpus") {
+      limit_gpus(launch, value, false);
+    } else if (name == "--entrypoint") {
+      entrypoint = {value};
+    } else if (name == "--env-file") {
+      launch.left_out.emplace_back("--env-file " + value);
+    } else if (name == "--device" && value.starts_with("nvidia.com/gpu=")) {
+      devices += (devices.empty() ? "" : ",") + value.substr(value.find('=') + 1);
+    }
+  }
+  std::string devices = {};  // podman names each by a flag of its own
+};
+
+/// `at` is the word behind "docker".
+bool find_in_container(const Words& words, size_t at, PastedLaunch& launch) {
+  bool runs = false;  // a new container, whose image follows; else `exec`, with a container's name
+  Container container{.entrypoint = {}, .launch = launch};
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const size_t equals = word.find('=');
+    if (word == "container") continue;
+    if (word == "run" || word == "create" || word == "exec") {
+      runs = word != "exec";
+    } else if (word.starts_with("--")) {
+      const std::string name = word.substr(0, equals);
+      if (equals != std::string::npos) {
+        container.take(name, word.substr(equals + 1));
+      } else if (!is_among(kBareFlags, name) && at + 1 < words.size()) {
+        container.take(name, words[++at]);
+      }
+    } else if (word.starts_with("-")) {
+      const size_t letter = word.find_first_not_of(kBareLetters, 1);
+      if (letter == std::string::npos) continue;
+      std::string value = word.substr(letter + 1);
+      if (value.starts_with("=")) value.erase(0, 1);
+      if (value.empty() && at + 1 < words.size()) value = words[++at];
+      container.take(std::string("-") + word[letter], value);
+    } else {
+      break;
+    }
+  }
+  if (at >= words.size()) return false;
+  if (!container.devices.empty()) limit_gpus(launch, container.devices, true);
+  if (runs) launch.image = words[at];
+  const Words command(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
+  return runs ? read_container_command(container.entrypoint, command, launch)
+              : find_launch(command, 0, launch);
+}
+
+bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
+  while (at < words.size()) {
+    if (is_assignment(words[at])) {
+      assign(launch.variables, words[at++]);
+      continue;
+    }
+    const std::string name = std::filesystem::path(words[at]).filename();
+    if (name == "vllm") return take_command(words, at + 1, launch);
+    if (name.starts_with("python")) return find_in_python(words, at + 1, launch);
+    if (is_among(kShells, name)) return find_in_shell(words, at + 1, launch);
+    if (is_among(kContainers, name)) return find_in_container(words, at + 1, launch);
+    if (name == "kubectl") {
+      at = static_cast<size_t>(std::ranges::find(words, "--") - words.begin());
+      continue;
+    }
+    const auto starter = std::ranges::find(starters(), name, &Starter::name);
+    if (starter == starters().end()) return false;
+    for (++at; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {
+      if (std::ranges::find(starter->with_value, words[at]) != starter->with_value.end()) ++at;
+    }
+    at += starter->operands;
+  }
+  return false;
+}
+
+}  // namespace
+
+void limit_gpus(PastedLaunch& launch, const std::string& text, bool is_list) {
+  std::string list = text;
+  std::erase_if(list, [](char c) { return c == '"' || c == '\'' || c == ' '; });
+  if (list.starts_with("device=")) {
+    list = list.substr(list.find('=') + 1);
+    is_list = true;
+  } else if (list.starts_with("count=")) {
+    list = list.substr(list.find('=') + 1);
+  }
+  if (list.empty() || list == "all" || list == "-1" || list == "void" || list == "none") return;
+  int64_t count = 1 + std::ranges::count(list, ',');
+  if (!is_list) {
+    const auto [end, error] = std::from_chars(list.data(), list.data() + list.size(), count);
+    if (error != std::errc() || end != list.data() + list.size() || count < 1) return;
+  }
+  launch.gpus = std::min(launch.gpus.value_or(count), count);
+}
+
+bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch) {
+  Words words = entrypoint;
+  words.insert(words.end(), command.begin(), command.end());
+  if (find_launch(words, 0, launch)) return true;
+  // The entrypoint of vLLM's image is the server itself.
+  if (!entrypoint.empty() || launch.image.find("vllm") == std::string::npos) return false;
+  return take(words, !words.empty() && words.front() == "serve" ? 1 : 0, vllm::Usage::server,
+              launch);
+}
+
+std::optional<PastedLaunch> launch_of_shell(const std::string& text) {
+  PastedLaunch launch;
+  const std::vector<Words> commands = shell_commands(text, launch.variables);
+  const Variables before = launch.variables;
+  for (const Words& command : commands) {
+    launch = {};
+    launch.variables = before;
+    if (find_launch(command, 0, launch)) return launch;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,174 @@
+// `plan --from`: lines, files and calls as people paste them.
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "cli/plan/options.h"
+#include "cli/program.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+using Catch::Contains;
+using test::kConfigs;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+PlanOptions pasted(const std::string& text) {
+  PlanOptions options;
+  CHECK(expand_pasted_line({"plan", "--from", text}, options) == std::vector<std::string>{"plan"});
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("every form in which people start vLLM gives its model and flags") {
+  // Each launches m with a context of 4096.
+  for (const char* text :
+       {"vllm serve m --max-model-len 4096",
+        "vllm serve --max-model-len=4096 --model m",
+        "vllm serve m \\\n  --max_model_len 4096 \\\n  --port 8000",
+        "$ vllm serve m --max-model-len 4k96",
+        "vllm serve m --max-model-len 4096 > log.txt 2>&1 &",
+        "cd /srv && source bin/activate; vllm serve m --max-model-len 4096 | tee log",
+        "CUDA_VISIBLE_DEVICES=0 nohup vllm serve m --max-model-len 4096 &> log &",
+        "env A=b /opt/venv/bin/vllm serve m --max-model-len 4096 # the server",
+        "MODEL=m\nLENGTH=4096\nvllm serve \"$MODEL\" --max-model-len ${LENGTH:-2}",
+        "python3 -u -m vllm.entrypoints.openai.api_server --model m --max-model-len 4096",
+        "bash -lc 'exec vllm serve m --max-model-len 4096'",
+        "uv run --with vllm vllm serve m --max-model-len 4096",
+        "docker run --runtime nvidia --gpus all -v ~/.c:/root --env \"A=x\" -p 8000:8000 "
+        "--ipc=host "
+        "vllm/vllm-openai:v0.11.0 --model m --max-model-len 4096",
+        "sudo docker run -itd --rm --name=v --gpus=all vllm/vllm-openai:latest m --max-model-len "
+        "4096",
+        "podman run -e A=b --device nvidia.com/gpu=all docker.io/vllm/vllm-openai --model m "
+        "--max-model-len 4096",
+        "docker run --entrypoint bash vllm/vllm-openai -c 'vllm serve m --max-model-len 4096'",
+        "docker exec -it box vllm serve m --max-model-len 4096",
+        "vllm serve m --served-model-name a b --max-model-len 4096",
+        "vllm run-batch -i in -o out --model m --max-model-len 4096",
+        "vllm serve --enable-sleep-mode m --max-model-len 4096 --unheard 3",
+        "llm = LLM(model=\"m\", max_model_len=4_096, seed=None)",
+        "name = 'm'\nllm = vllm.LLM(\n    name,  # here\n    max_model_len=4096,\n)",
+        "services:\n  v:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model m "
+        "--max-model-len 4096",
+        "services:\n  v:\n    image: vllm/vllm-openai\n    command:\n      - --model=m\n      - "
+        "--max-model-len\n      - 4096",
+        "spec:\n  containers:\n  - image: vllm/vllm-openai:v0.11.0\n    args: [--model, m, "
+        "'--max-model-len', '4096']",
+        "spec:\n  containers:\n  - image: x\n    command: [sh, -c]\n    args:\n    - >\n      vllm "
+        "serve m\n      --max-model-len 4096"}) {
+    INFO(text);
+    std::string given = text;
+    if (const size_t at = given.find("4k96"); at != std::string::npos) given.replace(at, 4, "4096");
+    const PlanOptions options = pasted(given);
+    CHECK(options.model == "m");
+    CHECK(options.launch.args.max_model_len == 4096);
+    CHECK(options.engine == "vllm");
+  }
+}
+
+TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variables") {
+  const auto image = [](const std::string& tag) {
+    const PlanOptions options = pasted("docker run vllm/vllm-openai" + tag + " --model m");
+    return std::pair{vllm::version_text(options.launch.args.version), options.pasted_notes.size()};
+  };
+  const std::string newest = vllm::version_text({});
+  CHECK(image(":v0.11.0") == std::pair{std::string("0.11.0"), size_t{0}});
+  CHECK(image(":v0.10.1.1") == std::pair{std::string("0.10.1"), size_t{0}});
+  CHECK(image(":latest") == std::pair{newest, size_t{1}});
+  CHECK(image("") == std::pair{newest, size_t{1}});
+
+  struct Row {
+    std::string text;
+    std::optional<int64_t> gpus;
+  };
+  const std::string compose = "services:\n  v:\n    image: vllm/vllm-openai\n    command: m\n";
+  for (const Row& row : {
+           Row{"vllm serve m", {}},
+           Row{"CUDA_VISIBLE_DEVICES=0,1,3 vllm serve m", 3},
+           Row{"export CUDA_VISIBLE_DEVICES=2\nvllm serve m", 1},
+           Row{"docker run --gpus all vllm/vllm-openai m", {}},
+           Row{"docker run --gpus 2 vllm/vllm-openai m", 2},
+           Row{"docker run --gpus '\"device=0,1\"' vllm/vllm-openai m", 2},
+           Row{"docker run --gpus all -e CUDA_VISIBLE_DEVICES=1 vllm/vllm-openai m", 1},
+           Row{"podman run --device nvidia.com/gpu=0 --device nvidia.com/gpu=1 vllm/vllm-openai m",
+               2},
+           Row{compose +
+                   "    deploy:\n      resources:\n        reservations:\n          devices:\n"
+                   "            - count: 4\n",
+               4},
+           Row{compose +
+                   "    deploy:\n      resources:\n        reservations:\n          devices:\n"
+                   "            - device_ids: ['0', '2']\n",
+               2},
+           Row{compose + "    resources:\n      limits:\n        nvidia.com/gpu: 8\n", 8},
+           Row{"import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nLLM('m')", 2},
+       }) {
+    INFO(row.text);
+    CHECK(pasted(row.text).gpus_pasted == row.gpus);
+  }
+  CHECK(pasted("vllm serve m").launch.args.usage == vllm::Usage::server);
+  CHECK(pasted("vllm run-batch --model m").launch.args.usage == vllm::Usage::batch);
+  CHECK(pasted("LLM('m')").launch.args.usage == vllm::Usage::offline);
+  CHECK(pasted("vllm bench throughput --model m --input-len 5").launch.args.usage ==
+        vllm::Usage::offline);
+  CHECK(pasted("VLLM_ATTENTION_BACKEND=X vllm serve m").left_out ==
+        std::vector<std::string>{"VLLM_ATTENTION_BACKEND"});
+  CHECK(pasted("VLLM_LOGGING_LEVEL=DEBUG HF_TOKEN=x vllm serve m").left_out.empty());
+}
+
+TEST_CASE("values of a call are Python's literals, and flags have as many values as vLLM's") {
+  const PlanOptions call = pasted(
+      "llm = LLM('m', enforce_eager=True, enable_prefix_caching=False, quantization='fp8',\n"
+      "          limit_mm_per_prompt={'image': 2, \"video\": 0,}, swap_space=4., dtype='half',\n"
+      "          gpu_memory_utilization=.8, compilation_config=dict(cudagraph_capture_sizes=[1, "
+      "2]),\n"
+      "          max_num_seqs=int(os.environ['N'], 10), tensor_parallel_size=torch.cuda.count())");
+  const vllm::EngineArgs& args = call.launch.args;
+  CHECK(args.enforce_eager);
+  CHECK(args.prefix_caching == false);
+  CHECK(args.quantization == "fp8");
+  CHECK(args.limits.at("image").count == 2);
+  CHECK(args.limits.at("video").count == 0);
+  CHECK(args.gpu_memory_utilization == 0.8);
+  CHECK(args.capture_sizes == std::vector<int64_t>{1, 2});
+  CHECK(call.left_out == std::vector<std::string>{"max_num_seqs (not a literal)",
+                                                  "tensor_parallel_size (not a literal)"});
+  const PlanOptions line = pasted(
+      "vllm serve m --cudagraph-capture-sizes 1 2 4 --max-model-len -1 --seed -1 "
+      "--cpu-offload-gb 0 --load_format mistral --chat-template ./on-the-server.jinja");
+  CHECK(line.launch.args.capture_sizes == std::vector<int64_t>{1, 2, 4});
+  CHECK(line.launch.args.max_model_len == -1);
+  CHECK(line.left_out ==
+        std::vector<std::string>{"--chat-template ./on-the-server.jinja (not on this machine)"});
+}
+
+TEST_CASE("what a pasted launch says and plan does not read stands in refusals too") {
+  const Scratch scratch;
+  const std::string serve =
+      "vllm serve " + kConfigs + "llama-3.1-8b.json --frobnicate=9 --max-model-len ";
+  const auto plan = [&](const std::string& line) {
+    return shell(scratch, "plimsoll plan --gpu h100 --from '" + line + "'");
+  };
+  const Outcome refused = plan(serve + "900000");
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.err, Contains("User-specified max_model_len (900000)") &&
+                              Contains("(left out of what was pasted: --frobnicate)"));
+  const Outcome malformed = plan(serve + "many");
+  CHECK(malformed.status == 2);
+  CHECK_THAT(malformed.err,
+             Contains("--from: --max-model-len: expected a number") && Contains("--frobnicate"));
+  CHECK_THAT(plan(serve + "4096").out, Contains("left out, not known to plan: --frobnicate"));
+  CHECK(plan("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " + serve + "200000").status == 0);
+  CHECK(shell(scratch, "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1; plimsoll plan --gpu h100 --from '" +
+                           serve + "200000'")
+            .status == 0);
+  const Outcome few = plan("CUDA_VISIBLE_DEVICES=0 " + serve + "4096 -tp 2");
+  CHECK(few.status == 6);
+  CHECK_THAT(few.out, Contains("and 1 are at hand"));
+}
