@@ -45,6 +45,8 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
 plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
                        const PlanOptions& options, const hardware::Gpu* gpu) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
+  if (options.gpus == 0 && gpu == nullptr)
+    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
   if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
   return plan(args, gpu);

@@ -98,6 +98,7 @@ void read_dtype(const ConfigReader& whole, ModelSpec& spec) {
 }
 
 std::string read_quantization(const ConfigReader& config) {
+  if (std::string name = mlx_quantization(config.whole().json()); !name.empty()) return name;
   for (const char* key : {"quantization_config", "quantization"}) {
     if (const auto quantization = config.object(key)) {
       return quantization->text({"quant_method", "quant_type"}, "of an unnamed method");
@@ -142,6 +143,22 @@ bool never_ties(const Family& family, const Json& config) {
 }
 
 }  // namespace
+
+std::string mlx_quantization(const Json& config) {
+  std::string name;
+  for (const char* key : {"quantization_config", "quantization"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_object()) continue;
+    for (const char* method : {"quant_method", "quant_type", "quant_algo", "config_groups"}) {
+      if (found->contains(method)) return "";
+    }
+    const auto bits = found->find("bits");
+    if (bits == found->end() || !bits->is_number_integer() || !found->contains("group_size"))
+      continue;
+    name = fmt::format("MLX, {} bits", bits->get<int64_t>());
+  }
+  return name;
+}
 
 Json read_config(const fs::path& folder_or_file) {
   const bool folder = fs::is_directory(folder_or_file);

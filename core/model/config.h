@@ -25,6 +25,9 @@ inline constexpr QuantizationFile kQuantizationFiles[] = {
     {"quant_config.json", "awq"},          // AutoAWQ
 };
 
+/// "MLX, 4 bits" of a config whose weights MLX has quantised; empty: they are not.
+std::string mlx_quantization(const Json& config);
+
 /// Reads config.json (a file, or the one in a folder), with the quantisation that a file beside it
 /// states where it states none. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);

@@ -1,6 +1,7 @@
 // What to change when a launch does not fit, each change planned in full, and what changes nothing.
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,13 @@ void add_image_settings(std::vector<Change>& changes) {
   };
   add("images of at most 1280 squares of 28 x 28 pixels", "max_pixels", 1280 * 28 * 28);
   add("images in at most 4 tiles", "max_dynamic_patch", 4);
+}
+
+/// What a launch takes when one request of the longest length runs.
+Amount needed_bytes(const PlanResult& result) {
+  return Amount{result.weights_bytes} - result.offloaded_bytes + result.activation_peak_bytes +
+         result.non_torch_bytes + result.cuda_graph_bytes +
+         Amount{blocks_of_sequence(result, result.max_model_len)} * result.bytes_per_block;
 }
 
 std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base,
@@ -117,26 +125,20 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   }
   if (base.image_tokens > 0 && args.processor.empty()) add_image_settings(changes);
   if (args.limits.empty() && !args.language_only) {
-    add("no images or videos", R"(--limit-mm-per-prompt '{"image": 0, "video": 0}')", "text alone",
-        [](EngineArgs& a) {
+    add("text only, no vision encoder", R"(--limit-mm-per-prompt '{"image": 0, "video": 0}')",
+        "requests with images or videos are refused", [](EngineArgs& a) {
           a.limits = {{"image", {}}, {"video", {}}};
         });
   }
   if (args.cpu_offload == 0 && args.available_kv == 0) {
-    const int64_t part = std::max<int64_t>(int64_t{1} << 30, base.weights_bytes / 4);
-    const int64_t gib = (part + (int64_t{1} << 30) - 1) >> 30;
+    const Amount lacking = needed_bytes(base) - base.budget_bytes;
+    const Amount part = lacking > Amount{0} ? lacking : Amount{base.weights_bytes / 4};
+    const int64_t gib = std::max<int64_t>(1, ceil_div(part, kGiB).value());
     add(fmt::format("{} GiB of the weights kept on the host", gib),
         fmt::format("--cpu-offload-gb {}", gib), "much slower: they cross the bus in every step",
         [gib](EngineArgs& a) { a.cpu_offload = gib << 30; });
   }
   return changes;
-}
-
-/// What a launch takes when one request of the longest length runs.
-Amount needed_bytes(const PlanResult& result) {
-  return Amount{result.weights_bytes} + result.activation_peak_bytes + result.non_torch_bytes +
-         result.cuda_graph_bytes +
-         Amount{blocks_of_sequence(result, result.max_model_len)} * result.bytes_per_block;
 }
 
 /// How much less it takes, and what the budget grows by.
@@ -181,37 +183,77 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
                          const std::vector<const Change*>& changes) {
   Suggestion suggestion;
   for (const Change* change : changes) {
-    suggestion.change += (suggestion.change.empty() ? "" : ", with ") + change->words;
+    suggestion.change += (suggestion.change.empty() ? "" : ", and ") + change->words;
     suggestion.flag += (suggestion.flag.empty() ? "" : " ") + change->flag;
     suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + change->cost;
   }
-  if (changed.image_tokens < base.image_tokens) {
+  if (changed.image_tokens > 0 && changed.image_tokens < base.image_tokens) {
     suggestion.change += fmt::format(" (an image has at most {} tokens, not {})",
                                      changed.image_tokens, base.image_tokens);
   }
   suggestion.saves = saved_bytes(base, changed);
   suggestion.fits = changed.fits.value_or(false);
+  suggestion.measures = std::ssize(changes);
+  suggestion.requests_before = base.max_concurrency;
+  suggestion.requests = changed.max_concurrency;
+  suggestion.length =
+      changed.auto_max_model_len > 0 ? changed.auto_max_model_len : changed.max_model_len;
+  if (!base.fits.value_or(true)) {
+    suggestion.longest_before = base.estimated_max_model_len;
+    suggestion.longest = std::max(changed.estimated_max_model_len, suggestion.longest_before);
+  }
   return suggestion;
 }
 
-/// The pairs that fit. Savings hardly ever add up to more than their sum: pairs whose known savings
-/// stay far from what is lacking are not planned.
-void add_pairs(std::vector<Suggestion>& advice, const PlanFunction& plan, const EngineArgs& args,
-               const hardware::Gpu* gpu, const PlanResult& base,
-               const std::vector<std::pair<const Change*, Amount>>& partial) {
-  const Amount lacking = needed_bytes(base) - base.budget_bytes;
-  for (size_t i = 0; i < partial.size(); ++i) {
-    for (size_t j = i + 1; j < partial.size(); ++j) {
-      const Amount first = partial[i].second;
-      const Amount second = partial[j].second;
-      const bool known = std::min(first, second) > Amount{0};
-      if (known && first + second < lacking - lacking / 4) continue;
-      const std::vector<const Change*> pair = {partial[i].first, partial[j].first};
-      const std::optional<PlanResult> changed = try_change(plan, args, gpu, pair);
-      if (changed && changed->fits.value_or(false)) {
-        advice.push_back(suggestion_of(base, *changed, pair));
-      }
+/// A change that helps, though not enough alone.
+struct Partial {
+  const Change* change;
+  Amount saves;
+};
+
+/// What a change is about: of changes about one thing a launch takes one.
+std::string subject_of(const Change& change) {
+  if (change.flag.find("-mm-") != std::string::npos) return "images";
+  if (change.flag == "--enforce-eager" || change.flag.starts_with("--cudagraph")) return "graphs";
+  if (change.flag.empty()) return "--quantization";  // another checkpoint
+  return change.flag.substr(0, change.flag.find(' '));
+}
+
+bool about_different_things(const std::vector<Partial>& chosen, const Change& next) {
+  return std::none_of(chosen.begin(), chosen.end(), [&](const Partial& partial) {
+    return subject_of(*partial.change) == subject_of(next);
+  });
+}
+
+/// Tries combinations of `count` of the changes from `first` on, `chosen` among them, and adds
+/// those that fit. Savings hardly ever add up to more than their sum: combinations whose known
+/// savings stay far from what is lacking are not planned.
+void add_combinations(
+    std::vector<Suggestion>& advice,
+    const std::function<std::optional<PlanResult>(const std::vector<const Change*>&)>& planned,
+    const PlanResult& base, const std::vector<Partial>& partial, size_t first, size_t count,
+    std::vector<Partial>& chosen) {
+  if (chosen.size() == count) {
+    Amount known = 0;
+    bool all_known = true;
+    std::vector<const Change*> changes;
+    for (const Partial& each : chosen) {
+      known += each.saves;
+      all_known &= each.saves > Amount{0};
+      changes.push_back(each.change);
     }
+    const Amount lacking = needed_bytes(base) - base.budget_bytes;
+    if (all_known && known < lacking - lacking / 4) return;
+    const std::optional<PlanResult> changed = planned(changes);
+    if (changed && changed->fits.value_or(false))
+      advice.push_back(suggestion_of(base, *changed, changes));
+    return;
+  }
+  for (size_t i = first; i < partial.size(); ++i) {
+    if (!about_different_things(chosen, *partial[i].change)) continue;
+    chosen.push_back(partial[i]);
+    add_combinations(advice, planned, base, partial, i + 1, count, chosen);
+    chosen.pop_back();
   }
 }
 
@@ -229,8 +271,8 @@ void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
     add("a lower count of images above 0",
         "one image of the largest size is profiled all the same");
   }
-  add("a lower gpu_memory_utilization against running out of cache",
-      "it takes the cache's memory away");
+  add("lowering gpu_memory_utilization", "makes the KV cache smaller, so it does not help here",
+      "--gpu-memory-utilization");
 }
 
 }  // namespace
@@ -239,25 +281,44 @@ std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
                                const hardware::Gpu* gpu, const PlanResult& base) {
   const std::vector<Change> changes =
       single_changes(args, base, gpu, fewest_ranks(plan, args, gpu, base));
+  const auto planned = [&](const std::vector<const Change*>& together) {
+    return try_change(plan, args, gpu, together);
+  };
   std::vector<Suggestion> advice;
-  std::vector<std::pair<const Change*, Amount>> partial;  // help, but not enough alone
+  std::vector<Partial> partial;
+  bool enough = false;  // one fits that needs neither more cards nor the host's memory
   for (const Change& change : changes) {
-    const std::optional<PlanResult> changed = try_change(plan, args, gpu, {&change});
+    const std::optional<PlanResult> changed = planned({&change});
     if (!changed) continue;
     Suggestion suggestion = suggestion_of(base, *changed, {&change});
-    const bool longer = changed->estimated_max_model_len > base.estimated_max_model_len ||
-                        changed->kv_tokens > base.kv_tokens;
-    if (suggestion.saves <= 0 && !suggestion.fits && !longer) continue;
-    if (suggestion.saves <= 0 && base.fits.value_or(true) && !longer) continue;
-    if (!suggestion.fits) partial.emplace_back(&change, suggestion.saves);
+    const bool more = changed->estimated_max_model_len > base.estimated_max_model_len ||
+                      changed->max_concurrency > base.max_concurrency;
+    if (suggestion.saves <= 0 && !suggestion.fits && !more) continue;
+    if (suggestion.saves <= 0 && base.fits.value_or(true) && !more) continue;
+    const std::string subject = subject_of(change);
+    const bool dear = subject == "--tensor-parallel-size" || subject == "--cpu-offload-gb";
+    if (!suggestion.fits) partial.push_back({&change, suggestion.saves});
+    enough |= suggestion.fits && !dear;
     advice.push_back(std::move(suggestion));
   }
-  const bool enough =
-      std::any_of(advice.begin(), advice.end(), [](const Suggestion& s) { return s.fits; });
-  if (!enough) add_pairs(advice, plan, args, gpu, base, partial);
+  std::stable_sort(partial.begin(), partial.end(),
+                   [](const Partial& a, const Partial& b) { return a.saves > b.saves; });
+  constexpr size_t kMostPaired = 12;
+  constexpr size_t kMostTripled = 7;
+  const size_t singles = advice.size();
+  for (size_t count = 2; count <= 3 && !enough && !base.fits.value_or(true); ++count) {
+    partial.resize(std::min(partial.size(), count == 2 ? kMostPaired : kMostTripled));
+    std::vector<Partial> chosen;
+    add_combinations(advice, planned, base, partial, 0, count, chosen);
+    enough = advice.size() > singles;
+  }
   std::stable_sort(advice.begin(), advice.end(), [](const Suggestion& a, const Suggestion& b) {
     if (a.fits != b.fits) return a.fits;
-    return a.saves > b.saves;
+    if (a.measures != b.measures) return a.measures < b.measures;
+    const auto order = [](const Suggestion& s) {
+      return std::tuple(s.longest, s.requests, s.saves);
+    };
+    return order(a) > order(b);
   });
   add_dead_ends(advice, args);
   return advice;

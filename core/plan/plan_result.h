@@ -30,10 +30,16 @@ class PictureRoom;
 struct Suggestion {
   std::string change;  // in words
   std::string flag;    // to paste
-  int64_t saves = 0;   // bytes per GPU; what the cache gains counts as saved
+  int64_t saves = 0;   // bytes per GPU; below 0: it takes as much more
   std::string cost;    // in speed or output
   bool fits = false;   // the launch fits with it
   bool helps = true;   // false: tried by many, does nothing here
+  int64_t measures = 1;
+  /// What the launch holds without and with it: requests of `length` tokens at once, and the
+  /// longest request, which counts while the launch does not fit.
+  double requests_before = 0, requests = 0;
+  int64_t length = 0;
+  int64_t longest_before = 0, longest = 0;
 };
 
 /// What a prompt file asks of a launch; tokens unless named otherwise.
@@ -66,7 +72,8 @@ struct PromptFigures {
 /// The figures beside the arguments are those of the tightest stage.
 struct PlanResult : StageFigures {
   std::string engine;
-  std::string version;  // of vLLM
+  std::string version;     // of vLLM
+  std::string planned_as;  // the newest release that is known, where `version` is newer
   std::string model;
   std::string architecture;
   std::string dtype;

@@ -58,8 +58,8 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hard
   }
   const bool capped = low == kMost;
   best->solved =
-      fmt::format("Most sequences at once, each of {} tokens: {}. Binding: {}.",
-                  best->max_model_len, low, capped ? "the search's own end" : "the KV cache");
+      fmt::format("Most sequences at once, each of {} tokens: {} ({}).", best->max_model_len, low,
+                  capped ? "the search goes no further" : "the KV cache holds no more");
   return *best;
 }
 
@@ -67,6 +67,7 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware:
                       int64_t most) {
   std::optional<PlanResult> last;
   std::string refused;
+  std::string lacking;  // of the largest size that does not fit
   for (int64_t ranks = 1; ranks <= most; ranks *= 2) {
     args.tensor_parallel = ranks;
     std::optional<PlanResult> result = try_plan(plan, args, gpu);
@@ -75,11 +76,12 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware:
       continue;
     }
     last = std::move(result);
-    if (!last->fits.value_or(false)) continue;
-    last->solved =
-        fmt::format("Fewest GPUs: {}. Binding: {}.{}", ranks,
-                    ranks == 1 ? "nothing, one suffices" : "weights and cache of fewer ranks",
-                    refused.empty() ? "" : " Refused sizes: " + refused + ".");
+    if (!last->fits.value_or(false)) {
+      lacking = fmt::format(" (with {}, weights and KV cache do not fit)", ranks);
+      continue;
+    }
+    last->solved = fmt::format("Fewest GPUs: {}{}.{}", ranks, lacking,
+                               refused.empty() ? "" : " Refused sizes: " + refused + ".");
     return *last;
   }
   if (!last) {

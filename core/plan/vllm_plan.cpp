@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "model/config.h"
 #include "plan/arguments.h"
 #include "vllm/launch/draft.h"
 #include "vllm/launch/messages.h"
@@ -93,6 +94,17 @@ size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args
   return best;
 }
 
+/// What vLLM makes of weights that MLX has quantised; empty: they are not.
+std::string mlx_refusal(const ConfigView& config) {
+  const std::string name = model::mlx_quantization(config.json());
+  if (name.empty()) return "";
+  return fmt::format(
+      "The weights are quantised ({}), which vLLM does not load. Use the original "
+      "checkpoint, "
+      "or one in AWQ, GPTQ, FP8 or compressed-tensors.",
+      name);
+}
+
 void refuse(PlanResult& result, std::string words) {
   if (words.empty()) return;
   result.fits = false;
@@ -110,6 +122,16 @@ void fill_verdict(PlanResult& result, const Terms& terms, const EngineArgs& args
   result.total_bytes = gpu->visible_bytes();
   result.budget_bytes = budget_bytes(terms.limits, *gpu);
   if (args.available_kv > 0) return;
+  if (!result.has_kv) {
+    const Amount needed = Amount{result.weights_bytes} - result.offloaded_bytes +
+                          result.activation_peak_bytes + result.non_torch_bytes;
+    result.fits = needed <= Amount{result.total_bytes};
+    if (!*result.fits) {
+      result.reason = fmt::format(
+          "CUDA out of memory: weights and activations of {} GiB per GPU on a card of {} GiB.",
+          format_gib(needed.value()), format_gib(result.total_bytes));
+    }
+  }
   const auto check = [&](const StageFigures& stage, Amount bytes_per_block) {
     refuse(result, start_refusal(args, terms.limits, *gpu, stage, bytes_per_block));
   };
@@ -127,6 +149,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   PlanResult result;
   result.engine = "vllm";
   result.version = version_text(args.version);
+  result.planned_as = newest_known(args.version);
   const Terms terms = resolve_terms(config, args, gpu);
   fill_terms(result, terms);
   result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
@@ -164,13 +187,21 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   if (std::string note = encoder_note(launches.front().encoder); !note.empty()) {
     result.notes.push_back(std::move(note));
   }
-  const std::string not_served = served_refusal(whole.architecture, args.version);
+  std::string not_served = served_refusal(whole.architecture, args.version);
+  if (not_served.empty() && args.available_kv == 0) not_served = mlx_refusal(config);
   if (gpu == nullptr && !not_served.empty()) result.notes.push_back(not_served);
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) return result;
   fill_cache(result, caches[chosen], launches[chosen].left, args);
   fill_verdict(result, terms, args, whole, caches, gpu);
   result.refused = gpu != nullptr && !not_served.empty();
   if (result.refused) refuse(result, not_served);
+  if (!whole.uncounted.empty() && !result.refused) {
+    result.fits.reset();
+    result.reason = fmt::format(
+        "{} is not known, and its config speaks of layers that are not counted ({}). The figures "
+        "below leave them out.",
+        whole.architecture, whole.uncounted);
+  }
   add_arguments(result, args);
   if (result.has_kv) {
     result.parts.push_back({"kv cache", result.kv_cache_bytes,

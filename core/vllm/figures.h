@@ -25,6 +25,8 @@ struct StageFigures {
   int64_t buffer_bytes = 0;
   int64_t after_loading_bytes = 0;  // copies that are made once the weights are there
   int64_t weights_bytes = 0;        // the three together
+  int64_t layer_bytes = 0;          // parameters of the decoder's layers, which may be offloaded
+  int64_t offloaded_bytes = 0;      // of the layers, by --cpu-offload-gb
   int64_t activation_peak_bytes = 0;
   int64_t non_torch_bytes = 0;
   int64_t cuda_graph_bytes = 0;

@@ -46,7 +46,7 @@ TEST_CASE("four bits are advised as the version has them") {
   EngineArgs args;
   const auto four_bits = [](const std::vector<Suggestion>& advice) {
     return std::find_if(advice.begin(), advice.end(), [](const Suggestion& s) {
-      return s.change.find("4-bit") != std::string::npos && s.change.find("with") == s.change.npos;
+      return s.change.find("4-bit") != std::string::npos && s.measures == 1;
     });
   };
   const auto recent = advice_for("llama-2-70b", "a100-40gb", args);
@@ -90,4 +90,57 @@ TEST_CASE("of models that see, images are advised smaller by their own settings,
   EngineArgs small;
   small.processor["max_pixels"] = 50176;
   CHECK(with_flag(advice_for("qwen2.5-vl-3b", "t4", small), pixels->flag) == nullptr);
+}
+
+TEST_CASE("weights that are kept on the host are no part of what is loaded") {
+  Json llama_13b = test::vllm_config(kConfigs + "llama-2-7b.json");
+  llama_13b["hidden_size"] = 5120;
+  llama_13b["intermediate_size"] = 13824;
+  llama_13b["num_hidden_layers"] = llama_13b["num_attention_heads"] = 40;
+  llama_13b["num_key_value_heads"] = 40;
+  const auto plan = [&](const EngineArgs& args) {
+    return plan_vllm({llama_13b, "config.json"}, args, &hardware::find_gpu("3090"));
+  };
+  // vLLM's own help has this launch as its example: "virtually a 34 GB GPU".
+  for (const VllmVersion version : {VllmVersion{0, 6, 3}, VllmVersion{0, 32, 0}}) {
+    EngineArgs args;
+    args.version = version;
+    CHECK_THAT(plan(args).reason, Catch::StartsWith("CUDA out of memory while loading"));
+    CHECK(plan(args).kv_cache_bytes == 0);
+    args.cpu_offload = 10 * kGib;
+    CHECK(*plan(args).fits);
+    CHECK(plan(args).offloaded_bytes == 10 * kGib);
+  }
+  EngineArgs args;
+  args.cpu_offload = 1000 * kGib;  // at most the layers: embedding and head stay
+  const PlanResult most = plan(args);
+  CHECK(most.parameter_bytes - most.offloaded_bytes == 2 * int64_t{32000} * 5120 * 2);
+  const std::vector<Suggestion> advice = advice_for("opt-13b", "3090", {});
+  CHECK(std::any_of(advice.begin(), advice.end(), [](const Suggestion& suggestion) {
+    return suggestion.flag.starts_with("--cpu-offload-gb") && suggestion.fits &&
+           suggestion.saves > 0;
+  }));
+}
+
+TEST_CASE("where no measure suffices alone, the least combinations are advised that do") {
+  EngineArgs args;
+  args.tensor_parallel = 2;
+  args.max_model_len = 131072;
+  const std::vector<Suggestion> advice = advice_for("gemma-3-27b-it", "4090", args);
+  const auto pair = std::find_if(advice.begin(), advice.end(), [](const Suggestion& suggestion) {
+    return suggestion.measures > 1 && suggestion.flag.find("tensor-parallel") == std::string::npos;
+  });
+  REQUIRE(pair != advice.end());
+  CHECK(pair->fits);
+  CHECK(pair->flag.find("--quantization fp8") != std::string::npos);
+}
+
+TEST_CASE("advice says what was asked for, before and after") {
+  const auto advice = advice_for("llama-3.1-8b", "a100-80gb", {});
+  const Suggestion* fp8 = with_flag(advice, "--kv-cache-dtype fp8");
+  REQUIRE(fp8 != nullptr);
+  CHECK(fp8->requests == Approx(2 * fp8->requests_before).epsilon(0.01));
+  for (const Suggestion& suggestion : advice) {
+    CHECK(suggestion.change.find("at most 0 tokens") == std::string::npos);
+  }
 }

@@ -163,6 +163,88 @@ PlanResult plan_unknown(const EngineArgs& args) {
 
 }  // namespace
 
+TEST_CASE("mixtures of an unknown architecture have their experts counted, or no verdict") {
+  const auto plan = [](const Json& changes) {
+    Json config = unknown_decoder();
+    config.update(changes);
+    return plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
+  };
+  const int64_t dense = plan(Json::object()).parameter_bytes;
+  constexpr int64_t kLayers = 8, kWidth = 1024, kMlp = 3 * kWidth * 4096;
+  for (const char* key : {"num_experts", "n_routed_experts", "num_local_experts"}) {
+    INFO(key);
+    const PlanResult mixture =
+        plan({{key, 64}, {"moe_intermediate_size", 512}, {"num_experts_per_tok", 4}});
+    constexpr int64_t kExperts = 64 * 3 * kWidth * 512 + 64 * kWidth;  // and the router
+    CHECK(mixture.parameter_bytes == dense + kLayers * (kExperts - kMlp) * 2);
+    CHECK(mixture.fits);
+    const PlanResult later = plan({{key, 64},
+                                   {"moe_intermediate_size", 512},
+                                   {"first_k_dense_replace", 1},
+                                   {"n_shared_experts", 2}});
+    constexpr int64_t kShared = 2 * 3 * kWidth * 512;
+    CHECK(later.parameter_bytes == dense + (kLayers - 1) * (kExperts + kShared - kMlp) * 2);
+  }
+  for (const Json& changes : {Json{{"experts_in_each_layer", 64}}, Json{{"mamba_d_state", 128}},
+                              Json{{"layer_types", {"linear_attention", "full_attention"}}}}) {
+    INFO(changes.dump());
+    const PlanResult unknown = plan(changes);
+    CHECK_FALSE(unknown.fits);
+    CHECK_THAT(unknown.reason, Catch::Contains("not counted"));
+  }
+}
+
+TEST_CASE("weights that MLX has quantised are refused by name") {
+  Json config = llama_8b();
+  config["quantization"] = {{"group_size", 64}, {"bits", 4}};
+  const PlanResult refused = plan_of(config);
+  CHECK_FALSE(*refused.fits);
+  CHECK(refused.refused);
+  CHECK_THAT(refused.reason, Catch::Contains("MLX, 4 bits"));
+}
+
+TEST_CASE("Gemma 4 Unified is Gemma 4 with projections in place of encoders") {
+  Json config = parse_json<Json>(
+      R"({"architectures":["Gemma4UnifiedForConditionalGeneration"],"dtype":"bfloat16",
+    "text_config":{"model_type":"gemma4_unified_text","head_dim":256,"global_head_dim":512,
+    "hidden_size":3840,"intermediate_size":15360,"layer_types":["sliding_attention","full_attention"],
+    "max_position_embeddings":262144,"num_attention_heads":16,"num_key_value_heads":8,
+    "num_global_key_value_heads":1,"attention_k_eq_v":true,"num_hidden_layers":2,
+    "hidden_size_per_layer_input":0,"sliding_window":1024,"vocab_size":262144},
+    "vision_config":{"mm_embed_dim":3840,"mm_posemb_size":1120,"model_patch_size":48,
+    "num_soft_tokens":280,"output_proj_dims":3840,"patch_size":16,"pooling_kernel_size":3},
+    "audio_config":{"audio_embed_dim":640,"hidden_size":640,"output_proj_dims":640}})");
+  const PlanResult whole = plan_of(config);
+  CHECK(whole.image_tokens == 280);
+  CHECK(whole.kv_kinds.size() == 2);
+  const auto seen = std::find_if(whole.parts.begin(), whole.parts.end(), [](const PlanPart& part) {
+    return part.name == "weights: vision";
+  });
+  REQUIRE(seen != whole.parts.end());
+  constexpr int64_t kInputs = 48 * 48 * 3, kWidth = 3840;
+  CHECK(seen->bytes == 2 * (kInputs * 2 + kInputs * kWidth + kWidth + kWidth * 4 +
+                            1120 * 2 * kWidth + kWidth * kWidth + 640 * kWidth));
+}
+
+TEST_CASE("a slice of experts that cuts a block of scales is refused before 0.29") {
+  Json config = parse_json<Json>(
+      R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_size":2048,
+    "intermediate_size":5472,"num_hidden_layers":2,"num_attention_heads":32,"head_dim":128,
+    "num_key_value_heads":4,"num_experts":128,"num_experts_per_tok":8,"moe_intermediate_size":768,
+    "vocab_size":151936,"max_position_embeddings":262144,"torch_dtype":"bfloat16",
+    "quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})");
+  EngineArgs args = at({0, 28, 0});
+  args.tensor_parallel = 8;  // 768 / 8 = 96
+  CHECK_THAT(refusal_of(config, args),
+             Catch::Contains("The output_size of gate's and up's weight = 96 is not divisible by "
+                             "weight quantization block_n = 128"));
+  args.expert_parallel = true;
+  CHECK(refusal_of(config, args).empty());
+  args.expert_parallel = false;
+  args.version = {0, 29, 0};
+  CHECK(refusal_of(config, args).empty());
+}
+
 TEST_CASE("an unknown architecture is estimated, and the output says from what") {
   EngineArgs args;
   const PlanResult by_config = plan_unknown(args);

@@ -50,7 +50,7 @@ function draw(){
 }
 function advise(){
   for(const s of plan.advice||[]){const item=el('li',undefined,id(s.helps?'advice':'vain'));
-    el('b',(s.fits?'[fits] ':'')+s.change,item);el('span',(s.saves_bytes?' ('+gib(s.saves_bytes)+')':'')+': '+s.cost+' ',item);
+    el('b',(s.fits?'[fits] ':'')+s.change,item);el('span',(s.gain?' ('+s.gain+')':'')+': '+s.cost+' ',item);
     if(s.flag)el('code',s.flag,item);}
   for(const note of plan.notes||[])el('p',note,id('notes'));
   id('advising').hidden=!plan.advice;
@@ -172,7 +172,7 @@ std::string to_html(const PlanResult& result) {
   page += fmt::format("<p><span class=\"verdict {}\" id=\"verdict\">{}</span> {}</p>\n", verdict,
                       words, escaped(result.reason));
   page += fmt::format("<h2>Per GPU of {}</h2>\n",
-                      result.stages.empty() ? "the busiest rank"
+                      result.stages.empty() ? "the largest rank"
                                             : fmt::format("stage {}, the tightest", result.stage));
   page +=
       "<div id=\"bar\"></div><div id=\"limit\"></div>\n"

@@ -108,6 +108,11 @@ void put_advice(OrderedJson& json, const PlanResult& result) {
     advice.push_back({{"change", suggestion.change},
                       {"flag", suggestion.flag},
                       {"saves_bytes", suggestion.saves},
+                      {"gain", gain_text(suggestion)},
+                      {"requests_before", suggestion.requests_before},
+                      {"requests", suggestion.requests},
+                      {"longest_before", suggestion.longest_before},
+                      {"longest", suggestion.longest},
                       {"cost", suggestion.cost},
                       {"fits", suggestion.fits},
                       {"helps", suggestion.helps}});

@@ -36,5 +36,7 @@ std::string diff_plans(const std::string& before, const std::string& after);
 
 /// "39.98 GiB", "512 MiB", "96 B".
 std::string readable_bytes(int64_t bytes);
+/// What a change gains and saves: "longest context 4096 -> 8192; saves 2.00 GiB".
+std::string gain_text(const Suggestion& suggestion);
 
 }  // namespace plimsoll::plan

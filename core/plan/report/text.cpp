@@ -70,9 +70,12 @@ bool is_for_host(const PlanResult& result) {
 std::string head(const PlanResult& result, int columns) {
   std::string text = fmt::format("{:.80}\n", result.model);
   text +=
-      fmt::format("  {}, {}, {}{}\n",
+      fmt::format("  {}, {}, {}{}{}\n",
                   result.architecture.empty() ? "no architecture named" : result.architecture,
-                  result.dtype, result.engine, result.version.empty() ? "" : " " + result.version);
+                  result.dtype, result.engine, result.version.empty() ? "" : " " + result.version,
+                  result.planned_as.empty()
+                      ? ""
+                      : fmt::format(" (not known yet: planned as {})", result.planned_as));
   if (!result.gpu.empty()) {
     text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
                         readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
@@ -87,7 +90,8 @@ std::string head(const PlanResult& result, int columns) {
                                   : result.refused ? "DOES NOT LAUNCH"
                                                    : "DOES NOT FIT");
   } else {
-    text += "\nNo card given (--gpu NAME): sizes without a verdict.\n";
+    text += result.gpu.empty() ? "\nNo card given (--gpu NAME): sizes without a verdict.\n"
+                               : "\nNO VERDICT\n";
   }
   if (!result.reason.empty()) text += wrapped(result.reason, columns, 2);
   if (!result.solved.empty()) text += wrapped(result.solved, columns, 2);
@@ -102,10 +106,12 @@ std::string breakdown(const PlanResult& result, int columns) {
   constexpr int kNames = 30;
   constexpr int kNumbers = 11;
   const int room = std::max(8, columns - kNames - kNumbers - 4);
-  const char* const whose = is_for_host(result) ? "Memory" : "Per GPU";
+  const char* const whose = is_for_host(result) ? "Memory" : "Memory per GPU";
   std::string text = result.stages.empty()
-                         ? fmt::format("{} of the busiest rank\n", whose)
-                         : fmt::format("{} of stage {}, the tightest\n", whose, result.stage);
+                         ? fmt::format("{} (largest rank)
+", whose)
+                         : fmt::format("{} (stage {}, the tightest)
+", whose, result.stage);
   for (const PlanPart& part : result.parts) {
     std::string line =
         fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
@@ -137,6 +143,18 @@ std::string stages(const PlanResult& result) {
   return text + "\n";
 }
 
+/// Some layers keep the tokens of a window alone.
+bool windowed(const PlanResult& result) {
+  return std::any_of(result.kv_kinds.begin(), result.kv_kinds.end(),
+                     [](const KvKindCount& kind) { return kind.spec.window > 0; });
+}
+
+int64_t layers_of(const PlanResult& result) {
+  int64_t layers = 0;
+  for (const KvKindCount& kind : result.kv_kinds) layers += kind.layers;
+  return layers;
+}
+
 std::string cache(const PlanResult& result, int columns) {
   if (result.kv_kinds.empty()) return "";
   std::string text = "KV cache\n";
@@ -147,8 +165,12 @@ std::string cache(const PlanResult& result, int columns) {
                         readable_bytes(kind.spec.page.value()), kind.spec.block_size);
   }
   text += wrapped(
-      fmt::format("{} more for each token beyond every window; groups of {}",
-                  readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", ")),
+      fmt::format("{} of KV cache per token{} ({} layers{})",
+                  readable_bytes(result.kv_bytes_per_token),
+                  windowed(result) ? " beyond every window" : "", layers_of(result),
+                  result.group_sizes.size() < 2
+                      ? ""
+                      : fmt::format(" in groups of {}", fmt::join(result.group_sizes, ", "))),
       columns, 2);
   if (result.has_kv) {
     const int64_t length =
@@ -187,9 +209,9 @@ std::string advice(const PlanResult& result, int columns) {
       dead_ends = true;
     }
     const char* mark = suggestion.helps ? (suggestion.fits ? "[fits] " : "") : "";
-    const std::string saves =
-        suggestion.saves != 0 ? " (" + readable_bytes(suggestion.saves) + ")" : "";
-    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change, saves, suggestion.cost),
+    const std::string gain = gain_text(suggestion);
+    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change,
+                                gain.empty() ? "" : " (" + gain + ")", suggestion.cost),
                     columns, 2);
     if (!suggestion.flag.empty()) text += "      " + suggestion.flag + "\n";
   }
@@ -197,6 +219,20 @@ std::string advice(const PlanResult& result, int columns) {
 }
 
 }  // namespace
+
+std::string gain_text(const Suggestion& suggestion) {
+  std::string text;
+  if (suggestion.longest != suggestion.longest_before) {
+    text = fmt::format("longest context {} -> {}", suggestion.longest_before, suggestion.longest);
+  } else if (suggestion.requests != suggestion.requests_before) {
+    text = fmt::format("requests of {} tokens at once {:.2f} -> {:.2f}", suggestion.length,
+                       suggestion.requests_before, suggestion.requests);
+  }
+  if (suggestion.saves == 0) return text;
+  return text + fmt::format("{}{} {}", text.empty() ? "" : "; ",
+                            suggestion.saves > 0 ? "saves" : "takes",
+                            readable_bytes(std::abs(suggestion.saves)));
+}
 
 std::string readable_bytes(int64_t bytes) {
   return size_text(bytes);

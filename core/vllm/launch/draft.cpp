@@ -51,6 +51,7 @@ void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options, int64_
                                                    : build_draft_head(config, method == "eagle3",
                                                                       target, options, weights);
   last.parameters += weights.parameter_bytes();
+  last.apart += weights.parameter_bytes();
   last.buffers += weights.buffer_bytes();
   last.shape.kv_layers.insert(last.shape.kv_layers.end(), shape.kv_layers.begin(),
                               shape.kv_layers.end());

@@ -21,22 +21,25 @@ bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
 
 }  // namespace
 
+std::string newest_known(const VllmVersion& version) {
+  return version >= kUnknown ? "0.33" : "";
+}
+
 std::vector<std::string> launch_notes(const Stage& stage, const Quantization& quantization,
                                       const EngineArgs& args) {
   std::vector<std::string> notes;
   if (!stage.shape.note.empty()) notes.push_back(stage.shape.note);
   const std::string served = served_note(stage.shape.architecture, args.version);
   if (!served.empty()) notes.push_back(served);
-  if (args.version >= kUnknown) {
-    notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as 0.33",
-                                version_text(args.version)));
+  if (const std::string known = newest_known(args.version); !known.empty()) {
+    notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as {}",
+                                version_text(args.version), known));
   }
   if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
     notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
   }
   if (quantization.is_online()) {
-    notes.push_back(
-        "weights are quantized while loading: a 16-bit layer at a time is held besides");
+    notes.push_back("online quantization: one 16-bit layer is held temporarily while loading");
   }
   if (stage.shape.multimodal && args.processor_cache_gib > 0) {
     const bool old = args.version < VllmVersion{0, 10, 0};

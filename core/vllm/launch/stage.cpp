@@ -15,6 +15,8 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
   stage.parameters = weights.parameter_bytes();
   stage.adapters = weights.lora_bytes();
   stage.buffers = weights.buffer_bytes();
+  for (const Part part : {Part::embedding, Part::vision, Part::lm_head})
+    stage.apart += weights.part_bytes(part);
   for (size_t i = 0; i < kPartNames.size(); ++i) {
     const Amount bytes = weights.part_bytes(static_cast<Part>(i));
     if (bytes == Amount{0}) continue;
@@ -61,6 +63,7 @@ void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {
   const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
   const Amount bytes = Amount{args.tensors->float_elements} * element + args.tensors->other_bytes;
   stage.parameters = ceil_div(bytes, ranks);
+  stage.apart = std::min(stage.apart, stage.parameters);
   stage.parts = {
       {"weights: by the checkpoint's headers", stage.parameters.value(),
        fmt::format("({} elements x {} B + {} B) / {} ranks", args.tensors->float_elements, element,

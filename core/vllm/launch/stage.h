@@ -20,9 +20,13 @@ struct Stage {
   Amount parameters;
   Amount buffers;
   Amount adapters;
+  Amount apart;  // parameters outside the decoder's layers: embedding, head, encoders
   std::vector<PlanPart> parts;
   bool first = true;
   bool last = true;  // samples
+
+  /// Parameters of the decoder's layers, all that vLLM offloads (models/utils.py: make_layers).
+  [[nodiscard]] Amount layer_bytes() const { return parameters - apart; }
 };
 
 /// The stages in order.
@@ -34,6 +38,9 @@ ModelShape whole_shape(const std::vector<Stage>& stages);
 
 /// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
 void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element);
+
+/// The newest release that is known, for a release after it; empty: that release is known.
+std::string newest_known(const VllmVersion& version);
 
 /// What the plan leaves out or takes for granted, a sentence each.
 std::vector<std::string> launch_notes(const Stage& stage, const Quantization& quantization,

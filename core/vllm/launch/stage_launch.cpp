@@ -39,9 +39,11 @@ void fill_weights(StageFigures& figures, const Stage& stage, const EngineArgs& a
                                          args.lora_slots, args.lora_rank),
                              "--max-loras, --max-lora-rank"});
   }
-  if (args.cpu_offload > 0) {
-    const int64_t moved = std::min(args.cpu_offload, figures.parameter_bytes);
-    figures.parts.push_back({"weights: offloaded to the host", -moved, "--cpu-offload-gb", "flag"});
+  figures.layer_bytes = stage.layer_bytes().value();
+  figures.offloaded_bytes = std::min(args.cpu_offload, figures.layer_bytes);
+  if (figures.offloaded_bytes > 0) {
+    figures.parts.push_back({"weights: offloaded to the host", -figures.offloaded_bytes,
+                             "--cpu-offload-gb, at most all layers", "flag"});
   }
 }
 
@@ -103,9 +105,9 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
   fill_outside_torch(figures, whole);
   const bool counted = fill_graphs(launch, stage, whole);
   if (whole.gpu == nullptr) return launch;
-  const Amount moved = std::min(whole.args.cpu_offload, figures.parameter_bytes);
   launch.left = Amount{budget_bytes(whole.terms.limits, *whole.gpu)} - figures.weights_bytes +
-                moved - figures.activation_peak_bytes - figures.non_torch_bytes - stage.adapters;
+                figures.offloaded_bytes - figures.activation_peak_bytes - figures.non_torch_bytes -
+                stage.adapters;
   if (counted) launch.left -= figures.cuda_graph_bytes;
   return launch;
 }
@@ -119,16 +121,21 @@ std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
   if (args.version >= kStartupSnapshot && free < budget) {
     return not_free_message(args.version, free, total, limits.utilization, budget);
   }
-  if (stage.weights_bytes > total) {
+  // vLLM offloads each layer as soon as it is made, so at most one layer stands on the card
+  // besides.
+  const int64_t kept = stage.weights_bytes - stage.offloaded_bytes;
+  const int64_t layer = stage.layer_bytes / std::max<int64_t>(stage.layers, 1);
+  const int64_t loading = kept + std::min(layer, stage.offloaded_bytes);
+  if (loading > total) {
     return fmt::format(
-        "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
-        format_gib(stage.weights_bytes), format_gib(total));
+        "CUDA out of memory while loading: weights of {} GiB per GPU{} on a card of {} GiB.",
+        format_gib(loading), stage.offloaded_bytes > 0 ? " beside what is offloaded" : "",
+        format_gib(total));
   }
   if (args.blocks_override == 0 && args.kv_cache_memory == 0) return "";
   // vLLM allocates what it is told, without a look at what is left.
-  const Amount moved = std::min(args.cpu_offload, stage.parameter_bytes);
-  const Amount rest = Amount{stage.weights_bytes} - moved + stage.activation_peak_bytes +
-                      stage.non_torch_bytes + args.reserved;
+  const Amount rest =
+      Amount{kept} + stage.activation_peak_bytes + stage.non_torch_bytes + args.reserved;
   const Amount cache =
       std::max(Amount{stage.kv_cache_bytes}, bytes_per_block * stage.num_gpu_blocks);
   if (rest + cache <= Amount{total}) return "";

@@ -20,7 +20,8 @@ constexpr VllmVersion kWiderGroups{0, 18, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
-constexpr VllmVersion kOneFloatType{0, 33, 0};  // of model and cache
+constexpr VllmVersion kRefinesExpertBlocks{0, 29, 0};  // before: such a slice is refused
+constexpr VllmVersion kOneFloatType{0, 33, 0};         // of model and cache
 
 int64_t element_size(const std::string& dtype) {
   return dtype == "float32" ? 4 : 2;
@@ -87,6 +88,7 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   options.pipeline_parallel = args.pipeline_parallel;
   options.pipeline_partition = args.pipeline_partition;
   options.expert_parallel = args.expert_parallel;
+  options.refined_blocks = args.version >= kRefinesExpertBlocks || terms.quantization.is_online();
   options.element = terms.element;
   options.kv_element = kv_element_size(args, terms.quantization, terms.element);
   options.absent = absent_modalities(args);

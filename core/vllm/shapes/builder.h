@@ -116,6 +116,8 @@ struct Mixture {
   int64_t shared_intermediate = 0;  // of the shared experts together; 0: none
 };
 Mixture read_mixture(const Builder& build);
+/// The config names a number of experts.
+bool has_experts(const ConfigView& config);
 
 /// Vision and audio towers and their projectors. Returns false when none of the config's towers is
 /// known.

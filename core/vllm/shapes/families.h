@@ -102,6 +102,8 @@ std::span<const Family> mixed_families();
 std::string_view resolved_architecture(std::string_view architecture);
 /// It has a row here, or a family there.
 bool is_language_model(std::string_view architecture);
+/// As which a mixture of experts of an unknown architecture is read; no architecture's name.
+inline constexpr const char* kUnknownMixture = "a mixture of experts";
 /// The row of an architecture that core/model has no family for, or nullptr.
 const Family* find_family(std::string_view architecture);
 /// That of a config's language model.

@@ -43,19 +43,34 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
   weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, Split::inputs, bias});
 }
 
+namespace {
+
+constexpr Keys kExpertKeys = {"num_experts",     "num_local_experts",  "n_routed_experts",
+                              "moe_num_experts", "num_routed_experts", "n_experts"};
+constexpr Bounds kExpertCount{0, 1 << 20};
+
+}  // namespace
+
+bool has_experts(const ConfigView& config) {
+  return config.integer(kExpertKeys, 0, kExpertCount) > 0;
+}
+
 Mixture read_mixture(const Builder& build) {
   const ConfigView& config = build.config;
   Mixture mixture;
-  constexpr Bounds kExperts{0, 1 << 20};
-  mixture.experts = config.integer(
-      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0, kExperts);
-  mixture.per_token = config.integer(
-      {"num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"}, 1, kExperts);
-  mixture.intermediate = config.integer({"moe_intermediate_size", "intermediate_size"}, 0);
+  mixture.experts = config.integer(kExpertKeys, 0, kExpertCount);
+  mixture.per_token = config.integer({"num_experts_per_tok", "num_experts_per_token", "moe_topk",
+                                      "moe_top_k", "experts_per_token"},
+                                     1, kExpertCount);
+  mixture.intermediate = config.integer({"moe_intermediate_size", "expert_intermediate_size",
+                                         "moe_ffn_hidden_size", "intermediate_size"},
+                                        0);
   const int64_t count = config.integer(
-      {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExperts);
-  mixture.shared_intermediate = config.integer(
-      {"moe_shared_expert_intermediate_size", "share_expert_dim"}, count * mixture.intermediate);
+      {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExpertCount);
+  mixture.shared_intermediate =
+      config.integer({"moe_shared_expert_intermediate_size", "share_expert_dim",
+                      "shared_expert_intermediate_size"},
+                     count * mixture.intermediate);
   switch (build.family.experts) {
     case Experts::bailing:
       mixture.shared_intermediate =
@@ -98,7 +113,10 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, usual)) return false;
   if (build.family.experts == Experts::step || config.has("moe_layers_enum"))
     return is_step_mixture(build, layer);
-  const int64_t step = frequencies.empty() ? 1 : frequencies[0];
+  const std::vector<int64_t> dense = config.integers({"mlp_only_layers"});
+  if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
+  const int64_t step =
+      frequencies.empty() ? config.integer({"decoder_sparse_step"}, 1) : frequencies[0];
   if (step <= 0) return false;
   const bool first =
       build.family.experts == Experts::deepseek || build.family.experts == Experts::glm;

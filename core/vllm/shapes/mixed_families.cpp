@@ -51,6 +51,12 @@ constexpr auto kMixedFamilies = std::to_array<Family>({
      .experts = Experts::biased,
      .router_bias = kNever,
      .mlp_name = "moe"},
+    {.architecture = kUnknownMixture,
+     .qkv_bias = kAttentionBias,
+     .out_bias = kAttentionBias,
+     .mlp_bias = kMlpBias,
+     .experts = Experts::biased,
+     .router_bias = kNever},
 });
 
 }  // namespace

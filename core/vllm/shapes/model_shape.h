@@ -145,6 +145,7 @@ struct ShapeOptions {
   int64_t pipeline_rank = 0;
   std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   bool expert_parallel = false;
+  bool refined_blocks = true;       // experts' scales are refined where a rank's slice cuts a block
   int64_t element = 2;              // bytes of the model's dtype
   int64_t kv_element = 2;           // bytes of a cached element
   std::vector<std::string> absent;  // modalities without requests: their towers are not built
@@ -157,6 +158,7 @@ struct ShapeOptions {
 struct ModelShape {
   std::string architecture;
   bool estimated = false;  // the architecture is unknown and was read as its nearest kin
+  std::string uncounted;   // a key of such a config that speaks of layers which are not counted
   std::string note;
   int64_t layers = 0;
   int64_t first_layer = 0;   // of the pipeline stage

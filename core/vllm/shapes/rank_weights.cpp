@@ -112,7 +112,8 @@ void RankWeights::experts(const Experts& experts) {
     shape.intermediate = share(experts.intermediate, "the experts' intermediate size");
     shape.split = ranks_ > 1;
   }
-  const WeightScheme scheme = quantization_->experts(experts.name);
+  WeightScheme scheme = quantization_->experts(experts.name);
+  scheme.refine_expert_blocks &= refined_blocks_;
   parameters(Part::experts, expert_bytes(scheme, shape, element_));
   const Amount each = Amount{experts.hidden} + shape.intermediate;
   lora_elements_ += shape.experts * (experts.up_matrices + 1) * each * lora_rank_;

@@ -111,6 +111,8 @@ class RankWeights {
 
   /// While set, experts are divided over ranks whole instead of by their intermediate size.
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
+  /// While unset, a rank's slice of an expert that cuts a block of scales is refused.
+  void set_refined_blocks(bool on) { refined_blocks_ = on; }
 
   [[nodiscard]] Amount parameter_bytes() const;
   [[nodiscard]] Amount part_bytes(Part part) const { return parts_[static_cast<size_t>(part)]; }
@@ -125,6 +127,7 @@ class RankWeights {
   int64_t element_;
   const Quantization* quantization_;
   bool expert_parallel_ = false;
+  bool refined_blocks_ = true;
   std::array<Amount, kPartNames.size()> parts_{};
   Amount buffer_bytes_ = 0;
   int64_t lora_slots_ = 0;

@@ -19,12 +19,42 @@ namespace plimsoll::vllm {
 
 namespace {
 
-/// As which an unknown decoder is read.
-constexpr const char* kNearestKin = "LlamaForCausalLM";
-
-bool is_like_llama(const ConfigView& text) {
+bool is_decoder(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
-         text.has("num_attention_heads") && text.has("vocab_size") && text.has("intermediate_size");
+         text.has("num_attention_heads") && text.has("vocab_size") &&
+         (text.has("intermediate_size") || text.has("moe_intermediate_size"));
+}
+
+/// The family as which a decoder of an unknown architecture is read, and what that is called.
+struct Kin {
+  const char* family;
+  const char* words;
+};
+
+Kin nearest_kin(const ConfigView& text) {
+  const bool mixture = has_experts(text);
+  if (text.has("kv_lora_rank") && mixture)
+    return {"DeepseekV3ForCausalLM", "a DeepSeek-like mixture of experts with latent attention"};
+  if (text.has("kv_lora_rank"))
+    return {"MiniCPM3ForCausalLM", "a decoder with latent attention, like MiniCPM 3"};
+  if (mixture) return {kUnknownMixture, "a Llama-like decoder with experts in its MLPs"};
+  return {"LlamaForCausalLM", "a Llama-like decoder"};
+}
+
+/// Keys that speak of layers which no kin of an unknown architecture counts; empty: none.
+std::string uncounted_key(const ConfigView& text) {
+  for (const std::string& type : text.texts({"layer_types"})) {
+    if (type.find("attention") == std::string::npos || type.find("linear") != std::string::npos)
+      return fmt::format("layer_types: \"{}\"", type);
+  }
+  for (const auto& [key, value] : text.json().items()) {
+    const bool number = value.is_number_integer() && value > 1;
+    const bool experts = key.find("expert") != std::string::npos && !has_experts(text);
+    const bool states = key.starts_with("mamba_") || key.starts_with("ssm_") ||
+                        key.starts_with("linear_num_") || key == "state_size";
+    if (number && (experts || states)) return key;
+  }
+  return "";
 }
 
 /// Advice plans a model dozens of times, pipelines stage by stage: the last description is kept.
@@ -110,18 +140,21 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
            "model's class",
            config.path());
     }
-    if (!is_like_llama(text)) {
+    if (!is_decoder(text)) {
       fail(ExitCode::checkpoint_unusable,
            "{}: the architecture \"{}\" is not known, and the config does not describe a decoder "
            "(hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, vocab_size)",
            config.path(), shape.architecture.empty() ? "(none named)" : shape.architecture);
     }
-    language = kNearestKin;
+    const Kin kin = nearest_kin(text);
+    language = kin.family;
     shape.estimated = true;
-    shape.note = "unknown architecture, read as a Llama-like decoder";
+    shape.note = fmt::format("unknown architecture, read as {}", kin.words);
+    shape.uncounted = uncounted_key(text);
   }
   const Family* row = find_family(language);
   weights.set_expert_parallel(options.expert_parallel);
+  weights.set_refined_blocks(options.refined_blocks);
   weights.set_lora(options.lora_slots, options.lora_rank);
   shape.activation.int8_activations = weights.quantization().int8_activations();
   Builder build{config, text, options, row == nullptr ? kNoRow : *row, weights, shape};

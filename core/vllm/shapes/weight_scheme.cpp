@@ -137,10 +137,12 @@ Block expert_block(const WeightScheme& scheme, const ExpertShape& shape) {
       std::gcd(std::gcd(block.outputs, block.inputs), std::gcd(slice, shape.hidden.value()));
   constexpr int64_t kFinest = 32;
   if (!scheme.refine_expert_blocks || divisor < kFinest) {
+    const bool outputs = slice % block.outputs != 0;
     fail(ExitCode::usage,
-         "The expert intermediate size per rank = {} is not divisible by weight quantization "
-         "block = {} x {}. Use a smaller --tensor-parallel-size or --enable-expert-parallel.",
-         slice, block.outputs, block.inputs);
+         "The {} weight = {} is not divisible by weight quantization {} = {}. Use a smaller "
+         "--tensor-parallel-size or --enable-expert-parallel.",
+         outputs ? "output_size of gate's and up's" : "input_size of down's", slice,
+         outputs ? "block_n" : "block_k", outputs ? block.outputs : block.inputs);
   }
   return {divisor, divisor};
 }

@@ -146,7 +146,8 @@ void note_gemma4_items(const ConfigView& config, int64_t patch, VisionShape& vis
   };
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.patch = patch;
-  vision.tokens_per_image = config.integer({"default_output_length"}, 280, {1, 1 << 20});
+  vision.tokens_per_image =
+      config.integer({"num_soft_tokens", "default_output_length"}, 280, {1, 1 << 20});
   vision.profiled_tokens = filled(vision.tokens_per_image);
   vision.rows_per_tile = vision.tokens_per_image * pool * pool;
   constexpr int64_t kFrameTokens = 70;
@@ -180,6 +181,36 @@ void add_gemma4_vision(const ConfigView&, const ConfigView& config, Builder& bui
     weights.buffer(Amount{2} * tower.hidden * build.options.element);
   weights.buffer(Amount{2} * (tower.head_size / 4) * 4);  // rotary frequencies, twice, float32
   note_gemma4_items(config, patch, build.shape.vision);
+  build.shape.prefix_images = true;
+}
+
+/// Gemma 4 Unified has no encoder: patches and frames of sound are projected to the language
+/// model's width (vLLM 0.32: models/gemma4_unified.py).
+void add_gemma4_unified(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  constexpr Bounds kWidths{1, 1 << 20};
+  const int64_t patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
+  const int64_t pool = config.integer({"pooling_kernel_size"}, 3, {1, 1 << 10});
+  const int64_t side = config.integer({"model_patch_size"}, patch * pool, {1, 1 << 16});
+  const int64_t inputs = 3 * side * side;
+  const int64_t width = config.integer({"mm_embed_dim"}, 3840, kWidths);
+  const int64_t places = config.integer({"mm_posemb_size"}, 1120, kWidths);
+  const int64_t outputs = config.integer({"output_proj_dims"}, width, kWidths);
+  RankWeights& weights = build.weights;
+  weights.linear(Part::vision,
+                 {{"vision_embedder", "patch_dense", {}}, inputs, {width}, Split::outputs, true});
+  weights.plain(Part::vision, layer_norm(inputs) + layer_norm(width) * 2 +
+                                  Amount{2} * places * width + Amount{outputs} * build.dims.hidden);
+  if (outer.has_child({"audio_config"})) {
+    const int64_t sound =
+        outer.child({"audio_config"})
+            .integer({"output_proj_dims", "hidden_size", "audio_embed_dim"}, 640, kWidths);
+    weights.plain(Part::vision, Amount{sound} * build.dims.hidden);
+  }
+  VisionShape& vision = build.shape.vision;
+  note_gemma4_items(config, patch, vision);
+  vision.rows_per_tile = vision.tokens_per_image;  // a patch is a token
+  vision.frame_rows /= pool * pool;
+  vision.tower = {width, 0, false};
   build.shape.prefix_images = true;
 }
 

@@ -124,6 +124,7 @@ struct TowerRow {
   AddTower* add;
   Modalities modalities = kSight;
   bool optional = false;  // serves language models without a tower too
+  bool always = false;    // its weights are there whatever modalities are wanted
 };
 
 constexpr auto kTowers = std::to_array<TowerRow>({
@@ -136,6 +137,10 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"Gemma3ForConditionalGeneration", add_gemma3_vision, kImages},
     {"Gemma3nForConditionalGeneration", add_gemma3n_towers, kSenses},
     {"Gemma4ForConditionalGeneration", add_gemma4_vision},
+    {.architecture = "Gemma4UnifiedForConditionalGeneration",
+     .add = add_gemma4_unified,
+     .modalities = kSenses,
+     .always = true},
     {"Mistral3ForConditionalGeneration", add_pixtral_vision, kImages, true},
     {"PixtralForConditionalGeneration", add_mistral_vision, kImages},
     {"InternVLChatModel", add_intern_vision},
@@ -241,9 +246,9 @@ bool add_towers(const ConfigView& config, const std::string& architecture, Build
   });
   if (row == kTowers.end()) return add_rare_towers(config, architecture, build);
   if (row->optional && !config.has_child({"vision_config"})) return false;
-  if (!wanted(build, row->modalities)) return false;
-  row->add(config, config.child({"vision_config"}), build);
-  return true;
+  const bool read = wanted(build, row->modalities);
+  if (read || row->always) row->add(config, config.child({"vision_config"}), build);
+  return read;
 }
 
 }  // namespace plimsoll::vllm

@@ -112,6 +112,7 @@ AddTower add_mistral_vision;
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
 AddTower add_glm_vision, add_qwen_audio, add_qwen_omni;
 AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
+AddTower add_gemma4_unified;
 AddTower add_gemma3n_towers, add_eagle_vision, add_paddle_vision, add_keye_vision, add_dots_vision;
 AddTower add_blip2_vision, add_aria_vision, add_minicpm_vision, add_molmo_vision;
 AddTower add_audio_flamingo, add_qwen3_asr, add_qwen3_omni, add_glm_asr, add_ultravox;
