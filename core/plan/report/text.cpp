@@ -108,10 +108,8 @@ std::string breakdown(const PlanResult& result, int columns) {
   const int room = std::max(8, columns - kNames - kNumbers - 4);
   const char* const whose = is_for_host(result) ? "Memory" : "Memory per GPU";
   std::string text = result.stages.empty()
-                         ? fmt::format("{} (largest rank)
-", whose)
-                         : fmt::format("{} (stage {}, the tightest)
-", whose, result.stage);
+                         ? fmt::format("{} (largest rank)\n", whose)
+                         : fmt::format("{} (stage {}, the tightest)\n", whose, result.stage);
   for (const PlanPart& part : result.parts) {
     std::string line =
         fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
