@@ -66,7 +66,7 @@ TEST_CASE("parameters that vLLM's classes make in a dtype of their own keep it")
     const char* name;
     DType dtype;
   };
-  const Json ling = {{"num_shared_experts", 1}};
+  const Json ling = {{"num_shared_experts", 1}}, mimo = {{"num_key_value_heads", 4}};
   const auto with = [](Json config, const Json& more) {
     config.update(more);
     return config;
@@ -80,12 +80,9 @@ TEST_CASE("parameters that vLLM's classes make in a dtype of their own keep it")
        "mlp.gate.weight", DType::f32},
       {"BailingMoeV2ForCausalLM", "bailing_moe_v2", with(ling, {{"router_dtype", "bf16"}}),
        "mlp.gate.weight", DType::bf16},
-      {"MiMoV2FlashForCausalLM", "mimo_v2_flash", {}, "mlp.gate.weight", DType::f32},
-      {"MiMoV2FlashForCausalLM",
-       "mimo_v2_flash",
-       {{"moe_router_dtype", "bfloat16"}},
-       "mlp.gate.weight",
-       DType::bf16},
+      {"MiMoV2FlashForCausalLM", "mimo_v2_flash", mimo, "mlp.gate.weight", DType::f32},
+      {"MiMoV2FlashForCausalLM", "mimo_v2_flash", with(mimo, {{"moe_router_dtype", "bfloat16"}}),
+       "mlp.gate.weight", DType::bf16},
   };
   for (const Row& row : rows) {
     INFO(row.architecture << " " << row.more << " " << row.name);

@@ -67,10 +67,11 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
 }
 
 /// Tokens that a windowed layer sees; `sliding_window_size` leaves out the one that asks, as SGLang
-/// and transformers have it.
+/// and transformers have it. vLLM's class takes that number for the window.
 int64_t read_mimo_window(const ConfigReader& config) {
   constexpr IntegerRange kWindows{1, 1 << 30};
-  if (config.describes()) return config.integer({"sliding_window"}, 0, kWindows);  // vLLM's
+  if (config.describes())
+    return config.integer({"sliding_window_size", "sliding_window"}, 0, kWindows);
   if (const auto before = config.integer({"sliding_window_size"}, {0, kWindows.most})) {
     return *before + 1;
   }
