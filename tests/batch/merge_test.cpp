@@ -20,6 +20,12 @@ std::string answer(uint64_t line) {
   return "{\"id\":\"a" + std::to_string(line) + "\",\"choices\":[],\"error\":null}\n";
 }
 
+std::string failure(uint64_t line) {
+  return "{\"id\":\"a" + std::to_string(line) +
+         "\",\"choices\":[],\"usage\":null,\"error\":{\"code\":\"bad_field\",\"message\":\"m\"," +
+         "\"line\":" + std::to_string(line + 1) + "}}\n";
+}
+
 /// A finished part of an input of 10 lines.
 std::string make_part(const Scratch& scratch, const std::string& name, Slot lines, int seed = 1) {
   RunFilesOptions options;
@@ -30,6 +36,23 @@ std::string make_part(const Scratch& scratch, const std::string& name, Slot line
   RunFiles files(options, nullptr);
   for (uint64_t i = 0; i < lines.count; ++i) files.output().put(i, answer(lines.first + i));
   files.publish(lines.count, 0, 0);
+  return options.output;
+}
+
+/// A finished part with all 10 lines, of which the third and the last failed into "bad".
+std::string make_failures_apart(const Scratch& scratch) {
+  RunFilesOptions options;
+  options.output = scratch.path("out");
+  options.errors = scratch.path("bad");
+  options.job = {{"errors", true}, {"lines", {{"first", 0}, {"count", 10}, {"of", 10}}}};
+  options.notes = {{"errors", options.errors}};
+  RunFiles files(options, nullptr);
+  for (uint64_t i = 0; i < 10; ++i) {
+    const bool failed = i == 2 || i == 9;
+    files.output().put(i, failed ? "" : answer(i));
+    files.errors()->put(i, failed ? failure(i) : "");
+  }
+  files.publish(8, 2, 0);
   return options.output;
 }
 
@@ -98,4 +121,46 @@ TEST_CASE("parts that are not one run are refused") {
     CHECK_THROWS_WITH(merge_parts(options), Catch::Contains(row.told));
     CHECK(!scratch.has("out"));
   }
+}
+
+TEST_CASE("failures in a file of their own are joined, and counted as the part's record says") {
+  struct Row {
+    const char* name;
+    std::vector<uint64_t> failures;
+    std::string told;  // empty: they are joined
+  };
+  for (const Row& row : {Row{"whole", {2, 9}, ""}, Row{"one is missing", {2}, "8 answers and 1"},
+                         Row{"none is left", {}, "8 answers and 0"},
+                         Row{"one too many", {2, 5, 9}, "8 answers and 3"}}) {
+    INFO(row.name);
+    const Scratch scratch;
+    const std::string part = make_failures_apart(scratch);
+    std::string failures;
+    for (const uint64_t line : row.failures) failures += failure(line);
+    scratch.write("bad", failures);
+    const MergeOptions options{
+        .parts = {part}, .output = scratch.path("all"), .errors = scratch.path("all-bad")};
+    if (row.told.empty()) {
+      const Merged merged = merge_parts(options);
+      CHECK(merged.ok == 8);
+      CHECK(merged.failed == 2);
+      CHECK(scratch.read("all-bad") == failures);
+      continue;
+    }
+    CHECK(code_of(options) == ExitCode::foreign_output);
+    CHECK_THROWS_WITH(merge_parts(options), Catch::Contains(row.told));
+    CHECK(!scratch.has("all"));
+  }
+}
+
+TEST_CASE("an answer that became a failure since the part ended is noticed") {
+  const Scratch scratch;
+  const std::string part = make_failures_apart(scratch);
+  std::string answers;
+  for (const uint64_t line : {0, 1, 3, 4, 5, 6, 7}) answers += answer(line);
+  scratch.write("out", answers);
+  scratch.write("bad", failure(2) + failure(8) + failure(9));
+  const MergeOptions options{
+      .parts = {part}, .output = scratch.path("all"), .errors = scratch.path("all-bad")};
+  CHECK_THROWS_WITH(merge_parts(options), Catch::Contains("holds 7 answers and 3 failures"));
 }

@@ -220,6 +220,23 @@ TEST_CASE("a video is its frames, in a list or in one address") {
   CHECK(file.message.find("container") != std::string::npos);
 }
 
+TEST_CASE("a video's frames are bounded together, as they are decoded together") {
+  // 5000 x 5000 pixels in RGB are 71.5 MiB, and all frames have 192 MiB. Nothing is decoded here.
+  const std::string frame(
+      "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x13\x88\0\0\x13\x88\x08\2\0\0\0...."
+      "\0\0\0\0IEND....",
+      8 + 25 + 12);
+  const test::Scratch scratch;
+  scratch.write("frame.png", frame);
+  PictureLoader loader(rules(scratch.path("")));
+  const auto open = [&](size_t frames) {
+    const std::vector<std::string> sources(frames, scratch.path("frame.png"));
+    return loader.open({{MediaKind::video, sources, "video"}}, OrderedJson::object());
+  };
+  CHECK(open(2).size() == 1);
+  CHECK_THROWS_WITH(open(3), Catch::Contains("3 frames of 5000 x 5000 pixels are more than"));
+}
+
 TEST_CASE("a launch without a tower says why") {
   PictureRules none = rules();
   none.vision = nullptr;

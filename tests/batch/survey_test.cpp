@@ -28,3 +28,31 @@ TEST_CASE(
   CHECK(survey.sequences[1].answer == 5);
   CHECK(survey.sequences[2].answer == 16);
 }
+
+TEST_CASE("whole blocks that stood before are shared, but for the one of a prompt's last token") {
+  struct Row {
+    const char* name;
+    std::vector<int> lengths;  // of prompts that begin alike
+    int64_t shared;            // tokens, in blocks of 4
+  };
+  for (const Row& row :
+       {Row{"less than a block", {3, 3}, 0}, Row{"exactly one block", {4, 4}, 0},
+        Row{"one block and a token", {5, 5}, 4}, Row{"exactly two blocks", {8, 8}, 4},
+        Row{"two blocks and a token", {9, 9, 9}, 16}, Row{"a longer one behind", {4, 9}, 4},
+        Row{"a shorter one behind", {9, 4}, 0}}) {
+    INFO(row.name);
+    const test::Scratch scratch;
+    std::string text;
+    for (const int length : row.lengths) {
+      text += R"({"max_tokens":1,"prompt_token_ids":[0)";
+      for (int i = 1; i < length; ++i) text += "," + std::to_string(i);
+      text += "]}\n";
+    }
+    files::InputFile input = files::InputFile::open(scratch.write("in", text));
+    SurveyOptions options;
+    options.block_size = 4;
+    options.prompts.max_model_len = 100;
+    options.limits.vocab_size = 10;
+    CHECK(survey_prompts(input, options).shared_tokens == row.shared);
+  }
+}

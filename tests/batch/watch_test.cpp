@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <future>
+#include <stdexcept>
 
 using namespace plimsoll::batch;
 using namespace std::chrono_literals;
@@ -111,4 +112,25 @@ TEST_CASE("a status that is asked for syncs, while the run shows and holds its o
   }
   CHECK(synced >= 1);
   CHECK(published >= 1);
+}
+
+TEST_CASE("what a run has written is synced before the watch ends it, if its outputs are at rest") {
+  enum class Sync : uint8_t { done, held, failing };
+  for (const Sync sync : {Sync::done, Sync::held, Sync::failing}) {
+    INFO(static_cast<int>(sync));
+    std::atomic<bool> stop = false;
+    std::atomic<int> synced = 0;
+    Watched watched({.stop = &stop, .grace = 0s});
+    watched->show({});
+    watched->on_status([&] {
+      ++synced;
+      if (sync == Sync::failing) throw std::runtime_error("no space");
+    });
+    std::unique_lock outputs(watched->outputs(), std::defer_lock);
+    if (sync == Sync::held) outputs.lock();
+    CHECK(synced == 0);
+    stop = true;
+    CHECK(watched.why() == Why{Cause::signal, sync == Sync::held ? AtRest::no : AtRest::yes});
+    CHECK(synced == (sync == Sync::held ? 0 : 1));
+  }
 }

@@ -163,6 +163,23 @@ TEST_CASE("Gemma refuses pictures of which a crop would be empty") {
   CHECK_THROWS_AS(processor->process(plain({5, 1}, 0)), ImageError);
 }
 
+TEST_CASE("Gemma's pan and scan begins at its ratio, as transformers compares it") {
+  const auto processor = make(ProcessorKind::gemma3, R"({"size": 28, "do_pan_and_scan": true,
+      "pan_and_scan_min_crop_size": 1, "pan_and_scan_min_ratio_to_activate": 1.2})");
+  CHECK(processor->layout({119, 100}).tiles == 1);
+  CHECK(processor->layout({120, 100}).tiles == 1 + 2);
+  CHECK(processor->layout({100, 120}).tiles == 1 + 2);
+  CHECK(processor->layout({100, 119}).tiles == 1);
+}
+
+TEST_CASE("Gemma's crops are no smaller than their least size, which is allowed") {
+  const auto processor = make(ProcessorKind::gemma3, R"({"size": 28, "do_pan_and_scan": true,
+      "pan_and_scan_min_crop_size": 60})");
+  CHECK(processor->layout({120, 60}).tiles == 1 + 2);
+  CHECK(processor->layout({118, 60}).tiles == 1);  // crops of 59
+  CHECK(processor->layout({120, 59}).tiles == 1);
+}
+
 TEST_CASE("without do_resize pictures are taken as they are, or refused") {
   const auto qwen = make(ProcessorKind::qwen2_vl, R"({"do_resize": false, "max_pixels": 784})");
   CHECK(qwen->layout({280, 28}).tokens == 10);

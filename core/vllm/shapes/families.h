@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/config_view.h"
+
 namespace plimsoll::vllm {
 
 enum class Norm : uint8_t { rms, layer, layer_plain };  // layer: with bias; layer_plain: gain alone
