@@ -56,8 +56,8 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options);
 std::vector<std::string> ignored_flags(const PlanOptions& options);
 
 /// Reads `--from TEXT` of a plan's arguments into `options`, and returns the others, which have the
-/// last word. TEXT, or the file of that name, is a shell line, a compose file, a Kubernetes manifest
-/// or a Python call of LLM(...). Throws Error(usage).
+/// last word. TEXT, or the file of that name, is a shell line, a compose file, a Kubernetes
+/// manifest or a Python call of LLM(...). Throws Error(usage).
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
                                             PlanOptions& options);
 

@@ -15,9 +15,10 @@ namespace plimsoll::kernels {
 using namespace backend::cuda;  // plans of steps
 
 /// What running maxima start from and masked scores are, both below zero. It times a scale stays
-/// finite. A power of two, so that it times any scale is exact: a multiply-add that takes the product
-/// of a masked score from that of a masked maximum gives 0, where a rounded product would leave up to
-/// 2^-24 of it, whose exponential is infinite. A row sees it whose warp has masked keys alone.
+/// finite. A power of two, so that it times any scale is exact: a multiply-add that takes the
+/// product of a masked score from that of a masked maximum gives 0, where a rounded product would
+/// leave up to 2^-24 of it, whose exponential is infinite. A row sees it whose warp has masked keys
+/// alone.
 inline constexpr float kMaskedScore = 0x1p100f;
 
 /// How far rows see. What is not `own_past` takes general units.

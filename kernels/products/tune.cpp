@@ -191,8 +191,9 @@ bool Products::keeps_bits(Product& product, const Algorithm& algorithm, const Pi
     const Call call{.weight = trial.weight + static_cast<size_t>(columns.first) * trial.in_row,
                     .in = trial.in + static_cast<size_t>(rows.first) * trial.in_row,
                     .out = trial.out,
-                    .bias = with_bias ? trial.bias + static_cast<size_t>(columns.first) * trial.element
-                                      : nullptr,
+                    .bias = with_bias
+                                ? trial.bias + static_cast<size_t>(columns.first) * trial.element
+                                : nullptr,
                     .rows = rows.count,
                     .columns = columns.count,
                     .weight_stride = trial.depth,

@@ -72,8 +72,7 @@ struct Row {
       f(i + 2, x.z);
       f(i + 3, x.w);
     }
-    for (int i = wide + static_cast<int>(threadIdx.x); i < count; i += kThreads)
-      f(i, logits[i]);
+    for (int i = wide + static_cast<int>(threadIdx.x); i < count; i += kThreads) f(i, logits[i]);
   }
 };
 
