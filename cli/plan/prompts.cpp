@@ -104,6 +104,9 @@ plan::PromptFigures figures_of(const batch::PromptSurvey& survey) {
   figures.first_bad_line = static_cast<int64_t>(survey.first_bad_line);
   figures.first_bad_reason = survey.first_bad_reason;
   figures.duplicate_ids = survey.duplicate_ids;
+  figures.cut_lines = survey.cut_lines;
+  figures.dropped_tokens = survey.dropped_tokens;
+  figures.split_lines = survey.split_lines;
   figures.over_context = survey.over_context;
   figures.first_over_context = static_cast<int64_t>(survey.first_over_context);
   figures.longest_over_context = survey.longest_over_context;
@@ -164,12 +167,15 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   const RunOptions& run = options.run;
   survey_options.prompts = {.tokenizer = &tokenizer,
                             .max_model_len = length,
-                            .max_tokens_cap = max_tokens_cap(run, generation)};
+                            .max_tokens_cap = max_tokens_cap(run, generation),
+                            .long_prompt = run.long_prompt,
+                            .split_overlap = run.split_overlap};
   survey_options.prompts.pictures = picture_loader(options, config, folder, environment);
   survey_options.prompts.pixels = batch::PromptOptions::Pixels::counted;
   survey_options.chat = chat_options(options, text_folder, environment);
   survey_options.defaults = default_fields(run, generation);
-  survey_options.limits = {.vocab_size = vocabulary(config)};
+  survey_options.limits = {.vocab_size = vocabulary(config), .max_logprobs = run.max_logprobs};
+  survey_options.unknown_fields = run.unknown_fields;
   survey_options.block_size = result.block_size;
   if (result.picture_room) {
     survey_options.picture_fault = [&](const engine::Pictures& pictures) {

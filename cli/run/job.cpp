@@ -55,6 +55,7 @@ OrderedJson describe_answers(const RunOptions& options) {
   answers["pictures"] = {{"mm_processor_kwargs", options.launch.processor_kwargs},
                          {"images", plan::own::most_items(options.launch.args, "image")},
                          {"videos", plan::own::most_items(options.launch.args, "video")},
+                         {"pixels", options.max_image_pixels},
                          {"folder", options.media_path}};
   return answers;
 }

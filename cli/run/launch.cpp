@@ -375,6 +375,7 @@ batch::PictureRules picture_rules(const RunOptions& options, const model::ModelS
   rules.most_images = plan::own::most_items(arguments.args, "image");
   rules.most_videos = plan::own::most_items(arguments.args, "video");
   rules.threads = std::min(arguments.threads, kDecoders);
+  rules.most_pixels = options.max_image_pixels;
   rules.allowed_folder = options.media_path;
   const double gib = arguments.args.processor_cache_gib;
   rules.cache_bytes = static_cast<size_t>(std::min(gib, 1e6) * static_cast<double>(1u << 30));

@@ -227,8 +227,10 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
       .add_option("--allowed-local-media-path", options.media_path,
                   "folder below which lines may name pictures as file: (default: nowhere)")
       ->type_name("DIR");
+  count_flag(command, "--max-image-pixels", options.max_image_pixels, {},
+             "largest picture that is decoded (default 178956970, as Pillow)");
   count_flag(command, "--split-overlap", options.split_overlap, {.least = 0},
-             "tokens that neighbouring chunks share (default 64)");
+             "tokens that neighbouring chunks share (default 64; at most half a chunk)");
 }
 
 void declare_talk(CLI::App& command, RunOptions& options) {

@@ -47,6 +47,7 @@ struct RunOptions {
   OrderedJson chat_template_kwargs = OrderedJson::object();
   batch::LongPrompt long_prompt = batch::LongPrompt::error;
   int64_t split_overlap = 64;
+  int64_t max_image_pixels = batch::kPillowPixels;
   std::string media_path;  // --allowed-local-media-path; empty: no files are read
   // lines
   std::optional<WantedPart> wanted_part;

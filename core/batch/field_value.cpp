@@ -9,8 +9,20 @@
 namespace plimsoll::batch {
 namespace {
 
+constexpr size_t kLongestNumber = 64;  // bytes, in quotes
+
+// The number that a text in quotes holds, else the value itself.
+OrderedJson without_quotes(const OrderedJson& value) {
+  if (!value.is_string()) return value;
+  const auto& text = value.get_ref<const std::string&>();
+  if (text.size() > kLongestNumber) return value;
+  OrderedJson number = OrderedJson::parse(text, nullptr, false);
+  return number.is_number() ? number : value;
+}
+
 // A JSON number that is a whole int64; none otherwise.
-std::optional<int64_t> whole(const OrderedJson& value) {
+std::optional<int64_t> whole(const OrderedJson& given) {
+  const OrderedJson value = without_quotes(given);
   if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
     if (number > static_cast<uint64_t>(FieldValue::kMost)) return std::nullopt;
@@ -43,6 +55,8 @@ void FieldValue::refuse(std::string_view expected) const {
 }
 
 bool FieldValue::boolean() const {
+  if (value_ == "true" || value_ == "True") return true;
+  if (value_ == "false" || value_ == "False") return false;
   if (!value_.is_boolean()) refuse("true or false");
   return value_.get<bool>();
 }
@@ -50,6 +64,7 @@ bool FieldValue::boolean() const {
 int64_t FieldValue::integer(int64_t least, int64_t most) const {
   const std::optional<int64_t> number = whole(value_);
   if (!number || *number < least || *number > most) {
+    if (least == kLeast && most == kMost) refuse("a whole number");
     refuse(most == kMost ? fmt::format("a whole number of at least {}", least)
                          : fmt::format("a whole number from {} to {}", least, most));
   }
@@ -57,8 +72,10 @@ int64_t FieldValue::integer(int64_t least, int64_t most) const {
 }
 
 double FieldValue::number(double least, double most) const {
-  const double number = value_.is_number() ? value_.get<double>() : std::nan("");
+  const OrderedJson value = without_quotes(value_);
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (!(number >= least && number <= most)) {
+    if (std::isinf(least) && std::isinf(most)) refuse("a number");
     refuse(std::isinf(most) ? fmt::format("a number of at least {}", least)
                             : fmt::format("a number from {} to {}", least, most));
   }
@@ -68,6 +85,13 @@ double FieldValue::number(double least, double most) const {
 std::string FieldValue::string() const {
   if (!value_.is_string()) refuse("a string");
   return value_.get<std::string>();
+}
+
+std::string FieldValue::choice(std::span<const std::string_view> names) const {
+  for (const std::string_view name : names) {
+    if (value_ == name) return std::string(name);
+  }
+  refuse(fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
 const OrderedJson& FieldValue::object() const {

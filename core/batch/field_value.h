@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,15 +16,19 @@ namespace plimsoll::batch {
 /// A field of a request and its value, which is not null. All accessors throw LineError(bad_field).
 class FieldValue {
  public:
+  static constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
   static constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
   FieldValue(std::string_view name, const OrderedJson& value) : name_(name), value_(value) {}
 
+  /// Numbers, true and false may stand in quotes, as vLLM takes them.
   [[nodiscard]] bool boolean() const;
   /// Whole numbers may be written 5.0.
   [[nodiscard]] int64_t integer(int64_t least, int64_t most = kMost) const;
   [[nodiscard]] double number(double least, double most) const;
   [[nodiscard]] std::string string() const;
+  /// One of `names`.
+  [[nodiscard]] std::string choice(std::span<const std::string_view> names) const;
   [[nodiscard]] const OrderedJson& object() const;
   [[nodiscard]] const OrderedJson& array() const;
   /// One string or an array of them, none empty.

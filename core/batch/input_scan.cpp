@@ -17,17 +17,28 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
   return {index * size + std::min(index, larger), size + (index < larger ? 1 : 0)};
 }
 
+UnknownField on_unknown(UnknownFields policy) {
+  if (policy == UnknownFields::warn) return [](std::string_view, std::string_view) {};
+  return [](std::string_view name, std::string_view reason) {
+    throw LineError(code::bad_field, std::string(name) + ": " + std::string(reason), name);
+  };
+}
+
 namespace {
 
 constexpr size_t kLooked = 8;                      // lines
 constexpr size_t kLookedBytes = size_t{64} << 10;  // of each
 
-bool is_line_of_ours(std::string&& text) {
+// What a line is to the passes that look for other formats.
+enum class Looks : uint8_t { ours, foreign, another_service };
+
+Looks looks_of(std::string&& text) {
   try {
-    const Json json = parse_json_from<Json>(std::move(text));
-    return json.is_object() || json.is_string();
+    const OrderedJson json = parse_json_from<OrderedJson>(std::move(text));
+    if (json.is_object() && is_other_service(json)) return Looks::another_service;
+    return json.is_object() || json.is_string() ? Looks::ours : Looks::foreign;
   } catch (const JsonError&) {
-    return false;
+    return Looks::foreign;
   }
 }
 
@@ -43,12 +54,13 @@ const char* other_format(const std::vector<std::string>& lines) {
     }
     return false;
   };
-  if (begins(0, "[")) return "a JSON array; make it lines: jq -c '.[]' FILE";
+  if (begins(0, "[")) return kJsonArray;
   if (lines.size() < 2) return nullptr;
-  if (begins(0, "{") && lines[0].find(':') == std::string::npos && begins(1, "\"")) {
-    return "JSON over several lines; put each object on one: jq -c . FILE";
-  }
   if (any_begins("{") || any_begins("\"") || any_begins("[")) return nullptr;
+  const auto is_binary = [](const std::string& line) {
+    return line.find('\0') != std::string::npos;
+  };
+  if (std::ranges::any_of(lines, is_binary)) return "binary data, not JSONL";
   const bool table = std::ranges::all_of(lines, [](const std::string& line) {
     return line.find(',') != std::string::npos || line.find('\t') != std::string::npos;
   });
@@ -69,7 +81,11 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes) {
     if (got == LineReader::Got::nothing_yet) continue;
     if (line.too_long) return;
     lines.push_back(line.text.substr(0, kLookedBytes));
-    if (is_line_of_ours(std::move(line.text))) return;
+    const Looks looks = looks_of(std::move(line.text));
+    if (looks == Looks::ours) return;
+    if (looks == Looks::another_service) {
+      fail(ExitCode::input_unusable, "{}: is {}", input.name(), kOtherService);
+    }
   }
   if (lines.empty()) return;
   const char* format = other_format(lines);
@@ -105,11 +121,7 @@ class Scan {
       OrderedJson body = read_envelope(line, usual_, head);
       take_id(head);
       (void)read_request(head, std::move(body), options_.defaults, options_.limits,
-                         [this](std::string_view name, std::string_view) {
-                           if (options_.unknown_fields == UnknownFields::warn) return;
-                           throw LineError(code::bad_field,
-                                           std::string(name) + ": is not a known field", name);
-                         });
+                         on_unknown(options_.unknown_fields));
     } catch (const LineError& error) {
       // It gets its record when the run comes to it.
       ids_.take_failed(head);

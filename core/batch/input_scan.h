@@ -28,6 +28,8 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes);
 
 /// What an unknown request field does to its line.
 enum class UnknownFields : uint8_t { warn, refuse };
+/// Refuses the line, or says nothing, for passes over the input before the run.
+UnknownField on_unknown(UnknownFields policy);
 /// What an id that occurs twice does: it fails the later line, or the whole input.
 enum class DuplicateIds : uint8_t { fail_line, refuse };
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/json.h"
+#include "base/trim.h"
+
 namespace plimsoll::batch {
 namespace {
 
@@ -13,6 +16,9 @@ constexpr size_t kHeadBytes = 256;  // kept of an overlong line, to find its id
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\f\v") == std::string_view::npos;
 }
+
+// Begins each text of a JSON sequence (RFC 7464); texts of one line are lines as ours.
+constexpr char kRecordSeparator = '\x1e';
 
 }  // namespace
 
@@ -67,8 +73,10 @@ bool LineReader::take(Line& line, size_t length) {
     start_ += length;
   } else {
     hand_out(line.text, length);
+    if (line.text.starts_with(kRecordSeparator)) line.text.erase(0, 1);
     if (line.text.ends_with('\r')) line.text.pop_back();
     if (is_blank(line.text)) return false;
+    if (ordinal_ == 0) check_first_line(line.text);
   }
   line.ordinal = ordinal_++;
   return true;
@@ -95,6 +103,12 @@ void LineReader::check_magic() const {
       {"\xfd"
        "7zXZ",
        "xz-compressed", "unpack it on the way: xzcat FILE | plimsoll run MODEL -i -"},
+      {"PAR1", "a Parquet file",
+       "convert it: duckdb -c \"copy (from 'FILE') to '/dev/stdout' (format json)\""},
+      {"ARROW1", "an Arrow file", "convert it to JSON lines"},
+      {"Obj\x01", "an Avro file", "convert it to JSON lines: avro cat FILE"},
+      {"SQLite format 3", "an SQLite database", "write its rows out as JSON lines"},
+      {"BZh", "bzip2-compressed", "unpack it on the way: bzcat FILE | plimsoll run MODEL -i -"},
       {"PK\x03\x04", "a zip archive", "unpack it first"},
       {"\xff\xfe", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
       {"\xfe\xff", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
@@ -103,6 +117,22 @@ void LineReader::check_magic() const {
     if (!buffer_.starts_with(magic.bytes)) continue;
     fail(ExitCode::input_unusable, "{}: is {}, not JSONL; {}", input_.name(), magic.what,
          magic.cure);
+  }
+}
+
+// A line that is torn off costs itself alone; one that ends where JSON goes on is the beginning of
+// a value over several lines, of which every line would fail.
+void LineReader::check_first_line(std::string_view text) const {
+  const std::string_view line = trimmed(text, " \t\r");
+  const bool array = line.starts_with('[');
+  if (!array && !(line.starts_with('{') &&
+                  std::string_view(",:[{").find(line.back()) != std::string_view::npos))
+    return;
+  try {
+    (void)parse_json<Json>(line);
+  } catch (const JsonError&) {
+    fail(ExitCode::input_unusable, "{}: is {}", input_.name(),
+         array ? kJsonArray : "JSON over several lines; put each object on one: jq -c . FILE");
   }
 }
 

@@ -10,6 +10,9 @@
 
 namespace plimsoll::batch {
 
+/// What a JSON array is, and the command that makes lines of it.
+inline constexpr const char* kJsonArray = "a JSON array; make it lines: jq -c '.[]' FILE";
+
 /// A line that is not blank.
 struct Line {
   uint64_t number = 0;   // 1-based, blank lines counted
@@ -20,7 +23,9 @@ struct Line {
 
 class LineReader {
  public:
-  /// Throws Error(input_unusable) at the first read for what is not text: xz, zip, UTF-16.
+  /// `next` throws Error(input_unusable) for what is not text (xz, zip, Parquet, UTF-16) and for
+  /// JSON whose first line is no whole value (an array over several lines, a pretty-printed
+  /// object).
   LineReader(files::InputFile& input, size_t max_line_bytes);
 
   enum class Got : uint8_t { line, nothing_yet, end };
@@ -33,6 +38,7 @@ class LineReader {
 
  private:
   void check_magic() const;
+  void check_first_line(std::string_view text) const;
   bool take(Line& line, size_t length);
   void hand_out(std::string& text, size_t length);
   void finish_input() const;

@@ -41,4 +41,8 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
   return best;
 }
 
+std::string did_you_mean(std::string_view nearest) {
+  return nearest.empty() ? std::string() : "; did you mean " + std::string(nearest) + "?";
+}
+
 }  // namespace plimsoll::batch

@@ -13,6 +13,9 @@ std::string answer_role(const FinishedLine& line) {
   return line.fields.add_generation_prompt.value_or(true) ? "assistant" : line.last_role;
 }
 
+// Between the answers to the parts of a split prompt.
+constexpr std::string_view kBetweenParts = "\n\n";
+
 // One choice with the parts of a split prompt joined.
 struct Choice {
   int64_t index = 0;
@@ -79,8 +82,10 @@ std::vector<Choice> make_choices(const FinishedLine& line, Usage& usage) {
       if (echo_prompts) echo_prompt(line.fields, choice);
       if (echo_message) choice.text = line.last_content;
       for (const engine::RequestOutput& output : outputs) {
+        const bool is_further = choice.last != nullptr;
         choice.last = &output.completions[n];
         if (is_echo_alone(line.fields)) continue;
+        if (is_further) choice.text += kBetweenParts;
         add_completion(*choice.last, choice);
         usage.completion_tokens += std::ssize(choice.last->token_ids);
       }

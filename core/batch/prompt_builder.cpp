@@ -127,8 +127,10 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
     }
     if (fields.truncate_prompt_tokens) {
       const int64_t asked = *fields.truncate_prompt_tokens;
-      built.dropped_tokens +=
-          truncate(ids, asked < 0 ? options_.max_model_len - 1 : asked, LongPrompt::truncate_left);
+      const LongPrompt side = fields.truncation_side == RequestFields::Side::right
+                                  ? LongPrompt::truncate_right
+                                  : LongPrompt::truncate_left;
+      built.dropped_tokens += truncate(ids, asked < 0 ? options_.max_model_len - 1 : asked, side);
     }
     const int64_t room = room_for_prompt(head, fields, ids.size());
     Prompt& prompt = built.prompts.emplace_back();
@@ -245,8 +247,8 @@ int64_t PromptBuilder::room_for_prompt(const LineHead& head, const RequestFields
 }
 
 std::vector<TokenIds> PromptBuilder::split_ids(const TokenIds& ids, int64_t room) const {
-  // Every chunk brings something new, whatever the overlap.
-  const int64_t stride = std::max<int64_t>(1, room - std::min(options_.split_overlap, room - 1));
+  // At least half of every chunk is new: a larger overlap would read the prompt many times over.
+  const int64_t stride = room - std::min(options_.split_overlap, room / 2);
   std::vector<TokenIds> parts;
   for (int64_t first = 0;; first += stride) {
     const int64_t last = std::min(first + room, std::ssize(ids));

@@ -93,7 +93,7 @@ class Survey {
         return;
       }
       count(head, read_request(head, std::move(body), options_.defaults, options_.limits,
-                               [](std::string_view, std::string_view) {}));
+                               on_unknown(options_.unknown_fields)));
     } catch (const LineError& error) {
       usual_ = head.envelope;
       ids_.take_failed(head);
@@ -111,6 +111,7 @@ class Survey {
 
  private:
   void count(const LineHead& head, const LineRequest& request) {
+    if (head.endpoint == Endpoint::chat) ++result_.chats;
     BuiltRequest built;
     try {
       built = builder_.build(head, request);
@@ -120,7 +121,10 @@ class Survey {
       return;
     }
     for (const Prompt& prompt : built.prompts) check_pictures(prompt);
-    if (head.endpoint == Endpoint::chat) ++result_.chats;
+    if (built.dropped_tokens > 0) ++result_.cut_lines;
+    result_.dropped_tokens += built.dropped_tokens;
+    const auto is_split = [](const Prompt& prompt) { return prompt.parts.size() > 1; };
+    if (std::ranges::any_of(built.prompts, is_split)) ++result_.split_lines;
     // The rest of the context is theirs; OpenAI's completions end after 16 tokens.
     const bool ends_early = head.envelope == Envelope::batch && head.endpoint != Endpoint::chat;
     if (!request.fields.max_tokens && !options_.prompts.max_tokens_cap && !ends_early) {

@@ -15,10 +15,11 @@
 namespace plimsoll::batch {
 
 struct SurveyOptions {
-  PromptOptions prompts;  // long_prompt must be error: lines over the context are counted
+  PromptOptions prompts;
   ChatOptions chat;
   RequestFields defaults;
   FieldLimits limits;
+  UnknownFields unknown_fields = UnknownFields::warn;
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read
@@ -42,7 +43,10 @@ struct PromptSurvey {
   uint64_t first_bad_line = 0;
   std::string first_bad_reason;
   int64_t duplicate_ids = 0;
-  int64_t over_context = 0;  // lines
+  int64_t cut_lines = 0;       // lines whose prompt --long-prompt or truncate_prompt_tokens cuts
+  int64_t dropped_tokens = 0;  // cut from them
+  int64_t split_lines = 0;     // lines whose prompt --long-prompt splits
+  int64_t over_context = 0;    // lines that fail because their prompt does not fit
   uint64_t first_over_context = 0;
   int64_t longest_over_context = 0;  // tokens of the longest of them
   int64_t open_ended = 0;            // lines that state no max_tokens

@@ -26,7 +26,8 @@ struct RequestFields {
   std::optional<int64_t> max_tokens;
   std::optional<int64_t> top_logprobs;
   std::vector<std::string> bad_words;
-  std::optional<int64_t> truncate_prompt_tokens;  // -1: to the context
+  std::optional<int64_t> truncate_prompt_tokens;                           // -1: to the context
+  enum class Side : uint8_t { left, right } truncation_side = Side::left;  // where tokens are cut
   std::optional<bool> add_special_tokens;
   bool echo = false;
   bool return_token_ids = false;
@@ -34,6 +35,7 @@ struct RequestFields {
   // chat
   std::optional<std::string> chat_template;
   OrderedJson chat_template_kwargs = OrderedJson::object();
+  std::optional<std::string> reasoning_effort;  // goes into chat_template_kwargs
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
   std::optional<OrderedJson> documents;
@@ -68,9 +70,10 @@ struct Field {
 /// among them and have no `set`.
 std::span<const Field> request_field_table();
 
-/// Called for a field that nobody knows (`nearest` may be empty) or that has no meaning at the
-/// line's endpoint.
-using UnknownField = std::function<void(std::string_view name, std::string_view nearest)>;
+/// Called for what a line has and nothing reads, such as "temprature" or "messages[].contents".
+/// `reason` goes on after the name: "is no known field and has no effect; did you mean
+/// temperature?"
+using UnknownField = std::function<void(std::string_view name, std::string_view reason)>;
 
 /// Reads every field of `body` over `defaults`. Throws LineError(bad_field).
 RequestFields read_fields(const OrderedJson& body, Endpoint endpoint, Envelope envelope,

@@ -6,6 +6,7 @@
 
 #include "base/long_strings.h"
 #include "batch/line_error.h"
+#include "batch/messages.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -49,6 +50,19 @@ void number_by_line(LineHead& head) {
   head.id_is_line_number = true;
 }
 
+Endpoint endpoint_of_body(const OrderedJson& body) {
+  if (body.contains("messages")) return Endpoint::chat;
+  if (body.contains("prompt")) return Endpoint::completions;
+  bad_field("url", "url: is missing, and the body has neither messages nor prompt");
+}
+
+// OpenAI's paths, and Azure's without the version.
+Endpoint endpoint_of_url(const OrderedJson& url) {
+  if (url == "/v1/chat/completions" || url == "/chat/completions") return Endpoint::chat;
+  if (url == "/v1/completions" || url == "/completions") return Endpoint::completions;
+  FieldValue("url", url).refuse("\"/v1/chat/completions\" or \"/v1/completions\"");
+}
+
 OrderedJson read_batch(OrderedJson& object, LineHead& head) {
   const auto member = [&](const char* name) -> OrderedJson& {
     const auto found = object.find(name);
@@ -63,13 +77,11 @@ OrderedJson read_batch(OrderedJson& object, LineHead& head) {
   if (object.contains("method") && object["method"] != "POST") {
     FieldValue("method", object["method"]).refuse("\"POST\"");
   }
-  const std::string url = FieldValue("url", member("url")).string();
-  if (url == "/v1/chat/completions") {
-    head.endpoint = Endpoint::chat;
-  } else if (url != "/v1/completions") {
-    FieldValue("url", object["url"]).refuse("\"/v1/chat/completions\" or \"/v1/completions\"");
-  }
-  (void)FieldValue("body", member("body")).object();
+  if (is_other_service(object)) bad_field("params", fmt::format("params: is {}", kOtherService));
+  const OrderedJson& body = FieldValue("body", member("body")).object();
+  const auto url = object.find("url");
+  head.lacks_url = url == object.end() || url->is_null();
+  head.endpoint = head.lacks_url ? endpoint_of_body(body) : endpoint_of_url(*url);
   head.is_request = true;
   return std::move(object["body"]);
 }
@@ -99,26 +111,11 @@ std::vector<RawPrompt> read_prompts(const OrderedJson& prompt, int64_t vocabular
   return prompts;
 }
 
-void check_messages(const OrderedJson& messages) {
-  const FieldValue value("messages", messages);
-  if (!messages.is_array() || messages.empty()) value.refuse("a non-empty array of messages");
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const OrderedJson& message = messages[i];
-    if (!message.is_object()) value.refuse("an array of objects");
-    if (!message.contains("role") || !message["role"].is_string()) {
-      bad_field("messages", fmt::format("messages[{}].role: expected a string", i));
-    }
-    if (!message.contains("content")) continue;
-    const OrderedJson& content = message["content"];
-    if (!content.is_string() && !content.is_null() && !content.is_array()) {
-      bad_field("messages", fmt::format("messages[{}].content: expected a string or an array of "
-                                        "parts, found {}",
-                                        i, excerpt(content)));
-    }
-  }
-}
-
 }  // namespace
+
+bool is_other_service(const OrderedJson& object) {
+  return object.contains("custom_id") && object.contains("params") && !object.contains("body");
+}
 
 OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head) {
   head.number = line.number;
@@ -143,6 +140,9 @@ OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head) {
     body["prompt"] = std::move(json);
     return body;
   }
+  if (json.is_array()) {
+    bad_field("", fmt::format("line {}: is {}", line.number, kJsonArray));
+  }
   if (!json.is_object()) {
     bad_field("", fmt::format("line {}: expected an object or a string, found {}", line.number,
                               excerpt(json)));
@@ -163,11 +163,16 @@ LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFi
   if (sources > 1) {
     bad_field("prompt", "prompt, messages, prompt_token_ids: expected one of them, found several");
   }
+  if (head.lacks_url) {
+    unknown("url", fmt::format("is missing; lines whose body has {} count as {}",
+                               head.endpoint == Endpoint::chat ? "messages" : "a prompt",
+                               head.endpoint == Endpoint::chat ? "chats" : "completions"));
+  }
   LineRequest request;
   request.fields = read_fields(body, head.endpoint, head.envelope, defaults, limits, unknown);
   if (head.endpoint == Endpoint::chat) {
     if (!given("messages")) bad_field("messages", "messages: is missing");
-    check_messages(body["messages"]);
+    check_messages(body["messages"], unknown);
     request.messages = std::move(body["messages"]);
     request.media = media_of_messages(request.messages);
     if (given("multi_modal_data")) {

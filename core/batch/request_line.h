@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct LineHead {
   Endpoint endpoint = Endpoint::completions;
   std::optional<std::string> id;  // plain: the line number as text where the line has none
   bool id_is_line_number = false;
+  bool lacks_url = false;   // batch: the body alone told the endpoint
   bool is_request = false;  // the envelope was sound, so that a failure is an answer to it
 };
 
@@ -33,6 +35,14 @@ struct LineRequest {
   OrderedJson messages;            // chat
   std::vector<Media> media;        // pictures and videos, in order
 };
+
+/// Whether the line has another service's batch form: a custom_id beside `params`.
+bool is_other_service(const OrderedJson& object);
+/// What that form is, and the command that makes it ours.
+inline constexpr std::string_view kOtherService =
+    "the batch form of another service; make it OpenAI's: jq -c '{custom_id, body: (.params | "
+    ".messages = [{role: \"system\", content: .system} | select(.content)] + .messages | "
+    "del(.system))}' FILE";
 
 /// Parses the line and reads its envelope: fills `head` as far as it gets, and returns the request
 /// body, which takes over the line's text. Throws LineError. `usual` is the envelope of the lines

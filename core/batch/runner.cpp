@@ -16,6 +16,8 @@ constexpr size_t kHeldBackBytes = size_t{64} << 20;
 // Lines read ahead whose pictures are being decoded.
 constexpr size_t kPrepared = 64;
 constexpr size_t kNamedUnknownFields = 100;
+constexpr uint64_t kToldFailures = 3;  // of an input that cannot be scanned
+constexpr size_t kShownName = 64;      // bytes of an unknown name
 
 void check_failure(const engine::RequestOutput& output) {
   if (output.failure) throw LineError(output.failure->code, output.failure->message);
@@ -53,8 +55,11 @@ RunCounts Runner::run() {
   if (!done) drain(outputs);
   if (done && input_error_) {
     output_.sync();
-    fail(input_error_->code(), "{}; the {} lines before are answered", input_error_->what(),
-         counts_.lines);
+    const std::string answered =
+        counts_.lines == 0   ? ""
+        : counts_.lines == 1 ? "; the line before is answered"
+                             : fmt::format("; the {} lines before are answered", counts_.lines);
+    fail(input_error_->code(), "{}{}", input_error_->what(), answered);
   }
   return counts_;
 }
@@ -273,19 +278,15 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
   }
 }
 
-void Runner::meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest) {
-  const std::string hint =
-      nearest.empty() || nearest == name ? "" : fmt::format("; did you mean {}?", nearest);
-  if (options_.unknown_fields == UnknownFields::refuse) {
-    throw LineError(code::bad_field, fmt::format("{}: is not a known field{}", name, hint), name);
-  }
-  const auto known = counts_.unknown_fields.find(std::string(name));
+void Runner::meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason) {
+  const std::string shown(name.substr(0, kShownName));
+  on_unknown(options_.unknown_fields)(shown, reason);
+  const auto known = counts_.unknown_fields.find(shown);
   if (known != counts_.unknown_fields.end()) {
     ++known->second;
   } else if (counts_.unknown_fields.size() < kNamedUnknownFields) {
-    counts_.unknown_fields[std::string(name.substr(0, 64))] = 1;
-    progress_.note(printable(fmt::format("line {}: unknown field \"{}\" has no effect{}", line,
-                                         name.substr(0, 64), hint)));
+    counts_.unknown_fields[shown] = 1;
+    progress_.note(printable(fmt::format("line {}: {}: {}", line, shown, reason)));
   }
 }
 
@@ -326,6 +327,12 @@ void Runner::fail_line(uint64_t slot, const LineHead& head, const Digest& identi
   output_.put(slot, errors_ ? "" : text);
   if (errors_) errors_->put(slot, text);
   if (options_.in_flight) options_.in_flight->end(head.number);
+  // Of a regular input the scan before the run has told which lines cannot be answered.
+  if (!input_.is_regular() && counts_.failed < kToldFailures) {
+    const std::string place = fmt::format("line {}", head.number);
+    const std::string reason = error.what();
+    progress_.note(printable(reason.starts_with(place) ? reason : place + ": " + reason));
+  }
   ++counts_.failed;
   ++counts_.failed_by_code[error.code()];
 }

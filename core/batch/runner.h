@@ -114,7 +114,7 @@ class Runner {
   void finish(const Running& running);
   void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
                  const LineError& error);
-  void meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest);
+  void meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason);
   void step(Lock& outputs);
   void drain(Lock& outputs);
 

@@ -51,6 +51,9 @@ struct PromptFigures {
   int64_t first_bad_line = 0;
   std::string first_bad_reason;
   int64_t duplicate_ids = 0;
+  int64_t cut_lines = 0;  // lines whose prompt is cut, by dropped_tokens in all
+  int64_t dropped_tokens = 0;
+  int64_t split_lines = 0;   // lines whose prompt is split into several
   int64_t over_context = 0;  // lines whose prompt leaves no room for an answer
   int64_t first_over_context = 0;
   int64_t longest_over_context = 0;

@@ -45,6 +45,10 @@ TEST_CASE("lines are numbered with blank ones and ordered without them") {
   CHECK(lines_of(std::string("a\0b\n", 4)) == Lines{std::string("1/0:a\0b", 7)});
 }
 
+TEST_CASE("the texts of a JSON sequence are lines without their separators") {
+  CHECK(lines_of("\x1e{}\n\x1e\n\x1e\"b\"\n") == Lines{"1/0:{}", "3/1:\"b\""});
+}
+
 TEST_CASE("a line longer than allowed is passed over in bounded memory") {
   const std::string longest(10, 'x');
   CHECK(lines_of(longest + "\nb\n", 10) == Lines{"1/0:" + longest, "2/1:b"});
@@ -74,6 +78,7 @@ TEST_CASE("what is not text is named with its cure") {
                                                          "7zXZ",
                                                          "xzcat"},
                                                         {"PK\x03\x04", "zip"},
+                                                        {"PAR1\x15\x04", "duckdb"},
                                                         {"\xff\xfe{", "UTF-16"}}) {
     CHECK_THROWS_WITH(lines_of(magic), Catch::Contains(word));
   }
@@ -96,6 +101,21 @@ TEST_CASE("a pipe is read as it comes") {
   CHECK(reader.next(line, -1) == LineReader::Got::line);
   CHECK(line.text == "two");
   CHECK(reader.next(line, -1) == LineReader::Got::end);
+}
+
+TEST_CASE("JSON over several lines is refused from a pipe too") {
+  for (const auto& [text, cure] :
+       {std::pair<std::string, std::string>{"[\n", "jq -c '.[]'"}, {"{\n  \"a\": 1", "jq -c ."}}) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    InputFile input = InputFile::open("/dev/fd/" + std::to_string(ends[0]));
+    LineReader reader(input, 100);
+    REQUIRE(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    Line line;
+    CHECK_THROWS_WITH(reader.next(line, 0), Catch::Contains(cure));
+    close(ends[0]);
+    close(ends[1]);
+  }
 }
 
 TEST_CASE("a file may grow while it is read, but not shrink") {
@@ -126,10 +146,14 @@ TEST_CASE("what is another format is refused before anything is made of its line
   };
   for (const Row& row :
        {Row{"[{\"prompt\":\"a\"}]\n", "jq -c '.[]'"}, Row{"{\n\"prompt\": \"a\"\n}\n", "jq -c ."},
-        Row{"a,b\nc,d\n", "mlr"}, Row{"a\tb\nc\td\n", "mlr"}, Row{"a,b\nc\n", "jq -R"},
-        Row{"hello\nyou\n", "jq -R"}, Row{"hello\n", nullptr}, Row{"", nullptr},
-        Row{"{broken\nhello\n", nullptr}, Row{"hello\n\"a\"\n", nullptr},
-        Row{"hello\n[1]x\n", nullptr}, Row{"{\"prompt\":\"a\"}\nhello\n", nullptr}}) {
+        Row{"[\n{\"prompt\":\"a\"},\n{\"prompt\":\"b\"}\n]\n", "jq -c '.[]'"},
+        Row{"{\"id\": \"a\",\n \"prompt\": \"b\"}\n{\"prompt\":\"c\"}\n", "jq -c ."},
+        Row{"{\"prompt\":\"a\nb\"}\n", nullptr}, Row{"[1]\n{\"prompt\":\"a\"}\n", nullptr},
+        Row{"{\"custom_id\":\"a\",\"params\":{}}\n", "body: (.params"}, Row{"a,b\nc,d\n", "mlr"},
+        Row{"a\tb\nc\td\n", "mlr"}, Row{"a,b\nc\n", "jq -R"}, Row{"hello\nyou\n", "jq -R"},
+        Row{"hello\n", nullptr}, Row{"", nullptr}, Row{"{broken\nhello\n", nullptr},
+        Row{"hello\n\"a\"\n", nullptr}, Row{"hello\n[1]x\n", nullptr},
+        Row{"{\"prompt\":\"a\"}\nhello\n", nullptr}}) {
     INFO(row.text);
     files::InputFile input = files::InputFile::open(scratch.write("in", row.text));
     if (row.cure == nullptr) {

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 
 #include "base/error.h"
 #include "batch/line_error.h"
@@ -106,7 +108,7 @@ TEST_CASE("a line is told what is wrong with its pictures") {
   };
   const Row rows[] = {
       {with_images({kOdd, kOdd, kOdd}), "too_many_images", "has 3 images"},
-      {with_images({kOdd, kOdd}), "bad_field", "has 1 placeholders 7 for 2 pictures"},
+      {with_images({kOdd, kOdd}), "bad_field", "has 1 placeholder (7) for 2 pictures"},
       {with_images({kOdd}, {1, 2}), "bad_field", "has 0 placeholders"},
       {with_images({"https://example.org/a.png"}), "image_not_allowed", "download the file"},
       {with_images({"HTTP://example.org/a.png"}), "image_not_allowed", "over http;"},
@@ -118,6 +120,15 @@ TEST_CASE("a line is told what is wrong with its pictures") {
       {with_images({"data:image/png;base64,@@@@"}), "image_unreadable", "base64"},
       {with_images({"data:image/png,abc"}), "image_unreadable", "expected data:"},
       {with_images({"data:image/png;base64,AAAA"}), "image_unreadable", ""},
+      {with_images({kOdd, kPictures + "/none.png"}), "image_unreadable",
+       "multi_modal_data.image[1]"},
+      {{{"messages",
+         {{{"role", "user"},
+           {"content",
+            {{{"type", "image"}, {"image", kOdd}},
+             {{"type", "image"}, {"image", kPictures + "/none.png"}}}}}}}},
+       "image_unreadable",
+       "messages[0].content[1]"},
       {with_images(OrderedJson::array()), "bad_field", "several"},
       {{{"prompt_token_ids", {1}}, {"multi_modal_data", {{"audio", "a.wav"}}}},
        "bad_field",
@@ -129,6 +140,25 @@ TEST_CASE("a line is told what is wrong with its pictures") {
     CHECK(built.code == row.code);
     CHECK(built.message.find(row.message) != std::string::npos);
   }
+}
+
+TEST_CASE("pictures are bounded by their pixels, as Pillow bounds them unless told otherwise") {
+  PictureRules bounded = rules();
+  bounded.most_pixels = 37 * 53;
+  CHECK(build_pictures(with_images({kOdd}), bounded).message == "");
+  bounded.most_pixels -= 1;
+  const BuiltPictures large = build_pictures(with_images({kOdd}), bounded);
+  CHECK(large.code == "image_too_large");
+  CHECK_THAT(large.message, Catch::Contains("37 x 53 pixels: --max-image-pixels is 1960"));
+  CHECK(rules().most_pixels == 178'956'970);
+  // A telephone's 108 megapixels: the header is taken, the pixels are not there.
+  std::ifstream file(kOdd, std::ios::binary);
+  std::string png{std::istreambuf_iterator<char>(file), {}};
+  png.replace(16, 8, std::string("\0\0\x2E\xE0\0\0\x23\x28", 8));  // 12,000 x 9,000
+  const test::Scratch scratch;
+  const BuiltPictures cut =
+      build_pictures(with_images({scratch.write("large.png", png)}), rules(scratch.path("")));
+  CHECK(cut.code != "image_too_large");
 }
 
 TEST_CASE("a prompt that pictures make too long says its length") {

@@ -69,5 +69,5 @@ TEST_CASE("InternVL's placeholders that no picture belongs to stay text, others 
         "<img><IMG_CONTEXT></img>a<image>");
   CHECK_THROWS_AS(spelled(model::VisionKind::internvl, "a", {tiles(1, 1, 1)}), LineError);
   CHECK_THROWS_WITH(spelled(model::VisionKind::gemma3, "<soi><soi>", {tiles(1, 0, 0)}),
-                    Catch::Contains("2 placeholders <soi> for 1 pictures"));
+                    Catch::Contains("2 placeholders (<soi>) for 1 picture"));
 }

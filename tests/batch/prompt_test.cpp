@@ -105,6 +105,21 @@ TEST_CASE("a text that costs the tokenizer too much costs its line") {
   CHECK(build(R"({"prompt":"aa"})", options).ids() == TokenIds{0, 0});
 }
 
+TEST_CASE("templates see the effort of reasoning as vLLM hands it over") {
+  const auto prompt = [](const std::string& more) {
+    return build(R"({"messages":[{"role":"user","content":"Hi"}],"chat_template":)"
+                 R"("effort={{ reasoning_effort | default('none given') }} )"
+                 R"(think={{ enable_thinking | default('unset') }}")" +
+                 more + "}")
+        .text();
+  };
+  CHECK(prompt(R"(,"reasoning_effort":"high")") == "effort=high think=True");
+  CHECK(prompt(R"(,"reasoning_effort":"none")") == "effort=none think=False");
+  CHECK(prompt("") == "effort=none given think=unset");
+  CHECK(prompt(R"(,"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false})") ==
+        "effort=low think=False");
+}
+
 TEST_CASE("templates: a line's own, by source or by name, and their failures") {
   const std::string chat = R"({"messages":[{"role":"user","content":"x"}],"chat_template":)";
   CHECK(build(chat + R"("{{ messages[0].content }}{{ bos_token }}"})").text() == "x<|endoftext|>");
@@ -184,6 +199,10 @@ TEST_CASE("cut prompts leave room for max_tokens, else for a quarter of the cont
   CHECK(build(repeated("prompt", 200), with(LongPrompt::truncate_left)).request.dropped_tokens ==
         125);
   CHECK(build(repeated("prompt", 50, ",\"truncate_prompt_tokens\":7")).ids().size() == 7);
+  const std::string six = R"({"prompt_token_ids":[10,11,12,13,14,15],"truncate_prompt_tokens":2)";
+  CHECK(build(six + "}").ids() == TokenIds{14, 15});
+  CHECK(build(six + R"(,"truncation_side":"left"})").ids() == TokenIds{14, 15});
+  CHECK(build(six + R"(,"truncation_side":"right"})").ids() == TokenIds{10, 11});
   // As much as leaves room for one token.
   CHECK(build(repeated("prompt", 200, ",\"truncate_prompt_tokens\":-1")).ids().size() == 99);
 }
@@ -201,8 +220,10 @@ TEST_CASE("split prompts overlap, and lose nothing") {
     joined.insert(joined.end(), parts[i].begin() + 5, parts[i].end());
   }
   CHECK(joined == whole.ids());
-  // An overlap as large as the chunk still gets through.
-  CHECK(build(repeated("prompt", 101), with(LongPrompt::split, 1000)).code == "");
+  // At least half of a chunk is new, whatever the overlap: chunks of 80 begin 40 tokens apart.
+  const Built much =
+      build(repeated("prompt", 200, ",\"max_tokens\":20"), with(LongPrompt::split, 1000));
+  CHECK(much.request.prompts.at(0).parts.size() == 4);
 }
 
 TEST_CASE("split conversations keep their template whole") {

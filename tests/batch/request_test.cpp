@@ -15,7 +15,7 @@ struct Read {
   LineHead head;
   LineRequest request;
   std::string code, message, param;  // of the error, if any
-  std::vector<std::string> unknown;  // "name>nearest"
+  std::vector<std::string> unknown;  // "name: reason"
 };
 
 Read read(const std::string& text, Envelope usual = Envelope::plain) {
@@ -24,8 +24,8 @@ Read read(const std::string& text, Envelope usual = Envelope::plain) {
   line.number = 3;
   line.text = text;
   const FieldLimits limits{.vocab_size = 100, .max_logprobs = 20};
-  const auto unknown = [&](std::string_view name, std::string_view nearest) {
-    result.unknown.push_back(std::string(name) + ">" + std::string(nearest));
+  const auto unknown = [&](std::string_view name, std::string_view reason) {
+    result.unknown.push_back(std::string(name) + ": " + std::string(reason));
   };
   try {
     OrderedJson body = read_envelope(line, usual, result.head);
@@ -106,7 +106,7 @@ TEST_CASE("what is no request fails its line with code and place") {
       {"{\"prompt\":NaN}", "bad_json", "line 3"},
       {"{\"prompt\":\"a\xC3(\"}", "bad_utf8", "column 13"},
       {std::string(100000, '['), "bad_json", "deep"},
-      {"[1]", "bad_field", "expected an object or a string"},
+      {"[1]", "bad_field", "is a JSON array; make it lines: jq -c '.[]' FILE"},
       {"17", "bad_field", "found 17"},
       {"{}", "bad_field", "none of prompt, messages, prompt_token_ids"},
       {"{\"prompt\":\"a\",\"messages\":[]}", "bad_field", "found several"},
@@ -177,7 +177,8 @@ TEST_CASE("fields out of range are refused by name") {
   };
   const Row rows[] = {
       {"temperature", "-1"},
-      {"temperature", "\"0.7\""},
+      {"temperature", "\"hot\""},
+      {"temperature", "\"true\""},
       {"temperature", "true"},
       {"top_p", "0"},
       {"top_p", "1.01"},
@@ -209,6 +210,15 @@ TEST_CASE("fields out of range are refused by name") {
       {"logprobs", "-1"},
       {"prompt_logprobs", "1000000"},
       {"echo", "1"},
+      {"echo", "\"1\""},
+      {"truncation_side", "\"middle\""},
+      {"thinking_token_budget", "10"},
+      {"logprob_token_ids", "[1]"},
+      {"repetition_detection", "{}"},
+      {"vllm_xargs", "{}"},
+      {"prompt_embeds", "\"x\""},
+      {"return_tokens_as_token_ids", "true"},
+      {"return_weight_versions", "true"},
       {"stream", "true"},
       {"response_format", "{\"type\":\"json_object\"}"},
       {"response_format", "\"text\""},
@@ -265,12 +275,23 @@ TEST_CASE("fields within range are taken") {
   CHECK(fields("ignore_eos", "true").sampling.ignore_eos);
   CHECK(fields("add_special_tokens", "false").add_special_tokens == false);
   CHECK(fields("truncate_prompt_tokens", "-1").truncate_prompt_tokens == -1);
+  CHECK(fields("truncation_side", "\"right\"").truncation_side == RequestFields::Side::right);
+  // vLLM takes numbers, true and false in quotes.
+  CHECK(fields("max_tokens", "\"2\"").max_tokens == 2);
+  CHECK(fields("temperature", "\"0.0\"").sampling.temperature == 0);
+  CHECK(fields("ignore_eos", "\"true\"").sampling.ignore_eos);
+  CHECK_FALSE(fields("ignore_eos", "\"False\"").sampling.ignore_eos);
   CHECK(fields("suffix", "null").echo == false);
 }
 
 TEST_CASE("fields that mean something together") {
   CHECK(read(R"({"prompt":"x","max_tokens":0,"echo":true})").code == "");
-  CHECK(read(R"({"messages":[{"role":"user"}],"top_logprobs":2})").param == "top_logprobs");
+  CHECK(read(R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})").param ==
+        "top_logprobs");
+  const Read none =
+      read(R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":0,"logprobs":false})");
+  CHECK(none.code == "");
+  CHECK(none.request.fields.sampling.logprobs == std::nullopt);
   const Read chat = read(
       batch_line(R"({"messages":[{"role":"user","content":"x"}],"logprobs":true,"top_logprobs":2})",
                  "/v1/chat/completions"));
@@ -288,16 +309,168 @@ TEST_CASE("fields that mean something together") {
         "continue_final_message");
 }
 
+TEST_CASE("max_tokens: what is below 1 is refused in the same words") {
+  for (const char* value : {"-1", "0"}) {
+    CHECK_THAT(read(with_field("max_tokens", value)).message,
+               Catch::Contains("max_tokens: expected a whole number of at least 1") &&
+                   Catch::Contains(std::string("found ") + value));
+  }
+  CHECK(read(with_field("priority", "\"x\"")).message ==
+        "priority: expected a whole number, found \"x\"");
+}
+
+TEST_CASE("reasoning_effort: templates see it, and whether to think unless the line says so") {
+  const auto kwargs = [](const std::string& more) {
+    const Read line = read(R"({"messages":[{"role":"user","content":"Hi"}])" + more + "}");
+    INFO(line.message);
+    CHECK(line.code == "");
+    return line.request.fields.chat_template_kwargs.dump();
+  };
+  CHECK(kwargs("") == "{}");
+  CHECK(kwargs(R"(,"reasoning_effort":"high")") ==
+        R"({"reasoning_effort":"high","enable_thinking":true})");
+  CHECK(kwargs(R"(,"reasoning_effort":"none")") ==
+        R"({"reasoning_effort":"none","enable_thinking":false})");
+  CHECK(kwargs(R"(,"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false})") ==
+        R"({"enable_thinking":false,"reasoning_effort":"low"})");
+  const Read wrong =
+      read(R"({"messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"much"})");
+  CHECK_THAT(wrong.message, Catch::Contains("one of none, minimal, low, medium, high"));
+}
+
 TEST_CASE("unknown fields are told with the nearest known one") {
-  using Names = std::vector<std::string>;
-  CHECK(read(with_field("temprature", "0")).unknown == Names{"temprature>temperature"});
-  CHECK(read(with_field("max_token", "1")).unknown == Names{"max_token>max_tokens"});
-  CHECK(read(with_field("zebra", "1")).unknown == Names{"zebra>"});
-  CHECK(read(with_field("tools", "[]")).unknown.size() == 1);
+  const auto only = [](const Read& line) {
+    CHECK(line.code == "");
+    REQUIRE(line.unknown.size() == 1);
+    return line.unknown.front();
+  };
+  CHECK(only(read(with_field("temprature", "0"))) ==
+        "temprature: is no known field and has no effect; did you mean temperature?");
+  CHECK_THAT(only(read(with_field("max_token", "1"))), Catch::EndsWith("mean max_tokens?"));
+  CHECK(only(read(with_field("zebra", "1"))) == "zebra: is no known field and has no effect");
+  CHECK(only(read(with_field("tools", "[]"))) ==
+        "tools: has no effect beside a prompt, only beside messages");
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}],)";
+  CHECK(only(read(chat + R"("best_of":1})")) ==
+        "best_of: has no effect beside messages, only beside a prompt");
+  CHECK_THAT(only(read(chat + R"("enable_thinking":true})")),
+             Catch::Contains("chat_template_kwargs"));
+  CHECK_THAT(only(read(chat + R"("extra_body":{"top_k":1}})")),
+             Catch::Contains("fields of their own"));
   // A line's own id is none of the fields, in a body of a batch it is.
   CHECK(read(with_field("id", "\"a\"")).unknown.empty());
   CHECK(read(batch_line(R"({"prompt":"x","id":"b"})")).unknown.size() == 1);
-  CHECK(read(with_field("temprature", "0")).code == "");
+}
+
+TEST_CASE("misspelt keys and roles within a message are told, a lost content fails the line") {
+  const auto message = [](const std::string& text) {
+    return read(R"({"messages":[)" + text + "]}");
+  };
+  const Read lost = message(R"({"role":"user","contents":"What is 2+2?"})");
+  CHECK(lost.code == "bad_field");
+  CHECK(lost.message == "messages[0].content: is missing; did you mean it by \"contents\"?");
+  CHECK(message(R"({"role":"user"})").message == "messages[0].content: is missing");
+  CHECK(message(R"({"role":"user","content":null})").code == "bad_field");
+  CHECK(message(R"({"role":"system","text":"x"})").code == "bad_field");
+  CHECK(message(R"({"role":"assistant","contnet":"x"})").code == "bad_field");
+  CHECK(message(R"({"role":"assistant","content":null,"tool_calls":[]})").code == "");
+  CHECK(message(R"({"role":"assistant","tool_calls":[]})").code == "");
+  CHECK(message(R"({"role":"tool","content":"4","tool_call_id":"a"})").unknown.empty());
+  CHECK(message(R"({"role":"usr","content":"x"})").unknown ==
+        std::vector<std::string>{"messages[].role \"usr\": is no known role; did you mean user?"});
+  CHECK(message(R"({"role":"user","content":"x","nmae":"y"})").unknown ==
+        std::vector<std::string>{
+            "messages[].nmae: is no known key of a message; did you mean name?"});
+}
+
+TEST_CASE("batch lines without a url count by their body, and Azure's urls are taken") {
+  const std::string messages = R"({"messages":[{"role":"user","content":"Hi"}]})";
+  const Read chat = read(R"({"custom_id":"0","body":)" + messages + "}");
+  CHECK(chat.code == "");
+  CHECK(chat.head.endpoint == Endpoint::chat);
+  CHECK(chat.unknown ==
+        std::vector<std::string>{"url: is missing; lines whose body has messages count as chats"});
+  CHECK(read(R"({"custom_id":"0","body":{"prompt":"x"}})").head.endpoint == Endpoint::completions);
+  CHECK_THAT(read(R"({"custom_id":"0","body":{}})").message, Catch::Contains("url: is missing"));
+  CHECK(read(batch_line(messages, "/chat/completions")).head.endpoint == Endpoint::chat);
+  CHECK(read(batch_line(R"({"prompt":"x"})", "/completions")).code == "");
+  CHECK_THAT(read(R"({"custom_id":"a","params":)" + messages + "}").message,
+             Catch::Contains("jq -c '{custom_id, body:"));
+}
+
+// Fields of ChatCompletionRequest and CompletionRequest, vllm/entrypoints/openai/*/protocol.py.
+TEST_CASE("every request field of vLLM 0.33 is in the table") {
+  using Names = std::vector<std::string_view>;
+  const std::pair<int, Names> fields[] = {
+      {Field::both,
+       {"add_special_tokens",
+        "allowed_token_ids",
+        "bad_words",
+        "cache_salt",
+        "ec_transfer_params",
+        "echo",
+        "frequency_penalty",
+        "ignore_eos",
+        "include_stop_str_in_output",
+        "kv_transfer_params",
+        "length_penalty",
+        "logit_bias",
+        "logprob_token_ids",
+        "logprobs",
+        "max_tokens",
+        "min_p",
+        "min_tokens",
+        "mm_payload",
+        "model",
+        "n",
+        "presence_penalty",
+        "priority",
+        "prompt_logprobs",
+        "repetition_detection",
+        "repetition_penalty",
+        "request_id",
+        "response_format",
+        "return_mm_kwargs",
+        "return_token_ids",
+        "return_token_offsets",
+        "return_tokens_as_token_ids",
+        "return_weight_versions",
+        "routed_experts_prompt_start",
+        "seed",
+        "session_id",
+        "skip_special_tokens",
+        "spaces_between_special_tokens",
+        "stop",
+        "stop_token_ids",
+        "stream",
+        "stream_interval",
+        "stream_options",
+        "structured_outputs",
+        "temperature",
+        "thinking_token_budget",
+        "top_k",
+        "top_p",
+        "truncate_prompt_tokens",
+        "truncation_side",
+        "use_beam_search",
+        "user",
+        "vllm_xargs",
+        "watermarking"}},
+      {Field::chat,
+       {"add_generation_prompt", "chat_template", "chat_template_kwargs", "continue_final_message",
+        "documents", "include_reasoning", "max_completion_tokens", "media_io_kwargs", "messages",
+        "mm_processor_kwargs", "parallel_tool_calls", "reasoning_effort", "return_prompt_text",
+        "tool_choice", "tools", "top_logprobs"}},
+      {Field::completions, {"prompt", "prompt_embeds", "suffix"}}};
+  for (const auto& [where, names] : fields) {
+    for (const std::string_view name : names) {
+      INFO(name);
+      int known = 0;
+      for (const Field& field : request_field_table())
+        known |= field.name == name ? field.where : 0;
+      CHECK((known & where) == where);
+    }
+  }
 }
 
 TEST_CASE("the field table is sorted, and every field is explained") {

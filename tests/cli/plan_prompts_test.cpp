@@ -67,6 +67,38 @@ TEST_CASE("lines, tokens and faults are those that run finds") {
   CHECK(report["engine"]["kv_blocks_peak"] <= prompts["peak_blocks"]);
 }
 
+TEST_CASE("prompts that --long-prompt shortens or splits are counted as run answers them") {
+  const Scratch scratch;
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += "never ";
+  scratch.write("in", R"({"messages":[{"role":"user","content":")" + words +
+                          "\"}],\"max_tokens\":4,\"ignore_eos\":true}\n");
+  for (const std::string policy : {"error", "truncate-left", "truncate-right", "split"}) {
+    INFO(policy);
+    const std::string flags = kLimits + ("--long-prompt " + policy) + " --split-overlap 0";
+    const Json prompts = plan_with_prompts(scratch, flags)["prompts"];
+    CHECK(prompts["chats"] == 1);
+    CHECK(prompts["over_context"] == (policy == "error" ? 1 : 0));
+    CHECK(prompts["cut_lines"] == (policy.starts_with("truncate") ? 1 : 0));
+    CHECK(prompts["split_lines"] == (policy == "split" ? 1 : 0));
+    const int status = policy == "error" ? 3 : 0;
+    CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run" + flags).status == status);
+    const auto run =
+        shell(scratch, "plimsoll run $MODEL -q -i in --overwrite -o out --report r" + flags);
+    REQUIRE(run.status == status);
+    const Json report = parse_json<Json>(scratch.read("r"));
+    CHECK(report["tokens"]["prompt"] == prompts["prompt_tokens"]);
+    CHECK(report["tokens"]["completion"] == prompts["answer_tokens"]);
+  }
+}
+
+TEST_CASE("a dry run under --strict fails the lines that the run would fail") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1,\"temprature\":0}\n");
+  CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run").status == 0);
+  CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run --strict").status == 3);
+}
+
 TEST_CASE("shared prefixes are those that the prefix cache finds, one line at a time") {
   const Scratch scratch;
   scratch.write("in", input());

@@ -254,6 +254,19 @@ TEST_CASE("unknown fields: a warning once, or the line under --strict") {
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --strict").status == 3);
 }
 
+TEST_CASE("the first failed lines of a pipe are told why") {
+  const Scratch scratch;
+  const Outcome outcome = shell(
+      scratch, "for i in 1 2 3 4 5; do echo '{broken'; done | plimsoll run $MODEL --progress none");
+  CHECK(outcome.status == 3);
+  CHECK_THAT(outcome.err, Catch::Contains("line 1, column 2") && Catch::Contains("line 3,") &&
+                              !Catch::Contains("line 4,"));
+  const Outcome array =
+      shell(scratch, "printf '[\n{\"prompt\":\"a\"}\n]\n' | plimsoll run $MODEL -q -o out");
+  CHECK(array.status == 4);
+  CHECK_THAT(array.err, Catch::Contains("jq -c '.[]' FILE"));
+}
+
 TEST_CASE("prompts longer than the context") {
   std::string words;
   for (int i = 0; i < 200; ++i) words += "word" + std::to_string(i) + " ";
@@ -272,6 +285,7 @@ TEST_CASE("prompts longer than the context") {
   const Json split = run_line(prompt, flags + "split --split-overlap 8");
   CHECK(split["usage"]["completion_tokens"].get<int>() % 4 == 0);
   CHECK(split["usage"]["completion_tokens"] > 4);
+  CHECK(split["choices"][0]["text"].get<std::string>().find("\n\n") != std::string::npos);
   const Json split_chat = run_line(chat, flags + "split --split-overlap 0");
   CHECK(split_chat["error"].is_null());
   CHECK(split_chat["usage"]["completion_tokens"] > 4);

@@ -277,6 +277,7 @@ TEST_CASE("captions of a folder by the sample's four lines") {
     INFO(captions.err);
     CHECK(std::ranges::count(captions.out, '\n') == 2);
     CHECK_THAT(captions.out, Catch::Contains("photos/a b/100%.png\t"));
-    CHECK_THAT(captions.out, Catch::Contains("photos/broken.jpg\tmessages[0].content: is none of"));
+    CHECK_THAT(captions.out,
+               Catch::Contains("photos/broken.jpg\tmessages[0].content[0]: is none of"));
   });
 }

@@ -107,9 +107,10 @@ std::vector<Media> media_of_messages(OrderedJson& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto content = messages[i].find("content");
     if (content == messages[i].end() || !content->is_array()) continue;
-    for (OrderedJson& part : *content) {
+    for (size_t j = 0; j < content->size(); ++j) {
+      OrderedJson& part = (*content)[j];
       if (const auto kind = media_kind(part)) {
-        all.push_back(media_of_part(part, *kind, fmt::format("messages[{}].content", i)));
+        all.push_back(media_of_part(part, *kind, fmt::format("messages[{}].content[{}]", i, j)));
       }
     }
   }
@@ -125,8 +126,11 @@ std::vector<Media> media_of_data(OrderedJson& data) {
     OrderedJson& value = item.value();
     if (value.is_null()) continue;
     if (name == "image") {
+      const bool several = value.is_array();
+      size_t index = 0;
       for (std::string& source : strings_of(value, field)) {
-        all.push_back({MediaKind::image, one(std::move(source)), field});
+        const std::string place = several ? fmt::format("{}.image[{}]", field, index++) : field;
+        all.push_back({MediaKind::image, one(std::move(source)), place});
       }
     } else if (name == "video") {
       const bool several = value.is_array() && !value.empty() && value.front().is_array();

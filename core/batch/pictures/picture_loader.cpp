@@ -36,11 +36,31 @@ bool is_container(image::Bytes file) {
   return at(4, "ftyp") || at(0, "\x1a\x45\xdf\xa3") || (at(0, "RIFF") && at(8, "AVI "));
 }
 
-image::Header header_of(image::Bytes file, MediaKind kind) {
+// The most that a decoder takes for a pixel: JPEG's coefficients beside the picture.
+constexpr size_t kDecoderBytesPerPixel = 16;
+
+image::Limits limits_of(int64_t most_pixels) {
+  image::Limits limits;
+  const auto pixels = static_cast<size_t>(most_pixels);
+  limits.memory_bytes =
+      std::max(limits.memory_bytes,
+               std::min(pixels, SIZE_MAX / kDecoderBytesPerPixel) * kDecoderBytesPerPixel);
+  return limits;
+}
+
+image::Header header_of(image::Bytes file, MediaKind kind, int64_t most_pixels) {
   if (kind == MediaKind::video && is_container(file)) {
     throw image::ImageError(image::code::unreadable, std::string(kContainer));
   }
-  return image::read_header(file);
+  image::Header header = image::read_header(file, limits_of(most_pixels));
+  if (header.stored.width > most_pixels / header.stored.height) {
+    throw image::ImageError(
+        image::code::too_large,
+        fmt::format("{} x {} pixels: --max-image-pixels is {}; give a smaller picture or a larger "
+                    "bound",
+                    header.stored.width, header.stored.height, most_pixels));
+  }
+  return header;
 }
 
 engine::Hash128 hash(const engine::Hash128& key, std::span<const uint8_t> bytes) {
@@ -82,10 +102,12 @@ size_t file_bytes(const OpenedPicture& picture) {
   return bytes;
 }
 
-image::Pixels decode(const OpenedPicture& picture) {
+image::Pixels decode(const OpenedPicture& picture, int64_t most_pixels) {
   try {
     std::vector<image::Image> frames;
-    for (const auto& file : picture.files) frames.push_back(image::decode(file));
+    for (const auto& file : picture.files) {
+      frames.push_back(image::decode(file, limits_of(most_pixels)));
+    }
     return picture.kind == MediaKind::video ? picture.processor->process_video(frames)
                                             : picture.processor->process(frames.front());
   } catch (const image::ImageError& error) {
@@ -179,10 +201,10 @@ OpenedPicture PictureLoader::open_one(const Media& media, const ProcessorPtr& pr
     room -= std::min(room, file.size());
     opened.key = hash(opened.key, file);
     try {
-      const image::Header header = header_of(file, media.kind);
+      const image::Header header = header_of(file, media.kind, rules_.most_pixels);
       size = header.size();
       decoded += header.memory_bytes;
-      if (decoded > kDecodedBytes) {
+      if (video && decoded > kDecodedBytes) {
         throw image::ImageError(
             image::code::too_large,
             fmt::format("{} frames of {} x {} pixels are more than {} bytes", media.sources.size(),
@@ -230,7 +252,7 @@ PixelsFuture PictureLoader::load(OpenedPicture picture) {
         const auto pixels_here = std::move(pixels);
         const double begin = thread_seconds();
         std::shared_ptr<const image::Pixels> done(
-            new image::Pixels(decode(*picture_here)),
+            new image::Pixels(decode(*picture_here, rules_.most_pixels)),
             [pixels_here](const image::Pixels* made) { delete made; });
         ++prepared_;
         prepare_seconds_ += thread_seconds() - begin;

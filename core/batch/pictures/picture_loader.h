@@ -19,6 +19,9 @@
 
 namespace plimsoll::batch {
 
+/// Above so many pixels Pillow, and so vLLM, takes a file for a decompression bomb.
+inline constexpr int64_t kPillowPixels = 178'956'970;
+
 /// What a run makes of pictures.
 struct PictureRules {
   std::shared_ptr<const model::VisionSpec> vision;  // null: none are answered
@@ -27,9 +30,10 @@ struct PictureRules {
   OrderedJson overrides = OrderedJson::object();    // --mm-processor-kwargs
   int64_t most_images = 0;                          // of a prompt
   int64_t most_videos = 0;
-  std::string allowed_folder;  // --allowed-local-media-path; empty: no files
-  size_t cache_bytes = 0;      // of processed pictures that are kept
-  int threads = 0;             // that decode; none: where pictures are asked for
+  int64_t most_pixels = kPillowPixels;  // of one picture, as its file has them
+  std::string allowed_folder;           // --allowed-local-media-path; empty: no files
+  size_t cache_bytes = 0;               // of processed pictures that are kept
+  int threads = 0;                      // that decode; none: where pictures are asked for
 };
 
 using PixelsFuture = std::shared_future<std::shared_ptr<const image::Pixels>>;

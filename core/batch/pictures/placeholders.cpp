@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "batch/line_error.h"
 
 namespace plimsoll::batch {
@@ -16,10 +17,11 @@ constexpr std::string_view kInternVlText = "<image>", kInternVlEmbedded = "<IMG_
 [[noreturn]] void refuse_count(size_t placeholders, const std::string& placeholder,
                                const std::vector<OpenedPicture>& pictures) {
   const std::string& field = pictures.front().field;
-  throw LineError(code::bad_field,
-                  fmt::format("{}: the prompt has {} placeholders {} for {} pictures", field,
-                              placeholders, placeholder, pictures.size()),
-                  field);
+  throw LineError(
+      code::bad_field,
+      fmt::format("{}: the prompt has {} ({}) for {}", field, counted(placeholders, "placeholder"),
+                  placeholder, counted(pictures.size(), "picture")),
+      field);
 }
 
 }  // namespace

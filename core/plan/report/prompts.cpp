@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "plan/report/report.h"
 
 namespace plimsoll::plan {
@@ -9,6 +10,10 @@ namespace {
 
 std::string faults(const PromptFigures& p) {
   std::string text;
+  if (p.cut_lines > 0) {
+    text += fmt::format(", {} cut to fit ({} tokens left out)", p.cut_lines, p.dropped_tokens);
+  }
+  if (p.split_lines > 0) text += fmt::format(", {} split to fit", p.split_lines);
   if (p.bad_lines > 0) {
     const std::string place = fmt::format("line {}", p.first_bad_line);
     const bool placed = p.first_bad_reason.starts_with(place);
@@ -26,8 +31,8 @@ std::string faults(const PromptFigures& p) {
 std::string answers(const PromptFigures& p) {
   std::string text = fmt::format("answers of {} tokens at most", p.answer_tokens);
   if (p.open_ended > 0) {
-    text += fmt::format("; {} lines state no max_tokens, and the rest of the context is counted",
-                        p.open_ended);
+    text += fmt::format("; max_tokens is missing in {}, and the rest of the context is counted",
+                        counted(p.open_ended, "line"));
   }
   return text;
 }
@@ -62,6 +67,9 @@ OrderedJson prompts_json(const PromptFigures& p) {
     json["first_bad_reason"] = p.first_bad_reason;
   }
   json["duplicate_ids"] = p.duplicate_ids;
+  json["cut_lines"] = p.cut_lines;
+  json["dropped_tokens"] = p.dropped_tokens;
+  json["split_lines"] = p.split_lines;
   json["over_context"] = p.over_context;
   if (p.over_context > 0) {
     json["first_over_context"] = p.first_over_context;
@@ -90,14 +98,14 @@ OrderedJson prompts_json(const PromptFigures& p) {
 
 std::vector<std::string> prompts_text(const PlanResult& result, const PromptFigures& p) {
   std::vector<std::string> text;
-  text.push_back(
-      fmt::format("{}: {} lines, {} of them chats{}", p.file, p.lines, p.chats, faults(p)));
+  text.push_back(fmt::format("{}: {}, {} of them chats{}", p.file, counted(p.lines, "line"),
+                             p.chats, faults(p)));
   if (p.sequences == 0) return text;
   text.push_back(
-      fmt::format("{} sequences with prompts of {} to {} tokens, half up to {}, nine in "
+      fmt::format("{} with prompts of {} to {} tokens, half up to {}, nine in "
                   "ten up to {}; {} tokens of prompts, {}{} in shared prefixes",
-                  p.sequences, p.shortest, p.longest, p.median, p.ninth_decile, p.prompt_tokens,
-                  p.sharing_cut_off ? "at least " : "", p.shared_tokens));
+                  counted(p.sequences, "sequence"), p.shortest, p.longest, p.median, p.ninth_decile,
+                  p.prompt_tokens, p.sharing_cut_off ? "at least " : "", p.shared_tokens));
   text.push_back(answers(p));
   text.push_back(cache_need(result, p));
   if (p.tokens_per_second > 0) {

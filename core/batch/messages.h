@@ -1,0 +1,13 @@
+// The messages of a chat, before a template sees them.
+#pragma once
+
+#include "base/json.h"
+#include "batch/request_fields.h"
+
+namespace plimsoll::batch {
+
+/// Checks roles, keys and contents. `unknown` is told of keys and roles that nobody knows, because
+/// a misspelt one would be answered as an empty message. Throws LineError(bad_field).
+void check_messages(const OrderedJson& messages, const UnknownField& unknown);
+
+}  // namespace plimsoll::batch
