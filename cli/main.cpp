@@ -22,6 +22,18 @@ namespace {
 
 using namespace plimsoll;
 
+/// Refuses an empty text as the value of a flag: mostly a shell variable that is not set.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") == values.end()) continue;
+    throw Error(ExitCode::usage,
+                option->get_name() +
+                    ": is empty; is a shell variable not set? Leave it out or give "
+                    "a value");
+  }
+}
+
 int dispatch(std::vector<std::string> arguments) {
   CLI::App app("", "");
   cli::add_help_flags(app);
@@ -50,6 +62,9 @@ int dispatch(std::vector<std::string> arguments) {
                               : doctor->parsed() ? *doctor
                                                  : app;
     throw Error(ExitCode::usage, cli::explain(error, command));
+  }
+  for (const CLI::App* command : {run, plan, shard, doctor}) {
+    if (command->parsed()) refuse_empty_values(*command);
   }
   const bool by_one = plan->parsed() || shard->parsed();
   if (by_one && cli::is_follower(cli::read_environment())) return 0;

@@ -62,15 +62,24 @@ OrderedJson describe_answers(const RunOptions& options) {
 
 OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
   const vllm::EngineArgs& args = options.launch.args;
-  OrderedJson launch = {
-      {"device", device.card ? "cuda" : "cpu"}, {"dtype", args.dtype},
-      {"kv_cache_dtype", args.kv_cache_dtype},  {"quantization", args.quantization},
-      {"max_model_len", args.max_model_len},    {"random_weights", options.random_weights},
-      {"file_pattern", options.file_pattern}};
-  // Another one gives other bits; --cpu-isa pins it.
+  OrderedJson launch = {{"device", device.card ? "cuda" : "cpu"},
+                        {"dtype", args.dtype},
+                        {"kv_cache_dtype", args.kv_cache_dtype},
+                        {"quantization", args.quantization},
+                        {"max_model_len", args.max_model_len},
+                        {"random_weights", options.random_weights},
+                        {"file_pattern", options.file_pattern},
+                        {"sharded_state", options.sharded_state},
+                        {"quantized_activations", !args.whole_activations}};
+  // Another instruction set gives other bits; --cpu-isa pins it.
   launch["cpu_isa"] = device.card ? OrderedJson() : OrderedJson(backend::isa_name(device.cpu.isa));
-  // On cards another width sums in another order.
-  launch["tensor_parallel"] = device.card ? OrderedJson(args.tensor_parallel) : OrderedJson();
+  // On cards these change the order in which numbers are summed.
+  const auto on_cards = [&](const auto& value) {
+    return device.card ? OrderedJson(value) : OrderedJson();
+  };
+  launch["tensor_parallel"] = on_cards(args.tensor_parallel);
+  launch["expert_parallel"] = on_cards(args.expert_parallel);
+  launch["deterministic"] = on_cards(options.launch.deterministic);
   return launch;
 }
 

@@ -1,7 +1,10 @@
 #include "cli/run/used_files.h"
 
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "files/names.h"
 
@@ -45,6 +48,24 @@ void add_written(const std::string& role, const std::string& path,
   for (const char* suffix : suffixes) used.push_back({role, path + suffix, Use::write});
 }
 
+/// Refuses to replace a file that is neither empty nor begins as the files that a flag writes, and
+/// any that a run has its record beside: those are answers.
+void check_replaced(const char* flag, const std::string& path, std::string_view start) {
+  if (path.empty() || files::is_stream(path)) return;
+  const auto is_foreign = [&](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    std::string head(start.size(), '\0');
+    in.read(head.data(), static_cast<std::streamsize>(head.size()));
+    return in.gcount() > 0 && head != start;
+  };
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  const bool of_a_run = files::exists(path + ".run.json");
+  if (!of_a_run && !(regular && is_foreign(path))) return;
+  fail(ExitCode::foreign_output, "{} {}: {}; name another file, or move this one away", flag, path,
+       of_a_run ? "is the output of a run" : "is no earlier file of this flag");
+}
+
 }  // namespace
 
 void check_files(const RunOptions& options, const Environment& environment) {
@@ -57,7 +78,9 @@ void check_files(const RunOptions& options, const Environment& environment) {
   add_written("-o", options.output,
               {".part", ".ordered.part", ".run.json", ".run.json.part", ".running"}, used);
   add_written("--errors", options.errors, {".part", ".ordered.part"}, used);
+  check_replaced("--report", options.report, "{\"schema_version\":");
   add_written("--report", options.report, {".part"}, used);
+  check_replaced("--metrics-file", options.metrics_file, "# HELP plimsoll_");
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
   files::check_distinct(used);
 }

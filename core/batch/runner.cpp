@@ -42,7 +42,13 @@ RunCounts Runner::run() {
   Lock outputs(watch_.outputs());
   ended_ = options_.slice.count == 0;
   counts_.total = options_.total_lines;
-  if (options_.done) counts_.failed_by_code = options_.done->failed_by_code;
+  if (const DoneLines* before = options_.done) {
+    // At once, though their lines are read later: a run may be told to stop before that.
+    counts_.ok = before->ok;
+    counts_.failed = before->failed;
+    counts_.failed_by_code = before->failed_by_code;
+    counts_.lines = counts_.resumed = before->ok + before->failed;
+  }
   bool done = false;
   while (!done && !is_told_to_stop()) {
     admit(outputs);
@@ -148,7 +154,7 @@ void Runner::take(Line line) {
   const Digest identity = digest(line.text);
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
-  if (ours) ++counts_.lines;
+  if (ours && done_before(slot) == DoneLines::State::open) ++counts_.lines;
   LineHead head;
   try {
     OrderedJson body = read_envelope(line, usual_, head);
@@ -185,8 +191,6 @@ DoneLines::State Runner::done_before(uint64_t slot) const {
 }
 
 void Runner::pass_over(uint64_t slot) {
-  ++counts_.resumed;
-  ++(done_before(slot) == DoneLines::State::ok ? counts_.ok : counts_.failed);
   output_.put(slot, "");
   if (errors_) errors_->put(slot, "");
 }

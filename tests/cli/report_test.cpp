@@ -164,3 +164,25 @@ TEST_CASE("lines outside the arena stand beside it; a side that does not exist i
   CHECK(parts[2] == Json{{"part", "modules"}, {"measured_bytes", 3 << 20}});
   CHECK(batch::memory_table(report).size() == 6);
 }
+
+TEST_CASE("reports and metrics replace none but their own kind") {
+  const Scratch scratch;
+  scratch.write("in", "\"Speak\"\n");
+  scratch.write("notes", "of mine\n");
+  const std::string run = "plimsoll run $MODEL -q --max-tokens 2 -i in -o ";
+  REQUIRE(shell(scratch, run + "answers").status == 0);
+  for (const std::string flag : {"--report ", "--metrics-file "}) {
+    for (const std::string file : {"notes", "answers"}) {
+      INFO(flag << file);
+      const std::string before = scratch.read(file);
+      const Outcome refused = shell(scratch, run + "others " + flag + file);
+      CHECK(refused.status == 8);
+      CHECK_THAT(refused.err, Catch::Contains(flag + file));
+      CHECK(scratch.read(file) == before);
+    }
+    for (int time = 0; time < 2; ++time) {
+      CHECK(shell(scratch, run + "others --overwrite " + flag + "own" + flag.substr(2, 3)).status ==
+            0);
+    }
+  }
+}

@@ -108,6 +108,16 @@ TEST_CASE("a run that another build began is refused, and goes on with its own")
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
 }
 
+TEST_CASE("a run whose inputs are rounded otherwise is another run") {
+  const Scratch scratch;
+  scratch.write("in", prompts(3));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  const Outcome refused =
+      shell(scratch, "plimsoll run $MODEL -q -i in -o out --quantized-activations off");
+  CHECK(refused.status == 8);
+  CHECK_THAT(refused.err, Catch::Contains("launch.quantized_activations: true then, false now"));
+}
+
 TEST_CASE("a run of another instruction set is refused with the flag that pins it") {
   const Scratch scratch;
   scratch.write("in", prompts(40));

@@ -241,3 +241,16 @@ TEST_CASE("the manual lists every request field with its values") {
     CHECK(page.find("\n.B " + std::string(field.name) + "\n") != std::string::npos);
   }
 }
+
+TEST_CASE("an empty text is no value of a flag: mostly a shell variable that is not set") {
+  const Scratch scratch;
+  scratch.write("in", "\"Speak\"\n");
+  for (const std::string flag : {"-o ''", "-o out --report ''", "-o out --errors ''",
+                                 "-o out --metrics-file ''", "-o out --tokenizer ''"}) {
+    INFO(flag);
+    const Outcome refused = shell(scratch, "plimsoll run $MODEL -q -i in " + flag);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Catch::Contains("is empty"));
+  }
+  CHECK(shell(scratch, "plimsoll plan $MODEL --gpu ''").status == 2);
+}
