@@ -89,7 +89,16 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
     args.tensor_parallel = *options.gpus;
   }
   const plan::PlanFunction plan = plan_function(config, options, environment);
-  plan::PlanResult result = solve(plan, args, options, gpu);
+  const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
+  plan::PlanResult result = [&] {
+    try {
+      return solve(plan, args, options, gpu);
+    } catch (const Error& error) {
+      if (!by_cards) throw;
+      fail(error.code(), "--gpus {}, taken as --tensor-parallel-size {}: {}", *options.gpus,
+           args.tensor_parallel, error.what());
+    }
+  }();
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
   if (options.gpus.value_or(0) > 0 && result.gpus > *options.gpus) {
     result.fits = false;

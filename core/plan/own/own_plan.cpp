@@ -19,14 +19,25 @@
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
+#include "plan/vllm_plan.h"
 
 namespace plimsoll::plan::own {
 namespace {
 
-model::ModelSpec read_spec(const ConfigView& config) {
+bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
+  try {
+    plan_vllm(config, args, nullptr);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+model::ModelSpec read_spec(const ConfigView& config, const EngineArgs& args) {
   try {
     return model::make_model_spec(config.json());
   } catch (const Error& error) {
+    if (!is_planned_for_vllm(config, args)) throw;
     fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
   }
 }
@@ -51,14 +62,14 @@ void settle_kept(const ConfigView& config, const Arguments& arguments, model::Mo
 
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
-  std::string text =
-      fmt::format("One sequence of {} tokens needs {} KV blocks of {} bytes, and {} are left{}.",
-                  result.max_model_len, blocks_needed(rank, result.max_model_len),
-                  rank.layout.kv.block_bytes, result.num_gpu_blocks,
-                  low > 0 ? fmt::format("; --max-model-len {} (or auto) would fit", low) : "");
+  std::string text = fmt::format(
+      "One sequence of {} tokens needs {} KV blocks of {}, and {} are left{}.",
+      result.max_model_len, blocks_needed(rank, result.max_model_len),
+      readable_bytes(static_cast<int64_t>(rank.layout.kv.block_bytes)), result.num_gpu_blocks,
+      low > 0 ? fmt::format("; --max-model-len {} (or auto) would fit", low) : "");
   if (result.budget_bytes > 0 && rank.fixed_bytes() > result.budget_bytes) {
-    text = fmt::format("Weights, step and overheads take {} bytes, and the budget is {}. ",
-                       rank.fixed_bytes(), result.budget_bytes) +
+    text = fmt::format("Weights, step and overheads take {}, and the budget is {}. ",
+                       readable_bytes(rank.fixed_bytes()), readable_bytes(result.budget_bytes)) +
            text;
   }
   return text;
@@ -75,9 +86,10 @@ std::string excess(const PlanResult& result, const RankLaunch& rank, const Engin
   const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
   const int64_t fitting = std::max<int64_t>(0, result.budget_bytes - rank.fixed_bytes()) / block;
   return fmt::format(
-      "{} KV blocks take {} bytes, weights, step and overheads {}, and the budget is {}; {} would "
+      "{} KV blocks take {}, weights, step and overheads {}, and the budget is {}; {} would "
       "fit.",
-      result.num_gpu_blocks, result.kv_cache_bytes, rank.fixed_bytes(), result.budget_bytes,
+      result.num_gpu_blocks, readable_bytes(result.kv_cache_bytes),
+      readable_bytes(rank.fixed_bytes()), readable_bytes(result.budget_bytes),
       args.blocks_override > 0 ? fmt::format("--num-gpu-blocks-override {}", fitting)
                                : fmt::format("--kv-cache-memory {}", fitting * block));
 }
@@ -192,7 +204,7 @@ bool has_weights(const std::filesystem::path& folder) {
 
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
                                                      const std::filesystem::path& folder) {
-  model::ModelSpec spec = read_spec(config);
+  model::ModelSpec spec = read_spec(config, {});
   const bool open = spec.tied_head || !spec.dtype_stated || !spec.quantization.empty();
   if (!open || !has_weights(folder)) return nullptr;
   try {
@@ -206,7 +218,8 @@ std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
 
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu) {
-  model::ModelSpec spec = arguments.weights ? arguments.weights->spec : read_spec(config);
+  model::ModelSpec spec =
+      arguments.weights ? arguments.weights->spec : read_spec(config, arguments.args);
   check_supported(arguments.args, spec);
   divide_experts(arguments.args, spec);
   settle_kept(config, arguments, spec);
