@@ -36,17 +36,21 @@ void print(const std::string& text) {
 }
 
 /// MODEL's config.json, or params.json: the file itself, a folder's, or a hub id's.
-fs::path find_config(const std::string& model, const Environment& environment) {
+fs::path find_config(const PlanOptions& options, const Environment& environment) {
+  const std::string& model = options.model;
   if (model.empty())
     fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
   const bool weights = model.ends_with(".gguf") || model.ends_with(".safetensors");
   if (fs::is_regular_file(model) && !weights) return model;
-  const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
+  const fs::path folder = checkpoint::find_model(
+      model,
+      {environment.hub_cache,
+       options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json"});
   // Mistral's own format, which vLLM prefers to a config.json only beside its own weights.
   if (!fs::exists(folder / "config.json") && fs::exists(folder / "params.json"))
     return folder / "params.json";
   if (!fs::exists(folder / "config.json")) {
-    fail(ExitCode::checkpoint_unusable, "{}: there is no config.json in it", folder.string());
+    fail(ExitCode::checkpoint_unusable, "{}", model::missing_config(folder));
   }
   return folder / "config.json";
 }
@@ -87,10 +91,13 @@ std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
 }
 
 std::string gpu_list() {
-  std::string text = fmt::format("{:<32}{:>10}{:>12}{:>6}\n", "name", "memory", "bandwidth", "SM");
+  std::string text =
+      fmt::format("{:<32}{:>11}{:>11}{:>12}{:>6}\n", "name", "nvidia-smi", "PyTorch", "bandwidth",
+                  "SM");  // two totals: the driver keeps a part of the card
   for (const hardware::Gpu& gpu : hardware::gpu_catalogue()) {
-    text += fmt::format("{:<32}{:>10}{:>12}{:>6}\n", gpu.name,
-                        gpu.memory_bytes > 0 ? plan::readable_bytes(gpu.memory_bytes) : "?",
+    const auto size = [](int64_t bytes) { return bytes > 0 ? plan::readable_bytes(bytes) : "?"; };
+    text += fmt::format("{:<32}{:>11}{:>11}{:>12}{:>6}\n", gpu.name, size(gpu.memory_bytes),
+                        size(gpu.memory_bytes > 0 ? gpu.visible_bytes() : 0),
                         gpu.bandwidth > 0 ? fmt::format("{:.0f} GB/s", gpu.bandwidth) : "?",
                         gpu.processors > 0 ? std::to_string(gpu.processors) : "?");
   }
@@ -153,7 +160,7 @@ int plan_command(const PlanOptions& given) {
 
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_sound_environment();
-  const fs::path file = find_config(given.model, environment);
+  const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
   const std::string left_over = drop_left_over_quantization(given, file, config);
@@ -170,6 +177,14 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   result.model = options.model;
   if (!left_over.empty()) result.notes.push_back(left_over);
+  if (options.gpu_total_memory && gpu) {
+    result.notes.push_back(fmt::format(
+        "--gpu-total-memory {}: the total that nvidia-smi shows; the driver keeps {} of it, and "
+        "PyTorch sees {}",
+        plan::readable_bytes(gpu->memory_bytes),
+        plan::readable_bytes(gpu->memory_bytes - gpu->visible_bytes()),
+        plan::readable_bytes(gpu->visible_bytes())));
+  }
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
   if (options.format == PlanFormat::args && !result.reason.empty())

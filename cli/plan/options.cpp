@@ -32,7 +32,7 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
                  throw std::invalid_argument("expected at least 1, or auto");
              });
   size_flag(command, "--gpu-total-memory", o.gpu_total_memory,
-            "a card that is not in the catalogue");
+            "the card's total as nvidia-smi shows it");
   choice_flag(command, "--format", o.format,
               {{"text", PlanFormat::text},
                {"json", PlanFormat::json},

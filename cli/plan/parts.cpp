@@ -91,7 +91,16 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
     args.tensor_parallel = *options.gpus;
   }
   const plan::PlanFunction plan = plan_function(config, options, environment);
-  plan::PlanResult result = solve(plan, args, options, gpu);
+  const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
+  plan::PlanResult result = [&] {
+    try {
+      return solve(plan, args, options, gpu);
+    } catch (const Error& error) {
+      if (!by_cards) throw;
+      fail(error.code(), "--gpus {}, taken as --tensor-parallel-size {}: {}", *options.gpus,
+           args.tensor_parallel, error.what());
+    }
+  }();
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
   const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
   if (at_hand > 0 && result.gpus > at_hand) {

@@ -104,16 +104,22 @@ int write(const ShardOptions& options, const Environment& environment) {
 std::optional<std::string> find_difference(const ShardOptions& options,
                                            const Environment& environment) {
   const fs::path folder = options.verify;
-  if (options.source.empty()) return shard::verify_digests(folder);
   const fs::path sidecar = folder / shard::kSidecar;
   const bool recorded = fs::exists(sidecar);
+  const auto as_recorded = [&]() -> std::optional<std::string> {
+    if (auto difference = shard::verify_digests(folder)) return difference;
+    return shard::verify_side_files(shard::read_record(sidecar).side_files, folder);
+  };
+  if (options.source.empty()) return as_recorded();
   const shard::JobOptions wanted = recorded
                                        ? shard::options_of(shard::read_record(sidecar), sidecar)
                                        : job_options(options, environment);
   const shard::Source source(find_folder(options.source, environment), wanted.release);
   const shard::Job job(source, wanted);
   if (auto difference = shard::verify_source(job, folder)) return difference;
-  return recorded ? shard::verify_digests(folder) : std::nullopt;
+  if (auto difference = shard::verify_side_files(shard::side_records(source.folder()), folder))
+    return difference;
+  return recorded ? as_recorded() : std::nullopt;
 }
 
 int verify(const ShardOptions& options, const Environment& environment) {
@@ -125,6 +131,18 @@ int verify(const ShardOptions& options, const Environment& environment) {
                     options.source.empty() ? "as its sidecar says" : "what the source gives"));
   }
   return static_cast<int>(ExitCode::done);
+}
+
+/// What was joined, and which tensors of the model's checkpoint are not in it.
+std::string joined_text(const ShardOptions& options) {
+  const fs::path sidecar = fs::path(options.unshard) / shard::kSidecar;
+  const std::string done = fmt::format("{}: joined from {}", options.output, options.unshard);
+  if (!fs::exists(sidecar))
+    return done + "; tensors of the checkpoint that vLLM does not load are not in it";
+  const std::vector<std::string> left_out = shard::read_record(sidecar).left_out;
+  if (left_out.empty()) return done;
+  return fmt::format("{}; not in it, since vLLM does not load them: {}", done,
+                     fmt::join(left_out, ", "));
 }
 
 }  // namespace
@@ -143,6 +161,7 @@ int shard_command(const ShardOptions& options) {
   if (options.unshard.empty()) return write(options, environment);
   if (options.output.empty()) fail(ExitCode::usage, "--unshard: no output folder; give -o DIR");
   shard::unshard(options.unshard, options.output, options.job);
+  if (!options.quiet) say(joined_text(options));
   return static_cast<int>(ExitCode::done);
 }
 

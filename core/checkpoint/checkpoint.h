@@ -19,6 +19,7 @@ namespace plimsoll::checkpoint {
 /// HOME).
 struct HubCache {
   std::filesystem::path folder;  // ".../hub"
+  std::string wanted = {};       // names of the files that are enough; empty: the whole model
 };
 
 /// The folder of MODEL: a local directory, or a hub id ("org/name", "org/name@revision") that the

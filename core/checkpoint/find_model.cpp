@@ -49,8 +49,9 @@ std::optional<HubId> parse_hub_id(std::string_view model) {
   return HubId{std::string(name), std::string(revision)};
 }
 
-std::string download_command(const HubId& id) {
+std::string download_command(const HubId& id, const HubCache& cache) {
   std::string command = "hf download " + id.name;
+  if (!cache.wanted.empty()) command += " " + cache.wanted;
   if (!id.revision.empty()) command += " --revision " + id.revision;
   return command;
 }
@@ -102,12 +103,13 @@ fs::path find_in_cache(const HubId& id, const HubCache& cache) {
   if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
     fail(ExitCode::checkpoint_unusable,
          "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
-         id.revision.empty() ? "" : "@" + id.revision, cache.folder.string(), download_command(id));
+         id.revision.empty() ? "" : "@" + id.revision, cache.folder.string(),
+         download_command(id, cache));
   }
   if (!fs::exists(folder / "config.json", error)) {
     fail(ExitCode::checkpoint_unusable,
          "{} is in the Hugging Face cache without its config.json ({}); complete it with: {}",
-         id.name, folder.string(), download_command(id));
+         id.name, folder.string(), download_command(id, cache));
   }
   return folder;
 }

@@ -34,12 +34,12 @@ bool begin_alike(std::string_view a, std::string_view b) {
   return a.size() >= kAlike && b.size() >= kAlike && strncasecmp(a.data(), b.data(), kAlike) == 0;
 }
 
-/// Those whose names begin as `name` does, else all.
+/// The architectures whose names begin as `name` does; without any, how many are served.
 std::string known_architectures(std::string_view name) {
   const std::string kin =
       architectures([&](std::string_view known) { return begin_alike(name, known); });
   if (!kin.empty()) return "its kin that are: " + kin;
-  return "supported are " + architectures([](std::string_view) { return true; });
+  return fmt::format("none of the {} that are served has a name like it", families().size());
 }
 
 // The whole model's architecture, not that of a part such as text_config.
@@ -55,7 +55,7 @@ const Family& find_family(const Json& root) {
   const std::string type = config.text({"model_type"}, "");
   const auto family = std::ranges::find(families(), type, &Family::model_type);
   if (!type.empty() && family != families().end()) return *family;
-  config.refuse("architectures", "a list of one name; " + known_architectures(""));
+  config.refuse("architectures", "a list of one name, such as [\"LlamaForCausalLM\"]");
 }
 
 const Family* find_language_model(std::string_view architecture) {
@@ -144,6 +144,20 @@ bool never_ties(const Family& family, const Json& config) {
 
 }  // namespace
 
+std::string missing_config(const fs::path& folder) {
+  const fs::path adapter = folder / "adapter_config.json";
+  if (!fs::is_regular_file(adapter))
+    return fmt::format("{} has no config.json: not a Hugging Face model folder", folder.string());
+  const Json config = read_config_json(adapter);
+  const auto base = config.find("base_model_name_or_path");
+  const std::string name =
+      base != config.end() && base->is_string() ? base->get<std::string>() : "its base model";
+  return fmt::format(
+      "{} holds an adapter (LoRA) and no model: give {}, or the adapter merged into it (PEFT's "
+      "merge_and_unload)",
+      folder.string(), name);
+}
+
 std::string mlx_quantization(const Json& config) {
   std::string name;
   for (const char* key : {"quantization_config", "quantization"}) {
@@ -164,8 +178,7 @@ Json read_config(const fs::path& folder_or_file) {
   const bool folder = fs::is_directory(folder_or_file);
   const fs::path file = folder ? folder_or_file / "config.json" : folder_or_file;
   if (folder && !fs::exists(file)) {
-    fail(ExitCode::checkpoint_unusable, "{} has no config.json: not a Hugging Face model folder",
-         folder_or_file.string());
+    fail(ExitCode::checkpoint_unusable, "{}", missing_config(folder_or_file));
   }
   Json config = read_config_json(file);
   add_separate_quantization(file.parent_path(), config);

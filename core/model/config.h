@@ -25,6 +25,9 @@ inline constexpr QuantizationFile kQuantizationFiles[] = {
     {"quant_config.json", "awq"},          // AutoAWQ
 };
 
+/// What a folder without a config.json is, and what to give in its place.
+std::string missing_config(const std::filesystem::path& folder);
+
 /// "MLX, 4 bits" of a config whose weights MLX has quantised; empty: they are not.
 std::string mlx_quantization(const Json& config);
 

@@ -100,8 +100,12 @@ std::string record_text(const Record& record, const std::string& tool_version) {
   for (const auto& [name, file] : record.files) {
     files[name] = {{"bytes", file.bytes}, {"xxh3", file.digest}, {"prefixes", file.prefixes}};
   }
-  const Json json = {
-      {"tool", kTool}, {"version", tool_version}, {"job", record.job}, {"files", files}};
+  Json side_files = Json::object();
+  for (const auto& [name, file] : record.side_files) {
+    side_files[name] = {{"bytes", file.bytes}, {"xxh3", file.digest}};
+  }
+  const Json json = {{"tool", kTool},  {"version", tool_version},  {"job", record.job},
+                     {"files", files}, {"side_files", side_files}, {"left_out", record.left_out}};
   return json.dump(1) + "\n";
 }
 
@@ -115,6 +119,13 @@ Record read_record(const std::filesystem::path& file) {
                             .digest = entry.at("xxh3").get<std::string>(),
                             .prefixes = entry.at("prefixes").get<std::vector<std::string>>()};
     }
+    const Json side_files = json.value("side_files", Json::object());
+    for (const auto& [name, entry] : side_files.items()) {
+      record.side_files[name] = {.bytes = entry.at("bytes").get<int64_t>(),
+                                 .digest = entry.at("xxh3").get<std::string>(),
+                                 .prefixes = {}};
+    }
+    record.left_out = json.value("left_out", std::vector<std::string>{});
     return record;
   } catch (const Json::exception&) {
     refuse(file);

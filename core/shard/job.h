@@ -74,6 +74,8 @@ struct FileRecord {
 struct Record {
   Json job;
   std::map<std::string, FileRecord> files;
+  std::map<std::string, FileRecord> side_files = {};  // config.json, the tokenizer's, ...
+  std::vector<std::string> left_out = {};             // names or patterns of the source's tensors
 };
 
 std::string record_text(const Record& record, const std::string& tool_version);

@@ -280,6 +280,25 @@ void Source::check_unchanged() const {
   }
 }
 
+std::vector<std::string> Source::left_out() const {
+  std::map<std::string, int> counts;
+  for (const auto& [name, tensor] : checkpoint_->tensors()) {
+    const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };
+    const auto ends = [&](const std::string& suffix) { return name.ends_with(suffix); };
+    const auto prefix = std::ranges::find_if(spec_->ignored_prefixes, begins);
+    const auto suffix = std::ranges::find_if(spec_->ignored_suffixes, ends);
+    if (prefix != spec_->ignored_prefixes.end()) {
+      ++counts[*prefix + "*"];
+    } else if (suffix != spec_->ignored_suffixes.end()) {
+      ++counts[name == *suffix ? name : "*" + *suffix];
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counts)
+    names.push_back(count == 1 ? name : fmt::format("{} ({} tensors)", name, count));
+  return names;
+}
+
 std::vector<std::string> side_files(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;

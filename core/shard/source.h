@@ -49,6 +49,10 @@ class Source {
   /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
   [[nodiscard]] Json quantised_tensors() const;
 
+  /// Tensors of the checkpoint that vLLM's class has no place for: their names, or of several a
+  /// pattern with their number.
+  [[nodiscard]] std::vector<std::string> left_out() const;
+
   /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`,
   /// the first of them that fits.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spellings() const;

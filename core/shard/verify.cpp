@@ -131,6 +131,40 @@ std::optional<std::string> verify_digests(const fs::path& folder) {
   return find_stranger(folder, std::move(names));
 }
 
+std::map<std::string, FileRecord> side_records(const fs::path& folder) {
+  std::map<std::string, FileRecord> records;
+  const auto add = [&](const fs::path& path) {
+    const auto bytes = static_cast<int64_t>(fs::file_size(path));
+    FileRecord record = digest_file(path, {bytes});
+    record.prefixes.clear();
+    records[path.lexically_relative(folder).string()] = std::move(record);
+  };
+  for (const std::string& name : side_files(folder)) {
+    if (name == kSidecar || name == kJournal) continue;
+    const fs::path path = folder / name;
+    std::error_code error;
+    if (fs::is_regular_file(path, error)) add(path);
+    if (!fs::is_directory(path, error)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
+      if (entry.is_regular_file(error)) add(entry.path());
+    }
+  }
+  return records;
+}
+
+std::optional<std::string> verify_side_files(const std::map<std::string, FileRecord>& known,
+                                             const fs::path& folder) {
+  const std::map<std::string, FileRecord> found = side_records(folder);
+  for (const auto& [name, record] : known) {
+    const auto there = found.find(name);
+    if (there == found.end()) return fmt::format("{}: is missing", (folder / name).string());
+    if (there->second.digest == record.digest) continue;
+    return fmt::format("{}: is not what was written ({} bytes, {} then)", (folder / name).string(),
+                       there->second.bytes, record.bytes);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> verify_source(const Job& job, const fs::path& folder) {
   for (size_t stage = 0; stage < job.stages().size(); ++stage) {
     const auto& parts = job.stages()[stage].parts;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,13 @@ namespace plimsoll::shard {
 /// which names file and tensor; none when all is well. Throws Error(checkpoint_unusable) without a
 /// sidecar.
 std::optional<std::string> verify_digests(const std::filesystem::path& folder);
+
+/// Digests of every file in `folder` that is no weights and no record of ours, by its path there.
+std::map<std::string, FileRecord> side_records(const std::filesystem::path& folder);
+
+/// Compares the files beside the weights with `known`. Returns the first difference.
+std::optional<std::string> verify_side_files(const std::map<std::string, FileRecord>& known,
+                                             const std::filesystem::path& folder);
 
 /// Computes every byte again from the job's source and compares. Returns the first difference:
 /// file, tensor and offset.

@@ -124,6 +124,8 @@ class Writer {
       if (name == kSidecar || name == kJournal) continue;
       folder_.copy(job_.source().folder() / name, name);
     }
+    record_.side_files = side_records(folder_.path());
+    record_.left_out = job_.source().left_out();
     job_.source().check_unchanged();
     if (!finished_) {
       write_journal();

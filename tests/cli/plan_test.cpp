@@ -166,3 +166,32 @@ TEST_CASE("the page of --format html stands alone") {
   CHECK(answer.text.find("http") == std::string::npos);
   CHECK(answer.text.find("const plan={") != std::string::npos);
 }
+
+TEST_CASE("a card's total is the one that nvidia-smi shows, and the answer says so") {
+  const Answer stated = shell_line(
+      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --gpu-total-memory "
+      "81559MiB --max-model-len 4096");
+  const Answer named = shell_line(
+      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --max-model-len 4096");
+  CHECK(stated.status == 0);
+  CHECK(stated.text.starts_with(named.text));
+  CHECK_THAT(stated.text, Catch::Contains("keeps 469.0 MiB of it, and PyTorch sees 79.19 GiB"));
+  const Answer list = shell_line("plimsoll plan --gpu list | grep -e name -e H100-SXM5");
+  CHECK_THAT(list.text, Catch::Contains("nvidia-smi    PyTorch") && Catch::Contains("79.65 GiB") &&
+                            Catch::Contains("79.19 GiB"));
+}
+
+TEST_CASE("questions turned around say what is missing, and limits are those of the launch") {
+  const std::string plan = "plimsoll plan configs/llama-3.1-8b.json --engine vllm ";
+  const Answer no_card = shell_line((plan + "--gpus auto 2>&1").c_str());
+  CHECK(no_card.status == 2);
+  CHECK_THAT(no_card.text, Catch::Contains("--gpus auto: name the card too"));
+  CHECK_THAT(shell_line((plan + "--gpu h100 --gpus 3 2>&1").c_str()).text,
+             Catch::Contains("--gpus 3, taken as --tensor-parallel-size 3: "));
+  CHECK_THAT(shell_line((plan + "--gpu 4090 --max-model-len auto").c_str()).text,
+             !Catch::Contains("Limits: context 131072"));
+  CHECK_THAT(shell_line((plan + "--gpu h100 --explain weights").c_str()).text,
+             Catch::Contains("weights: mlp") && Catch::Contains("weights: attention"));
+  CHECK_THAT(shell_line((plan + "--gpu h100 --vllm-version 0.99 | head -2").c_str()).text,
+             Catch::Contains("0.99.0 (not known yet: planned as 0.33)"));
+}

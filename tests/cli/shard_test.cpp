@@ -216,3 +216,33 @@ TEST_CASE("stages are written and joined") {
   CHECK(other.status == 8);
   CHECK_THAT(other.err, Contains("pipeline_partition differs"));
 }
+
+TEST_CASE("verifying looks at the files beside the weights too, in both ways") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2 -q").status == 0);
+  const std::string verify = "plimsoll shard --verify out";
+  CHECK(shell(scratch, verify).status == 0);
+  CHECK(shell(scratch, verify + " --source $MODEL").status == 0);
+  for (const std::string name : {"config.json", "tokenizer.json"}) {
+    INFO(name);
+    const std::string whole = scratch.read("out/" + name);
+    for (const bool there : {true, false}) {
+      if (there) scratch.write("out/" + name, "{}");
+      if (!there) fs::remove(scratch.path("out/" + name));
+      for (const char* how : {"", " --source $MODEL"}) {
+        const Outcome said = shell(scratch, verify + how);
+        CHECK(said.status == 5);
+        CHECK_THAT(said.err, Contains(name));
+      }
+    }
+    scratch.write("out/" + name, whole);
+  }
+}
+
+TEST_CASE("joining says that it is done") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2 -q").status == 0);
+  const Outcome said = shell(scratch, "plimsoll shard --unshard out -o whole");
+  CHECK(said.status == 0);
+  CHECK_THAT(said.err, Contains("whole: joined from out"));
+}

@@ -154,6 +154,15 @@ TEST_CASE("inputs, models and outputs that cannot be used have their own status"
   CHECK(shell(scratch, "HF_HOME=. plimsoll run no/such -i in").status == 5);
   CHECK_THAT(shell(scratch, "HF_HOME=. plimsoll run no/such -i in").err,
              Catch::Contains("hf download no/such"));
+  CHECK_THAT(shell(scratch, "HF_HOME=. plimsoll plan no/such").err,
+             Catch::Contains("hf download no/such config.json"));
+  std::filesystem::create_directory(scratch.path("adapter"));
+  scratch.write("adapter/adapter_config.json", R"({"base_model_name_or_path":"org/base"})");
+  for (const char* command : {"run adapter -i in", "plan adapter"}) {
+    const auto said = shell(scratch, std::string("plimsoll ") + command);
+    CHECK(said.status == 5);
+    CHECK_THAT(said.err, Catch::Contains("holds an adapter (LoRA) and no model: give org/base"));
+  }
   CHECK(shell(scratch, "plimsoll run m -i in -o no/out").status == 9);
   CHECK(shell(scratch, "plimsoll run m -i in -o .").status == 9);
   for (const char* output : {"in", "./in", "link", "hard"}) {

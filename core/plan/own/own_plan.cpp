@@ -20,15 +20,26 @@
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
+#include "plan/vllm_plan.h"
 #include "shard/shard_files.h"
 
 namespace plimsoll::plan::own {
 namespace {
 
-model::ModelSpec read_spec(const ConfigView& config) {
+bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
+  try {
+    plan_vllm(config, args, nullptr);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+model::ModelSpec read_spec(const ConfigView& config, const EngineArgs& args) {
   try {
     return model::make_model_spec(config.json());
   } catch (const Error& error) {
+    if (!is_planned_for_vllm(config, args)) throw;
     fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
   }
 }
@@ -214,7 +225,8 @@ std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
 
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu) {
-  model::ModelSpec spec = arguments.weights ? arguments.weights->spec : read_spec(config);
+  model::ModelSpec spec =
+      arguments.weights ? arguments.weights->spec : read_spec(config, arguments.args);
   check_supported(arguments.args, spec);
   divide_experts(arguments.args, spec);
   settle_kept(config, arguments, spec);

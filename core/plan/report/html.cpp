@@ -19,6 +19,8 @@ td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #d0d7de}td:f
 #heat{font-size:.85em}#heat td,#heat th{white-space:nowrap;padding:.15rem .4rem}#heat td{border:1px solid #fff;font-variant-numeric:tabular-nums}
 #heat .over{background:#ffcecb}#parts td{white-space:nowrap}#parts td:last-child{white-space:normal;color:#57606a}.key{color:#57606a}
 label{display:flex;gap:1rem;align-items:center;margin:.3rem 0}label span{min-width:12rem}input[type=range]{flex:1}
+body{overflow-wrap:anywhere}
+@media(max-width:40rem){#parts tr{display:flex;flex-wrap:wrap}#parts td,#parts th{flex:1}#parts td:last-child{flex-basis:100%}#parts th:last-child{display:none}label{flex-wrap:wrap}label span{min-width:100%}.scroll{overflow-x:auto}}
 output{min-width:6rem;text-align:right;font-variant-numeric:tabular-nums}
 )css";
 
@@ -84,7 +86,7 @@ function start(){
 }
 draw();advise();
 if(plan.total_bytes){
-  id('util').value=Math.round(1000*plan.gpu_memory_utilization)/10;id('length').max=plan.max_model_len;id('length').value=plan.auto_max_model_len||plan.max_model_len;
+  id('util').value=Math.round(1000*plan.gpu_memory_utilization)/10;id('length').max=plan.max_model_len;id('length').value=plan.fits&&plan.auto_max_model_len||plan.max_model_len;
   for(const name of ['util','length','batch'])id(name).oninput=recompute;
   start();
 }else{id('what_if').hidden=true;heat();}
@@ -156,11 +158,13 @@ std::string stages_table(const PlanResult& result) {
 
 std::string to_html(const PlanResult& result) {
   const char* verdict = !result.fits ? "none" : (*result.fits ? "yes" : "no");
-  const char* words = !result.fits     ? "no card given"
+  const char* words = !result.fits     ? (result.gpu.empty() ? "no card given" : "no verdict")
                       : *result.fits   ? "fits"
                       : result.refused ? "does not launch"
                                        : "does not fit";
-  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
+  std::string page =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
   page += fmt::format("<title>{}: {}</title><style>{}</style></head><body>\n",
                       escaped(result.model), words, kStyle);
   page += fmt::format("<h1>{}</h1><p>{} &middot; {} &middot; {} {}{}</p>\n", escaped(result.model),
@@ -190,7 +194,8 @@ std::string to_html(const PlanResult& result) {
       "max=\"10\" value=\"0\"><output id=\"batch_out\"></output></label>"
       "<p>KV cache: <b id=\"kv_out\"></b></p></section>\n"
       "<h2>KV cache by context length and requests at once</h2>"
-      "<p class=\"key\">Green: within the cache; red: beyond it.</p><table id=\"heat\"></table>\n"
+      "<p class=\"key\">Green: within the cache; red: beyond it.</p>"
+      "<div class=\"scroll\"><table id=\"heat\"></table></div>\n"
       "<section id=\"advising\"><h2>What would help</h2><ul id=\"advice\"></ul>"
       "<h2>What would not</h2><ul id=\"vain\"></ul></section><section id=\"notes\"></section>\n";
   page += fmt::format(

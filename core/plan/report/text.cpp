@@ -182,9 +182,11 @@ std::string cache(const PlanResult& result, int columns) {
 }
 
 std::string limits(const PlanResult& result) {
+  const bool shortened = result.fits.value_or(false) && result.auto_max_model_len > 0;
   return fmt::format(
-      "Limits: context {}, {} sequences, {} tokens a step{}\n", result.max_model_len,
-      result.max_num_seqs, result.max_num_batched_tokens,
+      "Limits: context {}, {} sequences, {} tokens a step{}\n",
+      shortened ? result.auto_max_model_len : result.max_model_len, result.max_num_seqs,
+      result.max_num_batched_tokens,
       is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
 }
 
@@ -247,23 +249,21 @@ std::string to_text(const PlanResult& result, int columns) {
 }
 
 std::string explain_part(const PlanResult& result, const std::string& name) {
-  const PlanPart* found = nullptr;
+  std::vector<const PlanPart*> found;
   std::string known;
   for (const PlanPart& part : result.parts) {
     known += (known.empty() ? "" : ", ") + part.name;
-    if (part.name == name) found = &part;
+    if (part.name == name) found = {&part};
+    if (part.name == name) break;
+    if (part.name.find(name) != std::string::npos) found.push_back(&part);
   }
-  if (found == nullptr) {
-    for (const PlanPart& part : result.parts) {
-      if (part.name.find(name) == std::string::npos) continue;
-      found = &part;
-      break;
-    }
+  if (found.empty()) fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
+  std::string text;
+  for (const PlanPart* part : found) {
+    text += fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", part->name,
+                        readable_bytes(part->bytes), part->bytes, part->formula, part->source);
   }
-  if (found == nullptr)
-    fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
-  return fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", found->name,
-                     readable_bytes(found->bytes), found->bytes, found->formula, found->source);
+  return text;
 }
 
 }  // namespace plimsoll::plan
