@@ -212,7 +212,7 @@ bool holds_weights(const std::filesystem::path& folder) {
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
                                                      const std::filesystem::path& folder,
                                                      const EngineArgs& args) {
-  model::ModelSpec spec = read_spec(config);
+  model::ModelSpec spec = read_spec(config, args);
   if (!holds_weights(folder)) return nullptr;
   StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
   checkpoint::settle_stored(stored.tensors, stored.spec);
