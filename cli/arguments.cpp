@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <string_view>
 
+#include "base/json.h"
 #include "batch/nearest_name.h"
 
 namespace plimsoll::cli {
@@ -58,9 +59,57 @@ bool names_method(const std::vector<std::string>& arguments, size_t i, bool is_r
   return !is_run || std::ranges::find(kMethods, arguments[i + 1]) != std::end(kMethods);
 }
 
+/// "--flag.a.b": where the name of an object's flag ends; npos: the argument is no such flag.
+size_t dot_of(const std::string& argument) {
+  const std::string name = before_equals(argument);
+  const bool is_flag =
+      name.starts_with("--") || name.starts_with("-O.") || name.starts_with("-cc.");
+  return is_flag ? name.find('.') : std::string::npos;
+}
+
+/// vLLM's dotted flags of one object as one flag with JSON, behind the others: "--flag.a.b 1" is
+/// --flag '{"a": {"b": 1}}'.
+std::vector<std::string> join_dotted(const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  OrderedJson objects = OrderedJson::object();
+  size_t i = 0;
+  for (; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const size_t dot = dot_of(arguments[i]);
+    if (dot == std::string::npos) {
+      joined.push_back(arguments[i]);
+      continue;
+    }
+    const std::string name = before_equals(arguments[i]);
+    std::string text = arguments[i].substr(std::min(arguments[i].size(), name.size() + 1));
+    if (name.size() == arguments[i].size() && i + 1 < arguments.size()) text = arguments[++i];
+    std::string flag = name.substr(0, dot);
+    std::ranges::replace(flag, '_', '-');
+    if (!flag.starts_with("--")) flag = "--compilation-config";
+    OrderedJson* at = &objects[flag];
+    for (size_t from = dot + 1; from <= name.size();) {
+      const size_t end = std::min(name.find('.', from), name.size());
+      if (!at->is_object()) *at = OrderedJson::object();
+      at = &(*at)[name.substr(from, end - from)];
+      from = end + 1;
+    }
+    try {
+      *at = parse_json<OrderedJson>(text, kOrderedLimits);
+    } catch (const JsonError&) {
+      *at = text;
+    }
+  }
+  for (const auto& [flag, object] : objects.items()) {
+    joined.push_back(flag);
+    joined.push_back(object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+  }
+  joined.insert(joined.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+  return joined;
+}
+
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
+  arguments = join_dotted(arguments);
   const bool is_run = !arguments.empty() && arguments.front() == "run";
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& argument = arguments[i];

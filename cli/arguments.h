@@ -10,7 +10,8 @@
 namespace plimsoll::cli {
 
 /// Rewrites what CLI11 2.1 cannot take: "-tp 2", "-tp=2", "-pp", "-dp" become the long flags, "-q
-/// METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_" becomes "-".
+/// METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_" becomes "-";
+/// "--flag.key VALUE" becomes --flag '{"key": VALUE}'.
 /// Arguments after "--" stay as they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
 

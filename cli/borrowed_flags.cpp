@@ -38,7 +38,10 @@ void borrow_flags(CLI::App& command, const OtherFlags& other, const std::vector<
                         ->type_name(option->get_type_name())
                         ->expected(1)
                         ->allow_extra_args(false)
-                        ->multi_option_policy(option->get_multi_option_policy())
+                        ->multi_option_policy(option->get_multi_option_policy() ==
+                                                      CLI::MultiOptionPolicy::TakeLast
+                                                  ? CLI::MultiOptionPolicy::TakeLast
+                                                  : CLI::MultiOptionPolicy::TakeAll)
                   : command.add_flag_callback(names, [take] { take({"true"}); });
     borrowed->description(option->get_description())->group("");
   }

@@ -20,6 +20,19 @@ CLI::Option* noted(CLI::Option* option, Names& names) {
   return option;
 }
 
+/// The option, once given, is noted with its last value.
+void record(CLI::Option* option, EngineFlags& flags) {
+  const std::string& name = option->get_lnames().front();
+  const bool is_switch = option->get_items_expected_max() == 0;
+  option->each([&flags, name, is_switch](const std::string& value) {
+    std::erase_if(flags.given, [&](const auto& one) {
+      return one.first == "--" + name || one.first == "--no-" + name;
+    });
+    flags.given.emplace_back((is_switch && value == "false" ? "--no-" : "--") + name,
+                             is_switch ? "" : value);
+  });
+}
+
 void declare_lengths(CLI::App& command, EngineFlags& flags) {
   vllm::EngineArgs& args = flags.args;
   value_flag(command, "--max-model-len", "N|auto",
@@ -138,8 +151,20 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
                                   const std::string& help) {
     switch_flag(command, name, std::move(set), help);
     noted(command.get_option("--" + name), flags.for_vllm);
-    noted(command.get_option("--no-" + name), flags.for_vllm);
   };
+  noted(value_flag(command, "--hf-overrides", "JSON", "keys of config.json in place of the model's",
+                   [&args](const std::string& text) { read_overrides(text, args); }),
+        flags.for_vllm);
+  noted(value_flag(command, "--rope-scaling", "JSON", "that key of config.json (older releases)",
+                   [&args](const std::string& text) {
+                     read_overrides("{\"rope_scaling\":" + text + "}", args);
+                   }),
+        flags.for_vllm);
+  noted(value_flag(command, "--rope-theta", "N", "that key of config.json (older releases)",
+                   [&args](const std::string& text) {
+                     read_overrides("{\"rope_theta\":" + text + "}", args);
+                   }),
+        flags.for_vllm);
   switch_of_vllm(
       "disable-hybrid-kv-cache-manager", [&args](bool on) { args.hybrid_kv = !on; },
       "every layer keeps every token");
@@ -189,7 +214,6 @@ void declare_multimodal(CLI::App& command, EngineFlags& flags) {
       command, "skip-mm-profiling", [&args](bool on) { args.skip_mm_profiling = on; },
       "the encoder is left out of the profile");
   of_vllm(command.get_option("--skip-mm-profiling"));
-  of_vllm(command.get_option("--no-skip-mm-profiling"));
   value_flag(command, "--mm-processor-cache-gb", "GiB",
              "host memory for processed inputs (default VLLM_MM_INPUT_CACHE_GIB, else 4)",
              [&args, &flags](const std::string& text) {
@@ -214,6 +238,8 @@ void declare_engine_flags(CLI::App& command, EngineFlags& flags) {
   for (const auto& [name, declare] : groups) {
     command.option_defaults()->group(name);
     declare(command, flags);
+    for (CLI::Option* option : command.get_options())
+      if (option->get_group() == name) record(option, flags);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -24,8 +25,10 @@ struct EngineFlags {
   bool deterministic = false;
   std::optional<double> processor_cache_gib;             // --mm-processor-cache-gb
   OrderedJson processor_kwargs = OrderedJson::object();  // --mm-processor-kwargs
-  std::vector<std::string> for_cards;                    // flags given that mean nothing on the CPU
-  std::vector<std::string> for_vllm;  // flags given that only vLLM's launch heeds
+  /// Flags given, with their values as typed; switches have none.
+  std::vector<std::pair<std::string, std::string>> given;
+  std::vector<std::string> for_cards;  // flags given that mean nothing on the CPU
+  std::vector<std::string> for_vllm;   // flags given that only vLLM's launch heeds
 };
 
 /// Declares them in groups of their own. `flags` must outlive the parsing.

@@ -35,12 +35,11 @@ double parse_number(const std::string& text) {
 }
 
 void read_compilation(const std::string& text, vllm::EngineArgs& args) {
-  if (text == "0" || text == "{\"level\": 0}") {
-    args.enforce_eager = true;
-    return;
-  }
-  if (text.size() == 1) return;  // levels 1 to 3 capture the default sizes
   const Json json = read_json(text);
+  if (!json.is_object() && !json.is_number_integer())
+    throw std::invalid_argument("expected a level or a JSON object");
+  const Json level = json.is_object() ? json.value("level", Json()) : json;
+  if (level == 0) args.enforce_eager = true;  // levels 1 to 3 capture the default sizes
   if (json.is_object() && json.contains("cudagraph_capture_sizes") &&
       json["cudagraph_capture_sizes"].is_array()) {
     std::vector<int64_t> sizes;
@@ -77,6 +76,14 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
     if (args.draft_tokens < 0 || args.draft_tokens > 1 << 20)
       throw std::invalid_argument("num_speculative_tokens: expected 0 to 1048576");
   }
+}
+
+void read_overrides(const std::string& text, vllm::EngineArgs& args) {
+  const Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  Json all = args.overrides ? *args.overrides : Json::object();
+  all.update(json);
+  args.overrides = std::make_shared<const Json>(std::move(all));
 }
 
 /// vLLM's, of which a misspelt one would bound nothing.

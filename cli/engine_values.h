@@ -17,6 +17,8 @@ std::string read_dtype_name(const std::string& text);
 void read_compilation(const std::string& text, vllm::EngineArgs& args);
 /// Of --speculative-config: method, model and num_speculative_tokens.
 void read_speculation(const std::string& text, vllm::EngineArgs& args);
+/// Of --hf-overrides: an object, whose keys are added to those that were given.
+void read_overrides(const std::string& text, vllm::EngineArgs& args);
 /// Of --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.
 void read_modality_limits(const std::string& text, vllm::EngineArgs& args);

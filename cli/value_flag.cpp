@@ -9,7 +9,7 @@ namespace plimsoll::cli {
 
 CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
                         const std::string& help, Setter set) {
-  const std::string shown = names.substr(names.find("--"));
+  const std::string shown = names.substr(std::min(names.find("--"), names.size() - 2));
   auto checked = [shown, set = std::move(set)](const std::string& text) {
     try {
       set(text);
@@ -30,10 +30,10 @@ CLI::Option* text_flag(CLI::App& command, const std::string& names, std::string&
 
 void switch_flag(CLI::App& command, const std::string& name, std::function<void(bool)> set,
                  const std::string& help) {
-  command.add_flag_callback(
-      "--" + name, [set] { set(true); }, help);
-  command.add_flag_callback(
-      "--no-" + name, [set] { set(false); }, "the reverse of --" + name);
+  command
+      .add_flag_function(
+          "--" + name + ",!--no-" + name, [set](int64_t count) { set(count > 0); }, help)
+      ->take_last();
 }
 
 double parse_share(const std::string& text) {

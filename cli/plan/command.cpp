@@ -22,6 +22,7 @@
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
+#include "vllm/launch/overrides.h"
 #include "vllm/shapes/mistral_params.h"
 
 namespace plimsoll::cli {
@@ -112,8 +113,8 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
       return plan::to_json(result);
     case PlanFormat::html:
       return plan::to_html(result);
-    case PlanFormat::args:
-      return plan::to_args(result);
+    case PlanFormat::args:  // of what does not fit nothing is pasted
+      return result.fits.value_or(true) ? plan::to_args(result) : "";
     case PlanFormat::text:
       break;
   }
@@ -163,6 +164,8 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
+  if (given.engine == "vllm" && given.launch.args.overrides)
+    vllm::override_config(config, *given.launch.args.overrides);
   const std::string left_over = drop_left_over_quantization(given, file, config);
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
@@ -175,6 +178,10 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   if (options.engine == "plimsoll" && file != options.model && loaded)
     options.weights = plan::own::look_at_weights(view, file.parent_path(), options.launch.args);
   plan::PlanResult result = make_plan(view, options, environment, gpu);
+  if (gpu && !options.gpu_total_memory && options.gpu != "auto") {
+    if (std::string note = hardware::gpu_note(options.gpu, *gpu); !note.empty())
+      result.notes.push_back(std::move(note));
+  }
   result.model = options.model;
   if (!left_over.empty()) result.notes.push_back(left_over);
   if (options.gpu_total_memory && gpu) {

@@ -101,7 +101,8 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
   command
       .add_option("-m,--model,MODEL", options.model,
                   "folder with config.json, a config.json, or a hub id in the cache")
-      ->type_name("DIR|FILE|ID");
+      ->type_name("DIR|FILE|ID")
+      ->take_last();
   value_flag(command, "-i,--input-file", "FILE", "prompts: lengths, faults, need for cache",
              [&options](const std::string& text) {
                options.run.input = text;

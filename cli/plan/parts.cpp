@@ -113,6 +113,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
   if (wanted && !result.refused && gpu != nullptr)
     result.advice = plan::advise(plan, args, gpu, result);
+  add_given(result, options);
   note_ignored(result, options);
   note_launcher(result, options, environment);
   return result;

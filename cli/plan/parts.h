@@ -17,6 +17,10 @@ namespace plimsoll::cli {
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<hardware::Gpu>& gpu);
 
+/// Adds to result.arguments the flags of the launch that were given and heeded and that the plan
+/// does not resolve.
+void add_given(plan::PlanResult& result, const PlanOptions& options);
+
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,

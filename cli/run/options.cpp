@@ -21,27 +21,24 @@ void declare_files(CLI::App& command, RunOptions& options) {
   command
       .add_option("-m,--model,MODEL", options.model,
                   "folder with config.json and *.safetensors, or a hub id in the local cache")
-      ->type_name("DIR|ID");
+      ->type_name("DIR|ID")
+      ->take_last();
   value_flag(command, "-i,--input-file", "FILE",
              "JSONL with prompts; - is standard input (default)",
              [&options](const std::string& text) {
                options.input = text;
                options.input_given = true;
              });
-  command
-      .add_option("-o,--output-file", options.output,
-                  "JSONL with answers, there when whole; - is standard output (default)")
-      ->type_name("FILE");
+  text_flag(command, "-o,--output-file", options.output, "FILE",
+            "JSONL with answers, there when whole; - is standard output (default)");
   command.add_flag_callback(
       "--overwrite", [&options] { options.existing = files::Existing::replace; },
       "start anew: replace an output, or the rest of an unfinished run");
   command.add_flag_callback(
       "--retry-failed", [&options] { options.retry_failed = batch::Failed::retry; },
       "go on with an earlier run's failed lines too");
-  command
-      .add_option("--publish", options.publish,
-                  "no run: what an unfinished run has left in FILE.part becomes FILE")
-      ->type_name("FILE");
+  text_flag(command, "--publish", options.publish, "FILE",
+            "no run: what an unfinished run has left in FILE.part becomes FILE");
   command
       .add_option("--merge", options.merge,
                   "no run: outputs of all parts of one run are joined to the output")
@@ -55,13 +52,11 @@ void declare_files(CLI::App& command, RunOptions& options) {
                {"end", batch::Fsync::end}},
               "when lines go to the disk for good: one by one, every second or MiB (default), or "
               "at the end");
-  command.add_option("--errors", options.errors, "failed lines go here instead of the output")
-      ->type_name("FILE");
-  command.add_option("--report", options.report, "figures of the run as JSON")->type_name("FILE");
-  command
-      .add_option("--metrics-file", options.metrics_file,
-                  "figures for Prometheus while it runs, in its text form")
-      ->type_name("FILE");
+  text_flag(command, "--errors", options.errors, "FILE",
+            "failed lines go here instead of the output");
+  text_flag(command, "--report", options.report, "FILE", "figures of the run as JSON");
+  text_flag(command, "--metrics-file", options.metrics_file, "FILE",
+            "figures for Prometheus while it runs, in its text form");
   value_flag(command, "--status-fd", "N", "JSON lines of status to this descriptor, one a second",
              [&options](const std::string& text) {
                options.status_fd = static_cast<int>(std::min<int64_t>(parse_count(text), 1 << 20));
@@ -144,18 +139,14 @@ void declare_model(CLI::App& command, RunOptions& options) {
              [&options](const std::string& text) { options.file_pattern = read_pattern(text); });
   value_flag(command, "--file-pattern", "PATTERN", "the same, the pattern alone",
              [&options](const std::string& text) { options.file_pattern = text; });
-  command.add_option("--tokenizer", options.tokenizer, "folder of the tokenizer (default MODEL)")
-      ->type_name("DIR");
+  text_flag(command, "--tokenizer", options.tokenizer, "DIR",
+            "folder of the tokenizer (default MODEL)");
   command.add_flag("--skip-tokenizer-init", options.skip_tokenizer_init,
                    "token ids in, token ids out");
-  command
-      .add_option("--generation-config", options.generation_config,
-                  "sampling defaults: MODEL's (auto), none (vllm), or those of a folder")
-      ->type_name("auto|vllm|DIR");
-  command
-      .add_option("--served-model-name", options.served_model_name,
-                  "name shown in answers (default MODEL as given)")
-      ->type_name("NAME");
+  text_flag(command, "--generation-config", options.generation_config, "auto|vllm|DIR",
+            "sampling defaults: MODEL's (auto), none (vllm), or those of a folder");
+  text_flag(command, "--served-model-name", options.served_model_name, "NAME",
+            "name shown in answers (default MODEL as given)");
 }
 
 // Request fields as flags: the field's name with "-" for "_"; checked by the field table.
@@ -163,19 +154,13 @@ void field_flag(CLI::App& command, RunOptions& options, const std::string& field
                 const std::string& help) {
   std::string name = field.size() == 1 ? "-" + field : "--" + field;
   std::ranges::replace(name, '_', '-');
-  command
-      .add_option_function<std::string>(
-          name,
-          [&options, field, name](const std::string& text) {
-            try {
-              options.sampling[field] = parse_json<OrderedJson>(text);
-            } catch (const JsonError&) {
-              throw CLI::ValidationError(name,
-                                         fmt::format("expected a number, found \"{}\"", text));
-            }
-          },
-          help)
-      ->type_name("N");
+  value_flag(command, name, "N", help, [&options, field](const std::string& text) {
+    try {
+      options.sampling[field] = parse_json<OrderedJson>(text);
+    } catch (const JsonError&) {
+      throw std::invalid_argument(fmt::format("expected a number, found \"{}\"", text));
+    }
+  });
 }
 
 void declare_sampling(CLI::App& command, RunOptions& options) {
@@ -223,10 +208,8 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
                {"truncate-right", batch::LongPrompt::truncate_right},
                {"split", batch::LongPrompt::split}},
               "what becomes of a prompt longer than the context (default error)");
-  command
-      .add_option("--allowed-local-media-path", options.media_path,
-                  "folder below which lines may name pictures as file: (default: nowhere)")
-      ->type_name("DIR");
+  text_flag(command, "--allowed-local-media-path", options.media_path, "DIR",
+            "folder below which lines may name pictures as file: (default: nowhere)");
   count_flag(command, "--max-image-pixels", options.max_image_pixels, {},
              "largest picture that is decoded (default 178956970, as Pillow)");
   count_flag(command, "--split-overlap", options.split_overlap, {.least = 0},

@@ -81,20 +81,45 @@ bool named(const Gpu& gpu, const std::string& key) {
                      [&](const std::string& alias) { return key_of(alias) == key; });
 }
 
-/// Every piece of the name ("H100", "80GB", "HBM3") is found in the card's names.
-bool contains_pieces(const Gpu& gpu, std::string_view name) {
-  std::string all = key_of(gpu.name);
-  for (const std::string& alias : gpu.aliases) all += " " + key_of(alias);
-  std::string piece;
+/// The words of a name ("H100", "80GB", "HBM3") in lower case, without makers' words.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words;
+  std::string word;
   for (const char c : std::string(name) + " ") {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      piece += c;
-    } else if (!piece.empty()) {
-      if (all.find(key_of(piece)) == std::string::npos) return false;
-      piece.clear();
+      word += c;
+    } else if (std::string key = key_of(word); !key.empty()) {
+      words.push_back(std::move(key));
+      word.clear();
+    } else {
+      word.clear();
     }
   }
-  return true;
+  return words;
+}
+
+/// "80gb", "96GiB".
+bool is_size(std::string_view word) {
+  const size_t unit = word.find_first_not_of("0123456789.");
+  return unit != 0 && unit != std::string_view::npos &&
+         (word.substr(unit) == "gb" || word.substr(unit) == "g" || word.substr(unit) == "gib");
+}
+
+/// Every word of the name is a word of the card's names.
+bool has_words(const Gpu& gpu, const std::vector<std::string>& words) {
+  std::vector<std::string> all = words_of(gpu.name);
+  for (const std::string& alias : gpu.aliases) {
+    const std::vector<std::string> more = words_of(alias);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return std::ranges::all_of(
+      words, [&](const std::string& word) { return std::ranges::find(all, word) != all.end(); });
+}
+
+std::vector<std::string> without_size(std::string_view name) {
+  std::vector<std::string> words = words_of(name);
+  std::erase_if(words, [](const std::string& word) { return is_size(word); });
+  return words;
 }
 
 }  // namespace
@@ -125,19 +150,42 @@ const Gpu& find_gpu(std::string_view name) {
   for (const Gpu& gpu : gpus) {
     if (named(gpu, key)) return gpu;
   }
-  std::string near;
-  const Gpu* found = nullptr;
-  for (const Gpu& gpu : gpus) {
-    if (key.empty() || !contains_pieces(gpu, name)) continue;
-    if (found == nullptr) found = &gpu;  // the file lists the usual form of a card first
-    near += (near.empty() ? "" : ", ") + gpu.name;
+  const std::vector<std::string> words = words_of(name);
+  if (!words.empty() && std::ranges::all_of(words, is_size)) {
+    fail(ExitCode::usage,
+         "--gpu {}: a size is no card; --gpu-total-memory {} plans a card of that memory", name,
+         name);
   }
-  if (found != nullptr) return *found;
+  std::vector<const Gpu*> found;
+  for (const Gpu& gpu : gpus)
+    if (!words.empty() && has_words(gpu, words)) found.push_back(&gpu);
+  std::string names;
+  for (const Gpu* gpu : found) names += (names.empty() ? "" : ", ") + gpu->name;
+  const bool alike = std::ranges::all_of(
+      found, [&](const Gpu* gpu) { return gpu->memory_bytes == found.front()->memory_bytes; });
+  if (!alike) fail(ExitCode::usage, "--gpu {}: several cards have this name: {}", name, names);
+  if (!found.empty()) return *found.front();  // the file lists the usual form of a card first
+  const bool is_number = std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; });
   fail(ExitCode::usage,
        "--gpu {}: no such card in the catalogue; `--gpu list` prints it, and --gpu-total-memory "
-       "SIZE "
-       "describes a card that is not in it",
-       name);
+       "SIZE describes a card that is not in it{}",
+       name, is_number && key.size() < 3 ? "; --gpus N says how many cards" : "");
+}
+
+std::string gpu_note(std::string_view name, const Gpu& gpu) {
+  const std::vector<std::string> words = words_of(name);
+  const std::vector<std::string> base = without_size(gpu.name);
+  if (base == words_of(gpu.name) || std::ranges::any_of(words, is_size)) return "";
+  std::string others;
+  for (const Gpu& other : gpu_catalogue()) {
+    if (other.name != gpu.name && without_size(other.name) == base)
+      others += (others.empty() ? "" : ", ") + other.name;
+  }
+  if (others.empty() && !gpu.name.starts_with("RTX-")) return "";
+  return fmt::format(
+      "--gpu {} has been taken for {}; there are cards of this name with other "
+      "memory ({})",
+      name, gpu.name, others.empty() ? "--gpu-total-memory SIZE" : others);
 }
 
 Gpu unnamed_gpu(int64_t memory_bytes) {

@@ -38,6 +38,10 @@ const std::vector<Gpu>& gpu_catalogue();
 /// HBM3" are one. Throws Error(usage) naming near matches when none or several different cards fit.
 const Gpu& find_gpu(std::string_view name);
 
+/// Says that other cards than `gpu`, which find_gpu() has given for `name`, have this name and
+/// another memory; empty: there are none.
+std::string gpu_note(std::string_view name, const Gpu& gpu);
+
 /// A card that is not in the catalogue, by its total memory.
 Gpu unnamed_gpu(int64_t memory_bytes);
 

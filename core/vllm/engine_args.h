@@ -84,6 +84,7 @@ struct EngineArgs {
   int64_t draft_tokens = 0;  // proposed for each step
   std::string draft_model;   // its folder, config.json or hub id; empty: none
   std::shared_ptr<const nlohmann::json> draft_config;  // of it; nullptr: not found here
+  std::shared_ptr<const nlohmann::json> overrides;     // --hf-overrides, an object; null: none
   std::optional<CheckpointTensors> tensors;            // of MODEL, where it is a folder
 };
 

@@ -208,7 +208,14 @@ TEST_CASE("names of cards match loosely") {
   CHECK(hardware::find_gpu("NVIDIA H100 80GB HBM3").name == "H100-SXM5-80GB");
   CHECK(hardware::find_gpu("GeForce RTX 4090").name == "RTX-4090");
   CHECK(hardware::find_gpu("a100-40gb").name == "A100-SXM4-40GB");
-  CHECK_THROWS_AS(hardware::find_gpu("voodoo2"), Error);
+  CHECK(hardware::find_gpu("h200 141gb").name == "H200-SXM5-141GB");
+  // Whole words alone; a size is no card.
+  for (const char* name : {"voodoo2", "x", "1", "h10", "h1000", "16GB", "a100 pcie", "rtx"})
+    CHECK_THROWS_AS(hardware::find_gpu(name), Error);
+  CHECK(hardware::gpu_note("h100", hardware::find_gpu("h100")).empty());
+  CHECK(hardware::gpu_note("v100-16gb", hardware::find_gpu("v100-16gb")).empty());
+  CHECK_FALSE(hardware::gpu_note("v100", hardware::find_gpu("v100")).empty());
+  CHECK_FALSE(hardware::gpu_note("4060 ti", hardware::find_gpu("4060 ti")).empty());
   CHECK_THROWS_AS(hardware::find_gpu(""), Error);
 }
 

@@ -70,6 +70,7 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
   };
   check_quantization(args.quantization, spec.quantization);
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
+  if (args.overrides) refuse("--hf-overrides");
   if (args.lora) refuse("--enable-lora");
   if (!args.draft_method.empty()) refuse("--speculative-config");
 }

@@ -1,0 +1,100 @@
+// `plan --format args`: the flags that were heeded, in a form that both engines' command lines
+// take.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ranges>
+#include <string_view>
+
+#include "base/json.h"
+#include "cli/engine_values.h"
+#include "cli/plan/parts.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// Flags of a launch that vLLM does not have.
+constexpr std::string_view kOwn[] = {
+    "--gpu-memory",    "--reserved-memory", "--cpu-kvcache-space", "--quantized-activations",
+    "--deterministic", "--device",          "--threads",           "--cpu-isa",
+    "--usage"};
+// Flags that a plan resolves: it has its own values of them (plan/arguments.cpp).
+constexpr std::string_view kResolved[] = {"--tensor-parallel-size", "--pipeline-parallel-size",
+                                          "--data-parallel-size",   "--max-model-len",
+                                          "--max-num-seqs",         "--max-num-batched-tokens"};
+
+using Arguments = std::vector<std::pair<std::string, std::string>>;
+
+/// For a shell: in quotes where a word would not stay one.
+std::string shell_quoted(const std::string& text) {
+  const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
+  if (plain && !text.empty()) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
+/// {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) hands it on as it is.
+void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = flag + "." + key;
+    if (value.is_object() && !value.empty()) {
+      add_dotted(arguments, name, value);
+    } else {
+      arguments.emplace_back(
+          name, shell_quoted(value.is_string() ? value.get<std::string>() : value.dump()));
+    }
+  }
+}
+
+/// "image=2,video=0" and a list of sizes as vLLM's JSON; other texts as they are.
+OrderedJson value_of(const std::string& flag, const std::string& text) {
+  if (flag == "--limit-mm-per-prompt" && text.find('{') == std::string::npos) {
+    vllm::EngineArgs args;
+    read_modality_limits(text, args);
+    OrderedJson limits = OrderedJson::object();
+    for (const auto& [modality, limit] : args.limits) limits[modality] = limit.count;
+    return limits;
+  }
+  try {
+    if (text.starts_with("{")) return parse_json<OrderedJson>(text, kOrderedLimits);
+  } catch (const JsonError&) {
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_given(plan::PlanResult& result, const PlanOptions& options) {
+  const vllm::EngineArgs& args = options.launch.args;
+  const bool own = result.engine == "plimsoll";
+  const auto holds = [](const auto& names, const std::string& name) {
+    return std::ranges::find(names, name) != std::end(names);
+  };
+  for (const auto& [flag, value] : options.launch.given) {
+    if (holds(kResolved, flag) || holds(result.arguments | std::views::keys, flag)) continue;
+    if (own ? holds(options.launch.for_vllm, flag) : holds(kOwn, flag)) continue;
+    if (own || value.empty()) {
+      const OrderedJson read = value_of(flag, value);
+      if (read.is_object()) {
+        add_dotted(result.arguments, flag, read);
+      } else {
+        result.arguments.emplace_back(flag, value.empty() ? value : shell_quoted(value));
+      }
+    } else if (flag == "--kv-cache-memory-bytes") {
+      result.arguments.emplace_back(flag, std::to_string(args.kv_cache_memory));
+    } else if (flag == "--cpu-offload-gb") {
+      result.arguments.emplace_back(
+          flag, fmt::format("{}", static_cast<double>(args.cpu_offload) / 0x1p30));
+    } else if (flag == "--cudagraph-capture-sizes" && args.capture_sizes) {
+      result.arguments.emplace_back("--compilation-config.cudagraph_capture_sizes",
+                                    fmt::format("[{}]", fmt::join(*args.capture_sizes, ",")));
+    } else if (const OrderedJson read = value_of(flag, value); read.is_object()) {
+      add_dotted(result.arguments, flag, read);
+    } else {
+      result.arguments.emplace_back(flag, shell_quoted(value));
+    }
+  }
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,159 @@
+// `plan --format args`: pasted back, the flags give the plan that printed them.
+#include <catch2/catch.hpp>
+#include <CLI/CLI.hpp>
+#include <set>
+
+#include "cli/engine_flags.h"
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::kConfigs;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+struct Row {
+  std::string flags, gpu = "h100", model = "llama-3.1-8b.json";
+};
+
+const std::string kSees = "qwen2.5-vl-3b.json";
+
+// A row for each flag of a launch that both engines take, or vLLM alone.
+const std::vector<Row> kBoth = {
+    {"--max-model-len 8k"},
+    {"--max-num-seqs 77"},
+    {"--max-num-seqs auto --max-model-len 4096"},
+    {"--max-num-batched-tokens 1024"},
+    {"--no-enable-chunked-prefill"},
+    {"--no-enable-prefix-caching"},
+    {"--gpu-memory-utilization 0.7712345"},
+    {"--kv-cache-memory 2GiB --max-model-len 4096"},
+    {"--num-gpu-blocks-override 9000"},
+    {"--block-size 32"},
+    {"--dtype float16"},
+    {"--quantization fp8"},
+    {"--kv-cache-dtype fp8"},
+    {"-tp 2"},
+    {"-pp 2"},
+    {"-dp 2"},
+    {"--enforce-eager"},
+    {"--cudagraph-capture-sizes 1,2,4"},
+    {"-O '{\"cudagraph_mode\":\"NONE\"}'"},
+    {"-O '{\"cudagraph_capture_sizes\": [1, 2]}'"},
+    {"--limit-mm-per-prompt image=2,video=0", "h100", kSees},
+    {"--limit-mm-per-prompt '{\"image\": {\"count\": 1, \"width\": 512, \"height\": 512}}'", "h100",
+     kSees},
+    {"--mm-processor-kwargs '{\"max_pixels\": 589824}'", "h100", kSees},
+    {"--mm-processor-kwargs.max_pixels 589824", "h100", kSees},
+    {"--language-model-only", "h100", kSees},
+    {"--mm-processor-cache-gb 2", "h100", kSees}};
+const std::vector<Row> kVllm = {
+    // Our own engine's pool under "auto" is that of the model's full length.
+    {"--max-model-len auto", "a10"},
+    {"--cpu-offload-gb 2"},
+    {"--cpu-offload-gb 512M"},
+    {"--mamba-ssm-cache-dtype float32"},
+    {"--disable-hybrid-kv-cache-manager"},
+    {"--allow-deprecated-quantization"},
+    {"--no-async-scheduling"},
+    {"--enable-lora --max-loras 2 --max-lora-rank 32"},
+    {"--speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 3, "
+     "\"prompt_lookup_max\": 4}'"},
+    {"--hf-overrides '{\"num_hidden_layers\": 20}'"},
+    {"--rope-scaling '{\"rope_type\":\"yarn\",\"factor\":2.0,\"original_max_position_embeddings\":"
+     "131072}' --max-model-len 200000"},
+    {"--rope-theta 1000000"},
+    {"--skip-mm-profiling", "h100", kSees}};
+const std::vector<Row> kOwn = {{"--gpu-memory 40GiB"},       {"--reserved-memory 9GiB"},
+                               {"--deterministic"},          {"--quantized-activations off"},
+                               {"--cpu-kvcache-space 3GiB"}, {"--threads 2"},
+                               {"--cpu-isa avx2"},           {"--device cuda"}};
+
+Json plan_of(const Outcome& outcome) {
+  REQUIRE(!outcome.out.empty());
+  Json plan = parse_json<Json>(outcome.out);
+  // What was asked; the flags say what was found.
+  if (plan.contains("auto_max_model_len")) plan["max_model_len"] = plan["auto_max_model_len"];
+  for (const char* beside : {"notes", "advice", "solved", "auto_max_model_len"}) plan.erase(beside);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("flags of --format args, pasted back, give the same plan") {
+  const Scratch scratch;
+  const auto check = [&](const Row& row, const std::string& engine) {
+    INFO(engine << " " << row.flags);
+    const std::string start = "plimsoll plan --gpu " + row.gpu + " --engine " + engine + " ";
+    const std::string model = kConfigs + row.model + " ";
+    const Json asked = plan_of(shell(scratch, start + model + row.flags + " --format json"));
+    const Outcome args = shell(scratch, start + model + row.flags + " --format args");
+    INFO(args.out << args.err);
+    REQUIRE(args.status == 0);
+    scratch.write("args", args.out);
+    CHECK(plan_of(shell(scratch, start + model + "$(cat args) --format json")) == asked);
+    if (engine != "vllm") return;
+    CHECK(plan_of(shell(scratch, start + "--format json --from \"vllm serve " + model +
+                                     "$(cat args)\"")) == asked);
+  };
+  for (const Row& row : kBoth) {
+    check(row, "vllm");
+    check(row, "plimsoll");
+  }
+  for (const Row& row : kVllm) check(row, "vllm");
+  for (const Row& row : kOwn) check(row, "plimsoll");
+}
+
+TEST_CASE("every flag of a launch has a row above") {
+  CLI::App command;
+  cli::EngineFlags flags;
+  cli::declare_engine_flags(command, flags);
+  std::string rows;
+  for (const std::vector<Row>* some : {&kBoth, &kVllm, &kOwn})
+    for (const Row& row : *some) rows += row.flags + " ";
+  for (const CLI::Option* option : command.get_options()) {
+    bool found = option->check_lname("help") || option->check_lname("usage") ||
+                 option->check_lname("enable-expert-parallel");  // a dense model refuses it
+    for (const auto& [name, known] : {std::pair{"tensor-parallel-size", "-tp"},
+                                      {"pipeline-parallel-size", "-pp"},
+                                      {"data-parallel-size", "-dp"}})
+      found = found || (option->check_lname(name) && rows.find(known) != std::string::npos);
+    for (const std::string& name : option->get_lnames())
+      found = found || rows.find("--" + name) != std::string::npos;
+    for (const std::string& name : option->get_snames())
+      found = found || rows.find("-" + name + " ") != std::string::npos;
+    INFO(option->get_name());
+    CHECK(found);
+  }
+}
+
+TEST_CASE("of a launch that does not fit --format args prints nothing") {
+  const Scratch scratch;
+  const Outcome args = shell(scratch, "plimsoll plan " + kConfigs +
+                                          "llama-2-7b.json --engine vllm --gpu t4 --format args");
+  CHECK(args.status == 6);
+  CHECK(args.out.empty());
+  CHECK_FALSE(args.err.empty());
+}
+
+TEST_CASE("a flag given twice counts as given last, a switch too") {
+  const Scratch scratch;
+  for (const char* flags :
+       {"--seed 1 --seed 2", "--temperature 0 --temperature 1", "--stop a --stop b", "-n 1 -n 2",
+        "-o a -o b", "--tokenizer x --tokenizer y", "-m x", "--top-p 1 --top-p 0.5"}) {
+    INFO(flags);
+    const Outcome plan = shell(scratch, std::string("plimsoll plan ") + flags + " -m $MODEL");
+    CHECK(plan.err.empty());
+    CHECK(plan.status == 0);
+  }
+  const auto blocks = [&](const std::string& flags) {
+    return shell(scratch, "plimsoll plan $MODEL --format args " + flags).out;
+  };
+  CHECK(blocks("--no-enable-prefix-caching --enable-prefix-caching") ==
+        blocks("--enable-prefix-caching"));
+  CHECK(blocks("--enable-prefix-caching --no-enable-prefix-caching") ==
+        blocks("--no-enable-prefix-caching"));
+  CHECK(blocks("--enable-prefix-caching") != blocks("--no-enable-prefix-caching"));
+}
