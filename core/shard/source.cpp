@@ -280,7 +280,7 @@ void Source::check_unchanged() const {
   }
 }
 
-std::vector<std::string> Source::left_out() const {
+std::vector<std::string> Source::unplaced() const {
   std::map<std::string, int> counts;
   for (const auto& [name, tensor] : checkpoint_->tensors()) {
     const auto begins = [&](const std::string& prefix) { return name.starts_with(prefix); };

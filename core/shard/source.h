@@ -51,7 +51,7 @@ class Source {
 
   /// Tensors of the checkpoint that vLLM's class has no place for: their names, or of several a
   /// pattern with their number.
-  [[nodiscard]] std::vector<std::string> left_out() const;
+  [[nodiscard]] std::vector<std::string> unplaced() const;
 
   /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`,
   /// the first of them that fits.

@@ -125,7 +125,7 @@ class Writer {
       folder_.copy(job_.source().folder() / name, name);
     }
     record_.side_files = side_records(folder_.path());
-    record_.left_out = job_.source().left_out();
+    record_.left_out = job_.source().unplaced();
     job_.source().check_unchanged();
     if (!finished_) {
       write_journal();
