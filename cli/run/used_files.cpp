@@ -78,11 +78,11 @@ void check_files(const RunOptions& options, const Environment& environment) {
   add_written("-o", options.output,
               {".part", ".ordered.part", ".run.json", ".run.json.part", ".running"}, used);
   add_written("--errors", options.errors, {".part", ".ordered.part"}, used);
-  check_replaced("--report", options.report, "{\"schema_version\":");
   add_written("--report", options.report, {".part"}, used);
-  check_replaced("--metrics-file", options.metrics_file, "# HELP plimsoll_");
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
   files::check_distinct(used);
+  check_replaced("--report", options.report, "{\"schema_version\":");
+  check_replaced("--metrics-file", options.metrics_file, "# HELP plimsoll_");
 }
 
 }  // namespace plimsoll::cli

@@ -120,14 +120,16 @@ void LineReader::check_magic() const {
   }
 }
 
-// A line that is torn off costs itself alone; one that ends where JSON goes on is the beginning of
-// a value over several lines, of which every line would fail.
+// Of a value over several lines every line would fail. It is told from an object that is torn off,
+// which costs itself alone, by what was read behind it: another object.
 void LineReader::check_first_line(std::string_view text) const {
   const std::string_view line = trimmed(text, " \t\r");
+  const std::string_view behind = trimmed(std::string_view(buffer_).substr(start_), " \t\r\n");
   const bool array = line.starts_with('[');
-  if (!array && !(line.starts_with('{') &&
-                  std::string_view(",:[{").find(line.back()) != std::string_view::npos))
-    return;
+  const bool goes_on =
+      line == "{" || (line.starts_with('{') && !behind.empty() && !behind.starts_with('{') &&
+                      std::string_view(",:[{").find(line.back()) != std::string_view::npos);
+  if (!array && !goes_on) return;
   try {
     (void)parse_json<Json>(line);
   } catch (const JsonError&) {

@@ -104,8 +104,9 @@ TEST_CASE("a pipe is read as it comes") {
 }
 
 TEST_CASE("JSON over several lines is refused from a pipe too") {
-  for (const auto& [text, cure] :
-       {std::pair<std::string, std::string>{"[\n", "jq -c '.[]'"}, {"{\n  \"a\": 1", "jq -c ."}}) {
+  for (const auto& [text, cure] : {std::pair<std::string, std::string>{"[\n", "jq -c '.[]'"},
+                                   {"{\n  \"a\": 1", "jq -c ."},
+                                   {"{\"a\": 1,\n  \"b\": 2}\n", "jq -c ."}}) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     InputFile input = InputFile::open("/dev/fd/" + std::to_string(ends[0]));
@@ -115,6 +116,17 @@ TEST_CASE("JSON over several lines is refused from a pipe too") {
     CHECK_THROWS_WITH(reader.next(line, 0), Catch::Contains(cure));
     close(ends[0]);
     close(ends[1]);
+  }
+}
+
+TEST_CASE("a first object that is torn off is one line") {
+  for (const char* behind : {"", "{\"prompt\": \"b\"}\n"}) {
+    const Scratch scratch;
+    InputFile input = InputFile::open(scratch.write("in", std::string("{\"prompt\":\n") + behind));
+    LineReader reader(input, 100);
+    Line line;
+    CHECK(reader.next(line, -1) == LineReader::Got::line);
+    CHECK(line.text == "{\"prompt\":");
   }
 }
 

@@ -49,7 +49,11 @@ void collect(const Json& json, std::set<std::string>& written) {
       written.merge(numbers_in(fmt::format(fmt::runtime(format), json.get<double>())));
     }
   } else if (json.is_structured()) {
-    for (const auto& [key, value] : json.items()) collect(value, written);
+    for (const auto& [key, value] : json.items()) {
+      collect(value, written);
+      if (key != "hours") continue;
+      for (const double unit : {60.0, 3600.0}) collect(value.get<double>() * unit, written);
+    }
   }
 }
 

@@ -97,7 +97,7 @@ Size Qwen2Vl::resized(Size size) const {
   if (longest > kWorstRatio * shortest) {
     throw ImageError(
         code::aspect_ratio,
-        fmt::format("{} x {} pixels: one side is {:.0f} times the other, and {} times "
+        fmt::format("{} x {} pixels: one side is {:.1f} times the other, and {} times "
                     "is the most that the model takes",
                     size.width, size.height,
                     static_cast<double>(longest) / static_cast<double>(shortest), kWorstRatio));
