@@ -4,12 +4,14 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <functional>
 #include <mutex>
 
 #include "base/error.h"
 #include "batch/watch.h"
 #include "cli/environment.h"
+#include "cli/failure.h"
 #include "cli/help.h"
 #include "cli/run/account.h"
 #include "cli/run/actions.h"
@@ -60,8 +62,6 @@ void fill_runner_options(const RunOptions& options, const Environment& environme
   runner.limits = {.vocab_size = launch.spec.vocab_size, .max_logprobs = options.max_logprobs};
   runner.output.format = options.format;
   runner.output.tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
-  runner.output.model =
-      options.served_model_name.empty() ? options.model : options.served_model_name;
   runner.output.created = environment.source_date_epoch.value_or(0);
   runner.output.seed = options.seed;
 }
@@ -83,12 +83,19 @@ batch::RunFilesOptions file_options(const RunOptions& options, const Environment
   return files;
 }
 
+// What answers call the model: in every life of a run the same.
+std::string model_name(const RunOptions& options, const batch::RunFiles& files) {
+  if (!options.served_model_name.empty()) return options.served_model_name;
+  return files.manifest().notes.value("model", options.model);
+}
+
 /// What there is of a run, for the watch that may have to end it; changes with the watch's
 /// outputs() held.
 struct Current {
   batch::RunFiles* files = nullptr;
   const Launch* launch = nullptr;
   const batch::Runner* runner = nullptr;
+  StatusSink* sink = nullptr;  // from the beginning
   CrashNotes* notes = nullptr;
   processes::Fleet* fleet = nullptr;  // from the beginning, where there is one
 };
@@ -127,6 +134,7 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
   } catch (const std::exception& error) {
     say(error.what());
   }
+  current.sink->end(status);
   if (current.fleet) current.fleet->farewell(static_cast<ExitCode>(status));
   _exit(status);
 }
@@ -157,7 +165,7 @@ class Handed {
     });
   }
   ~Handed() {
-    hand({.fleet = current_.fleet}, [] {});
+    hand({.sink = current_.sink, .fleet = current_.fleet}, [] {});
   }
   Handed(const Handed&) = delete;
   Handed& operator=(const Handed&) = delete;
@@ -191,7 +199,8 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
                        watch, std::move(runner_options));
-  const Handed handed(watch, current, {&files, launched.get(), &runner, &notes, current.fleet});
+  const Handed handed(watch, current,
+                      {&files, launched.get(), &runner, &sink, &notes, current.fleet});
   const double load_seconds = seconds_since(start);
 
   const Clock::time_point run_start = Clock::now();
@@ -205,15 +214,18 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   const Clock::time_point publish_start = Clock::now();
   const std::lock_guard lock(watch.outputs());
   if (report.counts.ending == batch::Ending::complete) {
+    files.note_texts(runner.texts());
     files.publish(report.counts.ok, report.counts.failed, 0);
   } else {
     files.keep();
   }
   report.publish_seconds = seconds_since(publish_start);
   add_measurements(*launched, current.fleet, report);
-  if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
+  const std::string report_text = batch::report_json(report);
+  files.note_report(report_text);
+  if (!options.report.empty()) files::write_file(options.report, report_text);
   tell_end(options, report, files);
-  sink.end(runner.sample(), report.exit_status);
+  sink.publish(runner.sample());
   return report.exit_status;
 }
 
@@ -235,8 +247,23 @@ int run_together(processes::Fleet* fleet, CrashNotes& notes, const std::function
   }
 }
 
+// The output is there already: what is left to do is the report, where it was not asked for before.
+int end_finished(const RunOptions& options, const batch::Manifest& manifest) {
+  forget_crash_notes(options.output);
+  tell_finished(options, manifest);
+  if (!options.report.empty()) {
+    if (manifest.report.is_null()) {
+      fail(ExitCode::foreign_output, "--report: {} keeps no report: it was not a run that ended it",
+           batch::manifest_path(options.output));
+    }
+    files::write_file(options.report, manifest.report.dump() + "\n");
+  }
+  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+}
+
 // A run of this process, or of several of which it is the first; `fleet` may be null.
-int run_here(const RunOptions& options, const Environment& environment, processes::Fleet* fleet) {
+int run_here(const RunOptions& options, const Environment& environment, StatusSink& sink,
+             processes::Fleet* fleet) {
   SignalFlags& signals = install_signal_handlers();
   note_unused(options);
   const DeviceChoice device = choose_device(options, environment, fleet);
@@ -250,29 +277,28 @@ int run_here(const RunOptions& options, const Environment& environment, processe
   }
   if (options.existing == files::Existing::refuse) batch::refuse_unknown_output(options.output);
 
-  StatusSink sink(options);
+  sink.begin(options.output);
   batch::Progress progress(progress_mode(options, environment), terminal_width(environment),
                            [&options](std::string_view bytes) {
                              if (!options.quiet) write_error_stream(bytes);
                            });
   Current current;
+  current.sink = &sink;
   current.fleet = fleet;
   batch::Watch watch(progress, watch_options(options, signals, current, sink));
   watch.enter("checking the input");
   const ScannedInput scanned = scan(options, input);
   batch::RunFiles files(file_options(options, environment, device, input, scanned), &input);
   if (files.finished()) {
-    forget_crash_notes(options.output);
-    tell_finished(options, files.manifest());
     if (fleet) fleet->end_idle();
-    return static_cast<int>(files.manifest().failed > 0 ? ExitCode::some_lines_failed
-                                                        : ExitCode::done);
+    return end_finished(options, files.manifest());
   }
-  tell_resumed(options, files.done());
+  tell_resumed(options, files);
   batch::RunnerOptions runner_options;
   runner_options.slice = scanned.slice;
   runner_options.total_lines = scanned.lines;
   runner_options.done = &files.done();
+  runner_options.output.model = model_name(options, files);
   CrashNotes notes(options.output, files);
   runner_options.in_flight = notes.notes();
   std::unique_ptr<Launch> launched;  // outlives messages on their way
@@ -281,6 +307,29 @@ int run_here(const RunOptions& options, const Environment& environment, processe
                      std::move(runner_options), progress, watch, current, sink, launched);
   });
 }
+
+// What --dry-run, --publish and --merge ask for, or a run.
+int do_command(const RunOptions& given, const Environment& environment, StatusSink& sink) {
+  const bool follows = is_follower(environment, given);
+  const int done = static_cast<int>(ExitCode::done);
+  if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);
+  if (!given.merge.empty()) return follows ? done : merge(given);
+  check_run_options(given);
+  RunOptions options = given;
+  settle_part(options, environment);
+  if (options.dry_run) return follows ? done : dry_run(options, environment);
+  const std::unique_ptr<processes::Fleet> fleet = join_fleet(options, environment);
+  if (!fleet) return run_here(options, environment, sink, nullptr);
+  if (fleet->process() > 0) return serve(options, environment, *fleet);
+  try {
+    return run_here(options, environment, sink, fleet.get());
+  } catch (...) {
+    end_fleet(*fleet);
+  }
+}
+
+// What shells add to a signal's number, for the status of a process that it ended.
+constexpr int kKilled = 128;
 
 }  // namespace
 
@@ -291,23 +340,19 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
   return command;
 }
 
-int run_command(const RunOptions& given) {
+int run_command(const RunOptions& options) {
   const Environment environment = read_sound_environment();
-  const bool follows = is_follower(environment, given);
-  const int done = static_cast<int>(ExitCode::done);
-  if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);
-  if (!given.merge.empty()) return follows ? done : merge(given);
-  check_run_options(given);
-  RunOptions options = given;
-  settle_part(options, environment);
-  if (options.dry_run) return follows ? done : dry_run(options, environment);
-  const std::unique_ptr<processes::Fleet> fleet = join_fleet(options, environment);
-  if (!fleet) return run_here(options, environment, nullptr);
-  if (fleet->process() > 0) return serve(options, environment, *fleet);
+  StatusSink sink(is_follower(environment, options) ? RunOptions{} : options);
   try {
-    return run_here(options, environment, fleet.get());
-  } catch (...) {
-    end_fleet(*fleet);
+    const int status = do_command(options, environment, sink);
+    sink.end(status);
+    return status;
+  } catch (const files::BrokenPipe&) {
+    sink.end(kKilled + SIGPIPE);
+    throw;
+  } catch (const std::exception&) {
+    sink.end(static_cast<int>(failure_in_hand().code));
+    throw;
   }
 }
 

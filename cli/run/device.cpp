@@ -145,6 +145,11 @@ CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& me
 
 namespace {
 
+// Sequences on the CPU before any has finished. Each that finishes lets one more run beside it, so
+// that a run that is killed has lost no more lines than it has kept, and these. Steps of so many
+// rows are bound by arithmetic already, not by reading weights.
+constexpr int64_t kHeadStart = 32;
+
 // The card's memory matters to a run on one alone.
 std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptions& engine) {
   std::vector<std::string> notes;
@@ -152,6 +157,7 @@ std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptio
     notes.push_back(fmt::format("{}: without effect on the CPU", fmt::join(flags.for_cards, ", ")));
   }
   engine.capture_sizes.reset();
+  engine.head_start = kHeadStart;
   if (engine.kv_dtype == DType::f8_e4m3) return notes;
   if (engine.kv_dtype && *engine.kv_dtype != engine.dtype) {
     notes.push_back(fmt::format("--kv-cache-dtype: the CPU keeps the cache in the model's {}",

@@ -60,6 +60,17 @@ OrderedJson describe_answers(const RunOptions& options) {
   return answers;
 }
 
+// The flags that decide how many tokens a KV cache holds.
+OrderedJson describe_kv_cache(const EngineFlags& flags) {
+  const vllm::EngineArgs& args = flags.args;
+  const auto given = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(); };
+  return {{"cpu_kvcache_space", given(flags.host_cache)},
+          {"kv_cache_memory", args.kv_cache_memory},
+          {"blocks", args.blocks_override},
+          {"gpu_memory_utilization", args.gpu_memory_utilization},
+          {"gpu_memory", given(flags.gpu_memory)}};
+}
+
 OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
   const vllm::EngineArgs& args = options.launch.args;
   OrderedJson launch = {{"device", device.card ? "cuda" : "cpu"},
@@ -71,6 +82,11 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
                         {"file_pattern", options.file_pattern},
                         {"sharded_state", options.sharded_state},
                         {"quantized_activations", !args.whole_activations}};
+  // With --max-model-len auto the context is what the KV cache holds.
+  const auto if_auto = [&](const auto& value) {
+    return args.max_model_len == -1 ? OrderedJson(value) : OrderedJson();
+  };
+  launch["kv_cache"] = if_auto(describe_kv_cache(options.launch));
   // Another instruction set gives other bits; --cpu-isa pins it.
   launch["cpu_isa"] = device.card ? OrderedJson() : OrderedJson(backend::isa_name(device.cpu.isa));
   // On cards these change the order in which numbers are summed.
@@ -92,8 +108,7 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
   OrderedJson job;
   job["version"] = options.build;
   job["input"] = describe_input(input);
-  job["lines"] = {{"first", scanned.slice.first}, {"count", scanned.slice.count}};
-  job["lines"]["of"] = scanned.all_lines ? OrderedJson(*scanned.all_lines) : OrderedJson();
+  job["lines"] = batch::lines_json(scanned.slice, scanned.all_lines);
   job["max_line_bytes"] = options.max_line_bytes;
   job["strict"] = options.unknown_fields == batch::UnknownFields::refuse;
   job["model"] = files::model_digests(checkpoint::find_model(options.model, cache));
@@ -103,8 +118,9 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
   job["answers"] = describe_answers(options);
   job["launch"] = describe_launch(options, device);
   job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";
+  // Where it is not given, answers have the name that the first life was given (describe_life).
   job["served_model_name"] =
-      options.served_model_name.empty() ? options.model : options.served_model_name;
+      options.served_model_name.empty() ? OrderedJson() : OrderedJson(options.served_model_name);
   job["created"] = environment.source_date_epoch.value_or(0);
   job["errors"] = !options.errors.empty();
   return job;
@@ -120,6 +136,7 @@ OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device)
   gethostname(host, sizeof host - 1);
   return {{"input", input},
           {"errors", errors},
+          {"model", options.model},
           {"host", host},
           {"pid", getpid()},
           {"card", device.card ? OrderedJson(device.card->name) : OrderedJson()},

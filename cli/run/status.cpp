@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "batch/report.h"
 #include "batch/telemetry.h"
@@ -17,7 +19,12 @@ StatusSink::StatusSink(const RunOptions& options)
     fail(ExitCode::usage, "--status-fd {}: is not open; redirect it: {}>status.jsonl", descriptor_,
          descriptor_);
   }
-  if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text({}, 0));
+}
+
+void StatusSink::begin(const std::string& output) {
+  std::error_code ignored;
+  output_ = output == "-" ? output : std::filesystem::absolute(output, ignored).string();
+  if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text({}, 0, output_));
 }
 
 void StatusSink::publish(const batch::ProgressSample& sample) noexcept {
@@ -25,10 +32,9 @@ void StatusSink::publish(const batch::ProgressSample& sample) noexcept {
   if (!ended_) tell(sample);
 }
 
-void StatusSink::end(const batch::ProgressSample& sample, int exit_status) noexcept {
+void StatusSink::end(int exit_status) noexcept {
   const std::lock_guard lock(mutex_);
-  tell(sample);
-  if (descriptor_ >= 0) write(batch::end_json(exit_status));
+  if (!ended_ && descriptor_ >= 0) write(batch::end_json(exit_status));
   ended_ = true;
 }
 
@@ -36,7 +42,7 @@ void StatusSink::tell(const batch::ProgressSample& sample) const noexcept {
   try {
     const uint64_t rss = batch::peak_rss_bytes();
     if (descriptor_ >= 0) write(batch::status_json(sample, rss));
-    if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text(sample, rss));
+    if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text(sample, rss, output_));
   } catch (const std::exception&) {
     // The run is worth more than its figures.
   }

@@ -11,15 +11,16 @@ namespace plimsoll::cli {
 
 class StatusSink {
  public:
-  /// Writes the first metrics. Throws Error(usage) for a descriptor that is not open,
-  /// Error(output_unwritable).
+  /// Throws Error(usage) for a descriptor that is not open.
   explicit StatusSink(const RunOptions& options);
 
+  /// Writes the first metrics, of a run that writes to `output`. Throws Error(output_unwritable).
+  void begin(const std::string& output);
   /// From any thread. A reader that is slow misses lines; a file that cannot be written
   /// is left as it was.
   void publish(const batch::ProgressSample& sample) noexcept;
-  /// The last line: what is published after it is left out.
-  void end(const batch::ProgressSample& sample, int exit_status) noexcept;
+  /// The last line, however the command ends: what comes after it is left out.
+  void end(int exit_status) noexcept;
 
  private:
   void tell(const batch::ProgressSample& sample) const noexcept;
@@ -27,8 +28,9 @@ class StatusSink {
 
   std::mutex mutex_;
   bool ended_ = false;
-  int descriptor_;  // -1: none
-  std::string metrics_;
+  int descriptor_;       // -1: none
+  std::string metrics_;  // empty: none
+  std::string output_;   // what the metrics are of
 };
 
 }  // namespace plimsoll::cli

@@ -25,8 +25,12 @@ void note_unused(const RunOptions& options) {
   }
 }
 
-void tell_resumed(const RunOptions& options, const batch::DoneLines& done) {
+void tell_resumed(const RunOptions& options, const batch::RunFiles& files) {
   if (options.quiet) return;
+  const batch::DoneLines& done = files.done();
+  if (files.was_published()) {
+    say(fmt::format("{} is {} again until all lines are there", options.output, files.kept_at()));
+  }
   if (done.dropped_bytes > 0) {
     say(fmt::format("{} bytes of a line that was cut short were dropped", done.dropped_bytes));
   }

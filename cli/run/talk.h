@@ -12,7 +12,7 @@ namespace plimsoll::cli {
 batch::ProgressMode progress_mode(const RunOptions& options, const Environment& environment);
 /// Flags that were taken and change nothing.
 void note_unused(const RunOptions& options);
-void tell_resumed(const RunOptions& options, const batch::DoneLines& done);
+void tell_resumed(const RunOptions& options, const batch::RunFiles& files);
 /// The same command ended before.
 void tell_finished(const RunOptions& options, const batch::Manifest& manifest);
 void tell_end(const RunOptions& options, const batch::RunReport& report,

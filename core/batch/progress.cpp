@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kBarInterval = 100ms;
 constexpr auto kLineInterval = 10s;
+// The share of the work that tells how long the rest takes.
+constexpr double kTelling = 0.02;
 
 std::string bar_of(double fraction, int cells) {
   const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * cells);
@@ -64,8 +66,9 @@ std::string describe(const ProgressSample& sample, size_t width) {
                      rate(sample.tokens_out, sample.seconds)));
   parts.emplace_back(2, fmt::format("running {} (+{})", sample.running, sample.waiting));
   parts.emplace_back(1, fmt::format("KV {:.0f} %", 100 * sample.kv_use));
-  if (sample.fraction && *sample.fraction > 0.001) {
-    const double left = sample.seconds * (1 - *sample.fraction) / *sample.fraction;
+  const double made = sample.fraction.value_or(0) - sample.before;
+  if (made > kTelling) {
+    const double left = sample.seconds * (1 - *sample.fraction) / made;
     parts.emplace_back(5, format_duration(left) + " left");
   }
   while (true) {

@@ -25,6 +25,7 @@ struct ProgressSample {
   uint64_t failed = 0;
   std::optional<uint64_t> total;   // lines, where known
   std::optional<double> fraction;  // 0..1 of the work, where known
+  double before = 0;               // of that, what earlier lives of the run did
   uint64_t tokens_in = 0;
   uint64_t tokens_out = 0;
   int64_t running = 0;

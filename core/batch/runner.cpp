@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "batch/files/manifest.h"
+
 namespace plimsoll::batch {
 namespace {
 
@@ -154,6 +156,7 @@ void Runner::take(Line line) {
   const Digest identity = digest(line.text);
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
+  if (ours) texts_.push_back(identity.low);
   if (ours && done_before(slot) == DoneLines::State::open) ++counts_.lines;
   LineHead head;
   try {
@@ -354,6 +357,14 @@ std::string Runner::running() const {
   return text;
 }
 
+// Those in hand, each counting as the share of it that is computed.
+double Runner::lines_under_way() const {
+  const engine::EngineStats& stats = engine_.stats();
+  const uint64_t in_hand = counts_.lines - counts_.ok - counts_.failed;
+  const auto sequences = static_cast<double>(stats.running + stats.waiting);
+  return sequences > 0 ? static_cast<double>(in_hand) * stats.under_way / sequences : 0;
+}
+
 ProgressSample Runner::sample() const {
   const engine::EngineStats& stats = engine_.stats();
   ProgressSample sample;
@@ -361,7 +372,9 @@ ProgressSample Runner::sample() const {
   sample.failed = counts_.failed;
   sample.total = options_.total_lines;
   if (sample.total && *sample.total > 0) {
-    sample.fraction = static_cast<double>(sample.done) / static_cast<double>(*sample.total);
+    const auto total = static_cast<double>(*sample.total);
+    sample.fraction = (static_cast<double>(sample.done) + lines_under_way()) / total;
+    sample.before = static_cast<double>(counts_.resumed) / total;
   } else if (input_.is_regular() && input_.size() > 0) {
     const auto read = static_cast<double>(reader_.bytes_read());
     sample.fraction = std::min(1.0, read / static_cast<double>(input_.size()));

@@ -69,6 +69,8 @@ class Runner {
   RunCounts run();
   /// So far; to be read with the watch's outputs() held.
   [[nodiscard]] const RunCounts& counts() const { return counts_; }
+  /// The digests (low halves) of the lines that were read, by slot.
+  [[nodiscard]] const std::vector<uint64_t>& texts() const { return texts_; }
   [[nodiscard]] ProgressSample sample() const;
   /// Numbers of the lines that the engine has, the first of them, for messages; likewise.
   [[nodiscard]] std::string running() const;
@@ -115,6 +117,7 @@ class Runner {
   void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
                  const LineError& error);
   void meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason);
+  [[nodiscard]] double lines_under_way() const;
   void step(Lock& outputs);
   void drain(Lock& outputs);
 
@@ -129,6 +132,7 @@ class Runner {
   LineReader reader_;
   Clock::time_point start_ = Clock::now();
   RunCounts counts_;
+  std::vector<uint64_t> texts_;
   IdRegister ids_;
   Envelope usual_ = Envelope::plain;
   bool ended_ = false;                // no more lines to read

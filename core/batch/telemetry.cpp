@@ -7,6 +7,19 @@
 #include "batch/json_text.h"
 
 namespace plimsoll::batch {
+namespace {
+
+// A label's value in Prometheus' text form.
+std::string escaped(const std::string& value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string status_json(const ProgressSample& sample, uint64_t peak_rss) {
   JsonText out;
@@ -34,11 +47,14 @@ std::string end_json(int exit_status) {
   return out.take() + "\n";
 }
 
-std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss) {
+std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss,
+                         const std::string& output) {
   std::string text;
+  const std::string label = escaped(output);
   const auto add = [&](const char* name, const char* type, const char* help, auto value) {
-    fmt::format_to(std::back_inserter(text), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name,
-                   help, type, value);
+    fmt::format_to(std::back_inserter(text),
+                   "# HELP {0} {1}\n# TYPE {0} {2}\n{0}{{output=\"{3}\"}} {4}\n", name, help, type,
+                   label, value);
   };
   add("plimsoll_lines_done", "counter", "Lines answered or failed.", sample.done);
   add("plimsoll_lines_failed", "counter", "Lines that failed.", sample.failed);

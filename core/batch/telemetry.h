@@ -13,7 +13,9 @@ namespace plimsoll::batch {
 std::string status_json(const ProgressSample& sample, uint64_t peak_rss);
 std::string end_json(int exit_status);
 
-/// For the textfile collector of Prometheus' node_exporter.
-std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss);
+/// For the textfile collector of Prometheus' node_exporter, which drops figures of one name that
+/// come from several files: `output` is the label that tells those of one run from another's.
+std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss,
+                         const std::string& output);
 
 }  // namespace plimsoll::batch

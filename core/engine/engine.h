@@ -45,6 +45,7 @@ struct EngineOptions {
   std::optional<std::vector<int64_t>> capture_sizes;
   bool prefix_caching = true;
   Admission admission = Admission::forecast;
+  int64_t head_start = 0;  // SchedulerLimits::head_start
   int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
@@ -75,6 +76,7 @@ struct EngineStats {
   uint64_t prefix_queries_tokens = 0;
   int64_t running = 0;
   int64_t waiting = 0;
+  double under_way = 0;  // Scheduler::under_way
   int64_t peak_running = 0;
   int64_t kv_blocks = 0;
   int64_t kv_blocks_used = 0;

@@ -53,7 +53,8 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
       picture_holds(picture_cache),
       scheduler(
           cache,
-          {layout.limits.sequences, layout.limits.batched_tokens, options.admission, layout.stages},
+          {layout.limits.sequences, layout.limits.batched_tokens, options.admission, layout.stages,
+           options.head_start},
           layout.pictures ? &picture_holds : nullptr),
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
       steps(launch.batch.slabs()),
@@ -303,6 +304,7 @@ void Engine::Copy::update_gauges() {
   stats.preemptions = scheduler.preemptions();
   stats.running = scheduler.running();
   stats.waiting = unadmitted;
+  stats.under_way = scheduler.under_way();
   stats.kv_blocks_used = cache.pool().used();
 }
 

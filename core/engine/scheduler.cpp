@@ -52,6 +52,7 @@ void Scheduler::remove(Sequence& sequence) {
 
 void Scheduler::finish(Sequence& sequence) {
   lengths_.observe(std::ssize(sequence.output));
+  ++finished_;
   remove(sequence);
 }
 
@@ -77,7 +78,7 @@ bool Scheduler::schedule_prompts() {
 }
 
 void Scheduler::admit() {
-  while (budget_ > 0 && running() < limits_.sequences && !waiting_.empty()) {
+  while (budget_ > 0 && running() < most_running() && !waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
     if (sequence.awaits_token() || is_full_) return;
     cache_.attach(sequence);
@@ -94,6 +95,20 @@ void Scheduler::admit() {
     sequence.scheduled = 0;
     if (!plan(sequence, sequence.length() - sequence.computed)) return;
   }
+}
+
+int64_t Scheduler::most_running() const {
+  if (limits_.head_start == 0) return limits_.sequences;
+  return std::min(limits_.sequences, limits_.head_start + finished_);
+}
+
+double Scheduler::under_way() const {
+  double sum = 0;
+  for (const Sequence* sequence : running_) {
+    const int64_t length = sequence->length() + remaining(*sequence);
+    sum += static_cast<double>(sequence->computed) / static_cast<double>(length);
+  }
+  return sum;
 }
 
 // Blocks for all tokens of the candidate must be there beside those that the running ones need for

@@ -28,6 +28,9 @@ struct SchedulerLimits {
   int64_t tokens = 0;     // of one step
   Admission admission = Admission::next_step;
   int64_t steps = 1;  // under way at once, which share the decoding sequences evenly
+  /// So many sequences may run before any has finished, and one more for each that has; 0: no such
+  /// bound.
+  int64_t head_start = 0;
 };
 
 /// Each step: one token for every decoding sequence (of steps under way at once: for an even share
@@ -62,6 +65,9 @@ class Scheduler {
   [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   [[nodiscard]] uint64_t preemptions() const { return preemptions_; }
+  /// Of each running sequence the share of its tokens that is computed, summed; how long its answer
+  /// becomes is a forecast.
+  [[nodiscard]] double under_way() const;
   /// Tokens that admitted sequences looked for in the prefix cache and found there.
   [[nodiscard]] uint64_t prefix_queries() const { return prefix_queries_; }
   [[nodiscard]] uint64_t prefix_hits() const { return prefix_hits_; }
@@ -75,6 +81,8 @@ class Scheduler {
   /// False when a prompt had to stop for want of blocks: nothing younger may start before it.
   [[nodiscard]] bool schedule_prompts();
   void admit();
+  /// How many sequences may run at once.
+  [[nodiscard]] int64_t most_running() const;
   [[nodiscard]] bool fits(const Sequence& candidate);
   /// Tokens until the sequence ends, at least one.
   [[nodiscard]] int64_t remaining(const Sequence& sequence) const;
@@ -103,6 +111,7 @@ class Scheduler {
   /// The forecast has refused the first that waits, and no sequence has left since.
   bool is_full_ = false;
   int64_t budget_ = 0;  // tokens left in the step
+  int64_t finished_ = 0;
   uint64_t preemptions_ = 0;
   uint64_t prefix_queries_ = 0;
   uint64_t prefix_hits_ = 0;

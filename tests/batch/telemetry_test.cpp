@@ -54,8 +54,8 @@ TEST_CASE("status lines and metrics hold the sample") {
   CHECK(json["done"] == 769);
   CHECK(json["total"] == 4000);
   CHECK(parse_json<Json>(end_json(7))["exit_status"] == 7);
-  const std::string metrics = metrics_text(some(), 1 << 20);
-  CHECK_THAT(metrics,
-             Catch::Contains("# TYPE plimsoll_lines_done counter\nplimsoll_lines_done 769\n"));
-  CHECK_THAT(metrics, Catch::Contains("\nplimsoll_kv_use 0.57\n"));
+  const std::string metrics = metrics_text(some(), 1 << 20, "a \"b\"\\\n");
+  CHECK_THAT(metrics, Catch::Contains("# TYPE plimsoll_lines_done counter\n"
+                                      "plimsoll_lines_done{output=\"a \\\"b\\\"\\\\\\n\"} 769\n"));
+  CHECK_THAT(metrics, Catch::Contains("\nplimsoll_kv_use{output="));
 }

@@ -70,6 +70,20 @@ TEST_CASE("durations") {
   CHECK(format_duration(3 * 3600 + 5 * 60 + 9) == "3:05:09");
 }
 
+TEST_CASE("the time left goes by what this life of a run has done, once that tells something") {
+  ProgressSample sample;
+  sample.total = 100;
+  sample.seconds = 10;
+  sample.fraction = 0.01;
+  CHECK_THAT(describe(sample), !Catch::Contains("left"));
+  sample.fraction = 0.25;
+  CHECK_THAT(describe(sample), Catch::Contains("25 %") && Catch::Contains("0:30 left"));
+  sample.before = 0.2;
+  CHECK_THAT(describe(sample), Catch::Contains("25 %") && Catch::Contains("2:30 left"));
+  sample.before = 0.24;
+  CHECK_THAT(describe(sample), !Catch::Contains("left"));
+}
+
 TEST_CASE("a bar is redrawn ten times a second, lines come every ten seconds") {
   using namespace std::chrono_literals;
   ProgressSample sample;

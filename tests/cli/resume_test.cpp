@@ -142,3 +142,138 @@ TEST_CASE("what an unfinished run has left can be published") {
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
   CHECK(json_lines(scratch.read("out")).size() == 60);
 }
+
+TEST_CASE("a finished run goes on when more lines are asked for") {
+  const Scratch scratch;
+  scratch.write("in", prompts(12));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --limit 5").status == 0);
+  const Outcome more = shell(scratch, "plimsoll run $MODEL -i in -o out --limit 8");
+  CHECK(more.status == 0);
+  CHECK_THAT(more.err, Catch::Contains("going on: 5 lines are done already"));
+  CHECK(json_lines(scratch.read("out")).size() == 8);
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  CHECK(scratch.read("out") == scratch.read("whole"));
+  const Outcome again = shell(scratch, "plimsoll run $MODEL -i in -o out --limit 99");
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, Catch::Contains("complete already"));
+  const Outcome less = shell(scratch, "plimsoll run $MODEL -i in -o out --limit 8");
+  CHECK(less.status == 8);
+  CHECK_THAT(less.err, Catch::Contains("lines.count: none then, 8 now"));
+  CHECK(shell(scratch, "plimsoll run $MODEL -i in -o out --skip 1").status == 8);
+}
+
+TEST_CASE("an output that was changed since its run ended is not called complete") {
+  for (const char* flags : {"", " --errors bad"}) {
+    const Scratch scratch;
+    scratch.write("in", prompts(3) + "{broken\n");
+    const std::string command = std::string("plimsoll run $MODEL -q -i in -o out") + flags;
+    REQUIRE(shell(scratch, command).status == 3);
+    const std::string cut = *flags == '\0' ? "out" : "bad";
+    scratch.write(cut, "");
+    for (const char* more : {"", " --retry-failed", " --limit 9"}) {
+      const Outcome outcome = shell(scratch, command + more);
+      CHECK(outcome.status == 8);
+      CHECK_THAT(outcome.err, Catch::Contains(cut + ": had") && Catch::Contains("has 0 now"));
+      CHECK(scratch.read(cut).empty());
+    }
+  }
+}
+
+TEST_CASE("a report can be written when the run has ended") {
+  const Scratch scratch;
+  scratch.write("in", prompts(3));
+  const std::string command = "plimsoll run $MODEL -q -i in -o out";
+  REQUIRE(shell(scratch, command).status == 0);
+  REQUIRE(shell(scratch, command + " --report report").status == 0);
+  const Json report = parse_json<Json>(scratch.read("report"));
+  CHECK(report["lines"]["total"] == 3);
+  CHECK(report["exit_status"] == 0);
+  CHECK(shell(scratch, command + " --report report").status == 0);  // its own file
+}
+
+TEST_CASE("corrected lines are answered by --retry-failed, and the others stay") {
+  const Scratch scratch;
+  const std::string good = prompts(4);
+  scratch.write("in", good + R"({"id":"x","prompt":"Ay","max_tokens":3,"temperature":-1})" + "\n");
+  scratch.write("right", good + R"({"id":"x","prompt":"Ay","max_tokens":3})" + "\n");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i right -o whole").status == 0);
+  const std::string command = "plimsoll run $MODEL -i in -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  scratch.write("in", scratch.read("right"));
+  CHECK(shell(scratch, command).status == 8);
+  const Outcome retried = shell(scratch, command + " --retry-failed");
+  CHECK(retried.status == 0);
+  CHECK_THAT(retried.err, Catch::Contains("going on: 4 lines are done already"));
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE("with corrections a line that was answered and has another text now is answered anew") {
+  const Scratch scratch;
+  scratch.write("in", prompts(3) + "{broken\n");
+  const std::string command = "plimsoll run $MODEL -i in -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  std::string changed = prompts(3);
+  changed.replace(changed.find("Enter 1"), 7, "Exit 1!");
+  scratch.write("in", changed + "{\"prompt\":\"mended\",\"max_tokens\":2}\n");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  const Outcome retried = shell(scratch, command + " --retry-failed");
+  CHECK(retried.status == 0);
+  CHECK_THAT(retried.err, Catch::Contains("going on: 2 lines are done already"));
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE("lines that were too long are answered when they may be cut") {
+  const Scratch scratch;
+  std::string words;
+  for (int i = 0; i < 90; ++i) words += "word ";
+  scratch.write("in", prompts(2) + "{\"prompt\":\"" + words + "\",\"max_tokens\":2}\n");
+  const std::string command = "plimsoll run $MODEL -q -i in -o out --max-model-len 64";
+  REQUIRE(shell(scratch, command).status == 3);
+  CHECK(shell(scratch, command + " --long-prompt truncate-left").status == 8);
+  CHECK(shell(scratch, command + " --long-prompt truncate-left --retry-failed").status == 0);
+}
+
+TEST_CASE("the folder of a model may be spelled otherwise when a run goes on") {
+  const Scratch scratch;
+  scratch.write("in",
+                "{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/completions\","
+                "\"body\":{\"prompt\":\"a\",\"max_tokens\":1}}\n" +
+                    prompts(1));
+  REQUIRE(shell(scratch, "cp -r $MODEL m; plimsoll run m -q -i in -o out --limit 1").status == 0);
+  const Outcome outcome = shell(scratch, "plimsoll run ./m/ -q -i in -o out");
+  CHECK(outcome.status == 0);
+  CHECK(json_lines(scratch.read("out"))[0]["response"]["body"]["model"] == "m");
+  CHECK(shell(scratch, "plimsoll run m -q -i in -o out --served-model-name n").status == 8);
+}
+
+TEST_CASE("going on behind --publish says what becomes of the published file") {
+  const Scratch scratch;
+  scratch.write("in", prompts(60));
+  REQUIRE(shell(scratch, std::string("BLOCKS=4; ") + kFull).status == 9);
+  REQUIRE(shell(scratch, "plimsoll run -q --publish out").status == 7);
+  CHECK(shell(scratch, "plimsoll run -q --publish out").status == 7);
+  const Outcome outcome = shell(scratch, "plimsoll run $MODEL -i in -o out");
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.err, Catch::Contains("out is out.part again until all lines are there"));
+}
+
+TEST_CASE("with a context that the cache decides, another cache is another run") {
+  const Scratch scratch;
+  scratch.write("in", prompts(2));
+  const std::string command = "plimsoll run $MODEL -q -i in -o out --max-model-len auto";
+  REQUIRE(shell(scratch, command).status == 0);
+  const Outcome other = shell(scratch, command + " --cpu-kvcache-space 1");
+  CHECK(other.status == 8);
+  CHECK_THAT(other.err, Catch::Contains("launch.kv_cache.cpu_kvcache_space"));
+}
+
+TEST_CASE("on the CPU answers come before all prompts are read") {
+  const Scratch scratch;
+  std::string input;
+  for (int i = 0; i < 48; ++i)
+    input += "{\"prompt\":\"Enter\",\"max_tokens\":8,\"ignore_eos\":true}\n";
+  scratch.write("in", input);
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report report").status == 0);
+  CHECK(parse_json<Json>(scratch.read("report"))["engine"]["peak_running"] == 32);
+}

@@ -74,8 +74,33 @@ TEST_CASE("status lines and metrics while the run goes on") {
   CHECK(lines.back()["event"] == "end");
   CHECK(lines.back()["exit_status"] == 0);
   CHECK(lines[lines.size() - 2]["done"] == 2);
-  CHECK_THAT(scratch.read("m.prom"), Catch::Contains("plimsoll_lines_done 2\n"));
+  CHECK_THAT(scratch.read("m.prom"), Catch::Contains("plimsoll_lines_done{output=\"-\"} 2\n"));
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --status-fd 77").status == 2);
+}
+
+TEST_CASE("however a run ends, its last status line says with what") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1}\n");
+  scratch.write("xz",
+                "\xfd"
+                "7zXZ");
+  struct Row {
+    const char* flags;
+    int status;
+  };
+  for (const Row& row :
+       {Row{"-i in -o out", 0}, Row{"-i in -o out", 0},  // done; done already
+        Row{"-i in -o out --seed 9", 8}, Row{"-i xz -o other", 4}, Row{"-i in -o no/folder", 9},
+        Row{"-i in --errors in", 2}, Row{"-i in --tokenizer none", 5}, Row{"--publish none", 8}}) {
+    INFO(row.flags);
+    const Outcome outcome =
+        shell(scratch, std::string("plimsoll run $MODEL -q --status-fd 3 3>status ") + row.flags);
+    CHECK(outcome.status == row.status);
+    const auto lines = json_lines(scratch.read("status"));
+    REQUIRE(!lines.empty());
+    CHECK(lines.back()["event"] == "end");
+    CHECK(lines.back()["exit_status"] == row.status);
+  }
 }
 
 TEST_CASE("nothing is told behind the end, whichever thread comes last") {
@@ -85,11 +110,11 @@ TEST_CASE("nothing is told behind the end, whichever thread comes last") {
   REQUIRE(*options.status_fd >= 0);
   cli::StatusSink sink(options);
   sink.publish(batch::ProgressSample{});
-  sink.end(batch::ProgressSample{}, 0);
+  sink.end(0);
   sink.publish(batch::ProgressSample{});
   close(*options.status_fd);
   const auto lines = json_lines(scratch.read("status"));
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 2);
   CHECK(lines.back()["event"] == "end");
 }
 

@@ -21,11 +21,13 @@ struct Bench {
     bool prefix_caching = true;
     Admission admission = Admission::next_step;
     int64_t steps = 1;
+    int64_t head_start = 0;
   };
 
   explicit Bench(Limits limits)
       : cache({limits.blocks, 4, limits.windows, limits.prefix_caching}),
-        scheduler(cache, {limits.sequences, limits.tokens, limits.admission, limits.steps}),
+        scheduler(cache, {limits.sequences, limits.tokens, limits.admission, limits.steps,
+                          limits.head_start}),
         steps(static_cast<size_t>(limits.steps)) {}
 
   /// A prompt of tokens that count up; serials count up from 1.
@@ -99,6 +101,31 @@ TEST_CASE("no more sequences run than may") {
   CHECK(bench.step() == "2:2+1 3:0+2");
   CHECK(bench.scheduler.running() == 2);
   CHECK(bench.scheduler.waiting() == 0);
+}
+
+TEST_CASE("with a head start, as many more sequences run as have finished") {
+  Bench bench({.sequences = 4, .head_start = 2});
+  for (TokenId i = 0; i < 8; ++i) bench.add(2, 100 * i);
+  CHECK(bench.step() == "1:0+2 2:0+2");
+  CHECK(bench.step() == "1:2+1 2:2+1");
+  bench.scheduler.finish(bench.sequences[0]);
+  CHECK(bench.step() == "2:3+1 3:0+2 4:0+2");
+  for (size_t i : {1, 2, 3}) bench.scheduler.finish(bench.sequences[i]);
+  CHECK(bench.step() == "5:0+2 6:0+2 7:0+2 8:0+2");
+}
+
+TEST_CASE("what runs is under way by its share of computed tokens") {
+  Bench bench({.tokens = 6});
+  CHECK(bench.scheduler.under_way() == 0);
+  for (TokenId i = 0; i < 2; ++i) {
+    Sequence& sequence = bench.add(4, 100 * i);
+    sequence.max_length = 8;
+    sequence.ends_at_limit = true;
+  }
+  bench.step();
+  CHECK(bench.scheduler.under_way() == Approx(4. / 8 + 2. / 8));
+  bench.step();
+  CHECK(bench.scheduler.under_way() == Approx(5. / 8 + 4. / 8));
 }
 
 TEST_CASE("steps under way share the sequences that decode, and prompts go on without waiting") {

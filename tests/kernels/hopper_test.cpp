@@ -151,7 +151,9 @@ TEST_CASE("a trial at launch says from where on prefills take Hopper's kernels",
   (void)launch.run(q);
   CHECK(launch.notes("prefill of 2048 tokens"));  // as is estimated
   const DeviceBytes scratch(size_t{1} << 20);
-  launch.attention().tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, kStream);
+  const kernels::Stream stream;
+  launch.attention().tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, stream.get());
+  stream.wait();
   (void)launch.run(q);
   // Tried where the cache has room, at 512 tokens: from there on, or from twice as many.
   CHECK((launch.notes("prefill of 512 tokens") || launch.notes("prefill of 1024 tokens")));

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
+#include "batch/digest.h"
 #include "files/names.h"
 #include "files/output_file.h"
 
@@ -13,7 +17,7 @@ namespace plimsoll::batch {
 namespace {
 
 constexpr const char* kTool = "plimsoll run";
-constexpr size_t kLargestManifest = size_t{64} << 20;
+constexpr size_t kLargestManifest = size_t{1} << 30;
 
 constexpr std::array<std::pair<RunState, const char*>, 4> kStates{{
     {RunState::running, "running"},
@@ -38,6 +42,28 @@ uint64_t count_at(const OrderedJson& json, const char* key) {
 
 const char* name_of(RunState state) {
   return kStates[static_cast<size_t>(state)].second;
+}
+
+constexpr size_t kHexDigits = 16;
+
+std::string to_hex(const std::vector<uint64_t>& numbers) {
+  std::string text;
+  text.reserve(kHexDigits * numbers.size());
+  for (const uint64_t number : numbers) fmt::format_to(std::back_inserter(text), "{:016x}", number);
+  return text;
+}
+
+std::vector<uint64_t> from_hex(std::string_view text) {
+  if (text.size() % kHexDigits != 0) throw std::invalid_argument("texts");
+  std::vector<uint64_t> numbers(text.size() / kHexDigits);
+  for (uint64_t& number : numbers) {
+    const char* end = text.data() + kHexDigits;
+    if (std::from_chars(text.data(), end, number, 16).ptr != end) {
+      throw std::invalid_argument("texts");
+    }
+    text.remove_prefix(kHexDigits);
+  }
+  return numbers;
 }
 
 std::string shown(const OrderedJson& value) {
@@ -67,6 +93,10 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.ok = count_at(json, "ok");
     manifest.failed = count_at(json, "failed");
     manifest.missing = count_at(json, "missing");
+    manifest.output_bytes = count_at(json, "output_bytes");
+    manifest.errors_bytes = count_at(json, "errors_bytes");
+    manifest.report = json.at("report");
+    manifest.texts = from_hex(json.at("texts").get_ref<const std::string&>());
     if (!manifest.job.is_object() || !manifest.notes.is_object()) {
       throw std::invalid_argument("job");
     }
@@ -87,8 +117,29 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
                             {"errors_inode", manifest.errors_inode},
                             {"ok", manifest.ok},
                             {"failed", manifest.failed},
-                            {"missing", manifest.missing}};
+                            {"missing", manifest.missing},
+                            {"output_bytes", manifest.output_bytes},
+                            {"errors_bytes", manifest.errors_bytes},
+                            {"report", manifest.report},
+                            {"texts", to_hex(manifest.texts)}};
   files::write_file(path, json.dump(1) + "\n");
+}
+
+OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines) {
+  OrderedJson lines = {{"first", slice.first}, {"count", nullptr}, {"of", nullptr}};
+  if (slice.count != UINT64_MAX) lines["count"] = slice.count;
+  if (all_lines) lines["of"] = *all_lines;
+  return lines;
+}
+
+Slice slice_of(const OrderedJson& job) {
+  const OrderedJson& lines = job.at("lines");
+  Slice slice{.first = lines.at("first").get<uint64_t>()};
+  if (!lines.at("count").is_null()) slice.count = lines.at("count").get<uint64_t>();
+  if (lines.value("of", OrderedJson()).is_null()) return slice;
+  const auto all = lines.at("of").get<uint64_t>();
+  slice.count = std::min(slice.count, all - std::min(all, slice.first));
+  return slice;
 }
 
 std::string difference(const OrderedJson& then, const OrderedJson& now) {
@@ -103,7 +154,8 @@ std::string difference(const OrderedJson& then, const OrderedJson& now) {
   for (const OrderedJson* side : {&now, &then}) {
     for (const auto& [key, unused] : side->items()) {
       const std::string inner = difference(value(then, key), value(now, key));
-      if (inner.empty()) continue;
+      if (inner.empty() && then.contains(key) == now.contains(key)) continue;
+      if (inner.empty()) return key + ": another version of plimsoll began it";
       const bool nested = value(then, key).is_object() && value(now, key).is_object();
       return key + (nested ? "." : ": ") + inner;
     }

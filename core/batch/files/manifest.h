@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
+#include "batch/input_scan.h"
 
 namespace plimsoll::batch {
 
@@ -28,8 +30,21 @@ struct Manifest {
   uint64_t errors_inode = 0;  // of the --errors file, when publishing
   uint64_t ok = 0;            // lines, from publishing on
   uint64_t failed = 0;
-  uint64_t missing = 0;  // none: complete, else partial
+  uint64_t missing = 0;       // none: complete, else partial
+  uint64_t output_bytes = 0;  // of PATH, once it is published
+  uint64_t errors_bytes = 0;  // of the --errors file
+  /// What --report says of the life that ended the run; null before.
+  OrderedJson report;
+  /// Of a run that has failed lines: the digest (low half) of every line by slot, so that lines
+  /// which were corrected are told from those that are as they were.
+  std::vector<uint64_t> texts;
 };
+
+/// A job's "lines": the slice, and how many lines its input has, where that is known.
+OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines);
+/// The slice of a job, without what lies behind the input's end where that is known. Throws
+/// Json::exception.
+Slice slice_of(const OrderedJson& job);
 
 std::string manifest_path(const std::string& output);
 /// None when there is no file. Throws Error(foreign_output) for a file that is no such record.
@@ -38,6 +53,7 @@ std::optional<Manifest> read_manifest(const std::string& path);
 void write_manifest(const std::string& path, const Manifest& manifest);
 
 /// The first key that differs, with both values: "seed: 1 then, 2 now"; empty when all are equal.
+/// A key that is null in one and lacks in the other differs: another version wrote it.
 std::string difference(const OrderedJson& then, const OrderedJson& now);
 
 }  // namespace plimsoll::batch

@@ -22,14 +22,13 @@ struct Part {
 // More than any line of ours has.
 constexpr size_t kLongestRecord = size_t{1} << 30;
 
-// A slice that is open at its end goes to the end of the input.
 void read_lines(Part& part) {
   try {
-    const OrderedJson& lines = part.manifest.job.at("lines");
-    part.first = lines.at("first").get<uint64_t>();
-    part.of = lines.at("of").get<uint64_t>();
-    part.count =
-        std::min(lines.at("count").get<uint64_t>(), part.of - std::min(part.first, part.of));
+    const OrderedJson& job = part.manifest.job;
+    part.of = job.at("lines").at("of").get<uint64_t>();
+    const Slice slice = slice_of(job);
+    part.first = slice.first;
+    part.count = slice.count;
   } catch (const Json::exception&) {
     fail(ExitCode::foreign_output, "{}: is no record of a part of a regular input",
          manifest_path(part.path));
@@ -149,7 +148,7 @@ RunFilesOptions files_of(const MergeOptions& options, const Part& first) {
   files.errors = options.errors;
   files.existing = options.existing;
   files.job = first.manifest.job;
-  files.job["lines"] = {{"first", 0}, {"count", UINT64_MAX}, {"of", first.of}};
+  files.job["lines"] = lines_json({}, first.of);
   files.notes = first.manifest.notes;
   files.notes["errors"] = options.errors;
   if (files::is_stream(options.output) || files::exists(options.output)) return files;

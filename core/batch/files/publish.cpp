@@ -45,8 +45,7 @@ Published publish_what_is_there(const std::string& path) {
   try {
     options.errors = manifest->notes.at("errors").get<std::string>();
     options.resume.max_line_bytes = manifest->job.at("max_line_bytes").get<size_t>();
-    options.resume.slice.first = manifest->job.at("lines").at("first").get<uint64_t>();
-    options.resume.slice.count = manifest->job.at("lines").at("count").get<uint64_t>();
+    options.resume.slice = slice_of(manifest->job);
   } catch (const Json::exception&) {
     fail(ExitCode::foreign_output, "{}: is no whole record of a run", manifest_path(path));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "batch/files/manifest.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
@@ -73,6 +74,7 @@ class Matcher {
   Matcher(Found& found, const ResumeOptions& options) : found_(found), options_(options) {}
 
   void take(Line& line) {
+    const uint64_t text = digest(line.text).low;  // before the envelope takes it apart
     LineHead head;
     bool taken = true;  // a line that fails in its envelope is known by its number alone
     try {
@@ -90,6 +92,7 @@ class Matcher {
     Found::Entry* by_id = head.id && !taken ? found_.find(key_of_id(*head.id)) : nullptr;
     if (by_line) by_line->matched = true;
     if (by_id) by_id->matched = true;
+    if (slot < options_.texts.size() && text != options_.texts[slot]) return;
     // A failure that was tried again, and the answer.
     const Found::Entry* entry = by_id && (!by_line || !by_id->failed) ? by_id : by_line;
     if (entry == nullptr || (entry->failed && options_.failed == Failed::retry)) return;

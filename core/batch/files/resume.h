@@ -32,6 +32,9 @@ struct ResumeOptions {
   size_t max_line_bytes = 0;
   Slice slice;
   Failed failed = Failed::keep;
+  /// The digest (low half) of each line by slot, when its record was made: a line whose text is
+  /// another one now is not done. Empty: the input is what it was.
+  std::vector<uint64_t> texts = {};
 };
 
 /// Matches the records of both journals (`errors` may be null) with the lines of a regular input.

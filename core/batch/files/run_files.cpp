@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -25,10 +26,54 @@ void finish(Output& output) {
 }
 
 // The same command is no cure where the program or the machine is another one.
-std::string_view cure_of(std::string_view difference) {
+std::string_view cure_of(std::string_view difference, Failed failed) {
+  if (difference.starts_with("input.") && failed == Failed::retry) {
+    return "give the input as it was until the run has ended; then --retry-failed takes corrected "
+           "lines";
+  }
   if (difference.starts_with("version:")) return "go on with the build that began it";
   if (difference.starts_with("launch.cpu_isa:")) return "pin the instruction set with --cpu-isa";
   return "give the same command";
+}
+
+/// What may change where only lines that failed are answered again: their texts, where those of
+/// all lines are known, and the flags that failed them.
+void allow_corrections(OrderedJson& then, const OrderedJson& now, bool texts_known) {
+  const auto allow = [&](const char* key) {
+    const OrderedJson::json_pointer at(key);
+    if (then.contains(at) && now.contains(at)) then[at] = now[at];
+  };
+  if (texts_known) {
+    for (const char* key : {"/input", "/lines"}) allow(key);
+  }
+  if (then.value("strict", false)) allow("/strict");
+  if (then.value("max_line_bytes", 0) < now.value("max_line_bytes", 0)) allow("/max_line_bytes");
+  if (then.value("/answers/long_prompt"_json_pointer, "") == "error") {
+    for (const char* key : {"/answers/long_prompt", "/answers/split_overlap"}) allow(key);
+  }
+}
+
+// Of another input, or of the same one and more of its lines.
+bool goes_further(const OrderedJson& then, const OrderedJson& now) {
+  if (!then.contains("lines") || !now.contains("lines")) return false;
+  const Slice before = slice_of(then);
+  const Slice after = slice_of(now);
+  return before.first == after.first && before.count <= after.count;
+}
+
+uint64_t bytes_of(const std::string& path) {
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+void check_bytes(const std::string& path, uint64_t then) {
+  const uint64_t now = bytes_of(path);
+  if (now == then) return;
+  fail(ExitCode::foreign_output,
+       "{}: had {} bytes when its run ended and has {} now; move it away and give the command "
+       "again, or start anew with --overwrite",
+       path, then, now);
 }
 
 bool is_file(const std::string& path, uint64_t inode) {
@@ -76,7 +121,8 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
     if (nothing_open) {
       manifest_ = *before;
       check_same_job();
-      finished_ = options_.resume.failed == Failed::keep || manifest_.failed == 0;
+      check_published();
+      finished_ = is_whole();
       if (finished_) return;
     }
   }
@@ -99,10 +145,15 @@ void RunFiles::open_journals(files::InputFile* input) {
          "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
          journal_->part(), input->name(), options_.output);
   }
+  options_.resume.texts = manifest_.texts;
   done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, options_.resume)
                 : recover_records(*journal_, errors_journal_.get());
   manifest_.state = RunState::running;
+  manifest_.job = options_.job;
+  // Answers name the model: all lives of a run call it as the first did.
+  if (manifest_.notes.contains("model")) options_.notes["model"] = manifest_.notes["model"];
   manifest_.notes = options_.notes;
+  manifest_.report = nullptr;
   save();
 }
 
@@ -120,7 +171,7 @@ bool RunFiles::goes_on() {
          journal_->part(), manifest_path(options_.output));
   }
   manifest_ = *found;
-  known_ = difference(manifest_.job, options_.job).empty();
+  known_ = difference_to_job().empty();
   if (!there && journal_->empty()) return false;
   check_same_job();
   if (!there) {
@@ -132,12 +183,11 @@ bool RunFiles::goes_on() {
   if (renamed) {
     // The last life ended between the new name and the end.
     journal_->clear();
-    manifest_.state = manifest_.missing == 0 ? RunState::complete : RunState::partial;
-    save();
+    settle_published();
   }
   if (manifest_.state == RunState::complete || manifest_.state == RunState::partial) {
-    finished_ = manifest_.state == RunState::complete &&
-                (options_.resume.failed == Failed::keep || manifest_.failed == 0);
+    check_published();
+    finished_ = is_whole();
     if (!finished_) take_back_published();
     return true;
   }
@@ -151,12 +201,48 @@ bool RunFiles::goes_on() {
        options_.output, journal_->part());
 }
 
+// Empty where the run may be gone on with: by the same command, or one that asks for more lines
+// behind those that it had, or corrects lines that failed.
+std::string RunFiles::difference_to_job() const {
+  OrderedJson then = manifest_.job;
+  try {
+    if (options_.resume.failed == Failed::retry) {
+      allow_corrections(then, options_.job, !manifest_.texts.empty());
+    }
+    if (goes_further(then, options_.job)) then["lines"] = options_.job["lines"];
+  } catch (const Json::exception&) {
+    // What has another form differs.
+  }
+  return difference(then, options_.job);
+}
+
 void RunFiles::check_same_job() const {
-  const std::string differs = difference(manifest_.job, options_.job);
+  const std::string differs = difference_to_job();
   if (differs.empty()) return;
   fail(ExitCode::foreign_output,
        "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
-       options_.output, differs, cure_of(differs));
+       options_.output, differs, cure_of(differs, options_.resume.failed));
+}
+
+// The outputs are as their run left them.
+void RunFiles::check_published() const {
+  check_bytes(options_.output, manifest_.output_bytes);
+  if (!options_.errors.empty()) check_bytes(options_.errors, manifest_.errors_bytes);
+}
+
+// Whether the published outputs have all that is asked for.
+bool RunFiles::is_whole() const {
+  if (manifest_.state != RunState::complete) return false;
+  if (options_.resume.failed == Failed::retry && manifest_.failed > 0) return false;
+  if (!options_.job.contains("lines")) return true;
+  return slice_of(options_.job).count <= slice_of(manifest_.job).count;
+}
+
+void RunFiles::settle_published() {
+  manifest_.state = manifest_.missing == 0 ? RunState::complete : RunState::partial;
+  manifest_.output_bytes = bytes_of(options_.output);
+  manifest_.errors_bytes = options_.errors.empty() ? 0 : bytes_of(options_.errors);
+  save();
 }
 
 void RunFiles::take_back_published() {
@@ -165,6 +251,7 @@ void RunFiles::take_back_published() {
          journal_->part(), options_.output);
   }
   journal_->reopen_published();
+  was_published_ = true;
   take_back_errors();
 }
 
@@ -219,6 +306,7 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
   manifest_.ok = ok;
   manifest_.failed = failed;
   manifest_.missing = missing;
+  if (failed == 0) manifest_.texts.clear();
   manifest_.state = RunState::publishing;
   const files::Existing existing =
       manifest_.replaces ? files::Existing::replace : files::Existing::refuse;
@@ -238,7 +326,12 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
     manifest_.output_inode = inode;
     save();
   });
-  manifest_.state = missing == 0 ? RunState::complete : RunState::partial;
+  settle_published();
+}
+
+void RunFiles::note_report(std::string_view report) {
+  if (!journal_ || manifest_.state == RunState::running) return;
+  manifest_.report = parse_json<OrderedJson>(report);
   save();
 }
 

@@ -5,6 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "batch/files/manifest.h"
 #include "batch/files/output.h"
@@ -43,6 +46,8 @@ class RunFiles {
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   /// An earlier life of this run has left its record, with or without lines.
   [[nodiscard]] bool is_known_run() const { return known_; }
+  /// The output was there, and has become its journal again.
+  [[nodiscard]] bool was_published() const { return was_published_; }
   [[nodiscard]] const DoneLines& done() const { return done_; }
   [[nodiscard]] Output& output() { return *output_; }
   [[nodiscard]] Output* errors() { return errors_.get(); }
@@ -51,6 +56,10 @@ class RunFiles {
   /// Where the lines of a run that stops early are, for the message.
   [[nodiscard]] const std::string& kept_at() const;
 
+  /// The digests (low halves) of all lines by slot, before publish(): kept where some failed.
+  void note_texts(std::vector<uint64_t> texts) { manifest_.texts = std::move(texts); }
+  /// What --report says, one JSON object, after publish().
+  void note_report(std::string_view report);
   /// The outputs get their names. `missing` lines of the input have no record.
   void publish(uint64_t ok, uint64_t failed, uint64_t missing);
   /// Stopping early: what has come is kept safe.
@@ -60,7 +69,11 @@ class RunFiles {
   void open_journals(files::InputFile* input);
   void start_anew();
   [[nodiscard]] bool goes_on();
+  [[nodiscard]] std::string difference_to_job() const;
   void check_same_job() const;
+  void check_published() const;
+  [[nodiscard]] bool is_whole() const;
+  void settle_published();
   void take_back_published();
   void take_back_errors();
   void save() { write_manifest(manifest_path(options_.output), manifest_); }
@@ -70,6 +83,7 @@ class RunFiles {
   DoneLines done_;
   bool finished_ = false;
   bool known_ = false;
+  bool was_published_ = false;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Journal> errors_journal_;
   std::unique_ptr<Output> output_;

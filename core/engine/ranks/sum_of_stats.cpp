@@ -12,6 +12,7 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   prefix_queries_tokens += other.prefix_queries_tokens;
   running += other.running;
   waiting += other.waiting;
+  under_way += other.under_way;
   peak_running += other.peak_running;
   kv_blocks += other.kv_blocks;
   kv_blocks_used += other.kv_blocks_used;
