@@ -103,11 +103,8 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
                   "folder with config.json, a config.json, or a hub id in the cache")
       ->type_name("DIR|FILE|ID")
       ->take_last();
-  value_flag(command, "-i,--input-file", "FILE", "prompts: lengths, faults, need for cache",
-             [&options](const std::string& text) {
-               options.run.input = text;
-               options.has_prompts = true;
-             });
+  declare_inputs(command, options.run, "prompts: lengths, faults, need for cache")
+      ->each([&options](const std::string&) { options.has_prompts = true; });
   declare_plan_alone(command, options);
   declare_engine_flags(command, options.launch);
   const auto flags = std::make_shared<CLI::App>();

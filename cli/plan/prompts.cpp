@@ -1,5 +1,6 @@
 // `plan -i`: what a prompt file asks of the cache, read and rendered as `run` would.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -183,7 +184,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
     };
   }
   survey_options.max_line_bytes = run.max_line_bytes;
-  files::InputFile input = files::InputFile::open(run.input);
+  files::InputFile input = files::InputFile::open(input_paths(run));
   RunOptions quiet = run;  // the survey tells of bad lines
   quiet.quiet = true;
   if (run.wanted_part) quiet.part = settle_part(*run.wanted_part, environment.job_place);
@@ -191,7 +192,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   const batch::PromptSurvey survey = batch::survey_prompts(input, survey_options);
 
   plan::PromptFigures figures = figures_of(survey);
-  figures.file = options.run.input;
+  figures.file = fmt::format("{}", fmt::join(input_paths(run), ", "));
   weigh(result, figures, survey);
   if (!options.rate.empty()) {
     figures.tokens_per_second = tokens_per_second(options.rate);

@@ -271,8 +271,8 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   if (options.chat_template) batch::check_template(*options.chat_template);
 
   check_files(options, environment);
-  files::InputFile input = files::InputFile::open(options.input);
-  if (!options.input_given && input.is_terminal()) {
+  files::InputFile input = files::InputFile::open(input_paths(options));
+  if (options.inputs.empty() && input.is_terminal()) {
     fail(ExitCode::usage, "no input: give -i FILE, or pipe JSONL to standard input");
   }
   if (options.existing == files::Existing::refuse) batch::refuse_unknown_output(options.output);

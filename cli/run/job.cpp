@@ -128,13 +128,15 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
 
 OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device) {
   std::error_code ignored;
-  const std::string input =
-      options.input == "-" ? "-" : fs::absolute(options.input, ignored).string();
+  OrderedJson inputs = OrderedJson::array();
+  for (const std::string& input : input_paths(options)) {
+    inputs.push_back(input == "-" ? "-" : fs::absolute(input, ignored).string());
+  }
   const std::string errors =
       options.errors.empty() ? "" : fs::absolute(options.errors, ignored).string();
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return {{"input", input},
+  return {{"inputs", inputs},
           {"errors", errors},
           {"model", options.model},
           {"host", host},

@@ -15,6 +15,18 @@
 #include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
+namespace {}  // namespace
+
+CLI::Option* declare_inputs(CLI::App& command, RunOptions& options, const std::string& help) {
+  return command.add_option("-i,--input-file", options.inputs, help)
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+std::vector<std::string> input_paths(const RunOptions& options) {
+  return options.inputs.empty() ? std::vector<std::string>{"-"} : options.inputs;
+}
+
 namespace {
 
 void declare_files(CLI::App& command, RunOptions& options) {
@@ -23,12 +35,7 @@ void declare_files(CLI::App& command, RunOptions& options) {
                   "folder with config.json and *.safetensors, or a hub id in the local cache")
       ->type_name("DIR|ID")
       ->take_last();
-  value_flag(command, "-i,--input-file", "FILE",
-             "JSONL with prompts; - is standard input (default)",
-             [&options](const std::string& text) {
-               options.input = text;
-               options.input_given = true;
-             });
+  declare_inputs(command, options, "JSONL with prompts; - is standard input (default)");
   text_flag(command, "-o,--output-file", options.output, "FILE",
             "JSONL with answers, there when whole; - is standard output (default)");
   command.add_flag_callback(
@@ -271,7 +278,7 @@ void check_run_options(const RunOptions& options) {
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }
-  if (options.wanted_part && !options.input_given) refuse("--part: needs a file (-i FILE)");
+  if (options.wanted_part && options.inputs.empty()) refuse("--part: needs a file (-i FILE)");
   if (!options.errors.empty() && options.errors == options.output) {
     refuse("--errors: names the output; leave it out to have failed lines there");
   }

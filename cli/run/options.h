@@ -25,9 +25,8 @@ struct PlanOptions;
 
 struct RunOptions {
   std::string model;
-  std::string input = "-";
+  std::vector<std::string> inputs;  // none: standard input
   std::string output = "-";
-  bool input_given = false;
   // model
   std::string tokenizer;  // empty: the model's folder
   bool skip_tokenizer_init = false;
@@ -77,6 +76,11 @@ struct RunOptions {
   std::vector<std::string> ignored;         // flags of `plan` that were given
   std::shared_ptr<const PlanOptions> plan;  // what they said
 };
+
+/// -i, which may come several times: the files are read one after the other.
+CLI::Option* declare_inputs(CLI::App& command, RunOptions& options, const std::string& help);
+/// The inputs of a run, at least one: "-" is standard input.
+std::vector<std::string> input_paths(const RunOptions& options);
 
 /// Flags of `run` alone, without those of a launch.
 void declare_run_alone(CLI::App& command, RunOptions& options);

@@ -22,8 +22,10 @@ void tell(const RunOptions& options, const batch::InputScan& found) {
 
 // None for packed data that is cut off: its lines are answered before it is an error.
 std::optional<batch::InputScan> look(const RunOptions& options, files::InputFile& input) {
-  batch::refuse_other_formats(input, options.max_line_bytes);
-  input.rewind();
+  for (const std::string& path : input_paths(options)) {
+    files::InputFile one = files::InputFile::open(path);
+    batch::refuse_other_formats(one, options.max_line_bytes);
+  }
   const bool strict = options.unknown_fields == batch::UnknownFields::refuse;
   batch::ScanOptions scan{
       .max_line_bytes = options.max_line_bytes,

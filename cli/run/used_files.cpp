@@ -45,7 +45,11 @@ void add_written(const std::string& role, const std::string& path,
   used.push_back({role, path, Use::write});
   if (files::is_stream(path)) return;
   files::check_folder(path);
-  for (const char* suffix : suffixes) used.push_back({role, path + suffix, Use::write});
+  files::check_name(path);
+  for (const char* suffix : suffixes) {
+    files::check_name(path + suffix);
+    used.push_back({role, path + suffix, Use::write});
+  }
 }
 
 /// Refuses to replace a file that is neither empty nor begins as the files that a flag writes, and
@@ -69,7 +73,8 @@ void check_replaced(const char* flag, const std::string& path, std::string_view 
 }  // namespace
 
 void check_files(const RunOptions& options, const Environment& environment) {
-  std::vector<files::UsedFile> used{{"-i", options.input, Use::read}};
+  std::vector<files::UsedFile> used;
+  for (const std::string& input : input_paths(options)) used.push_back({"-i", input, Use::read});
   add_if_file("--chat-template", options.chat_template_given, used);
   const checkpoint::HubCache cache{environment.hub_cache};
   add_model(options.model, cache, used);

@@ -58,7 +58,6 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
     bytes_read_ += *got;
     if (first) check_magic();
     if (first && buffer_.starts_with("\xEF\xBB\xBF")) start_ = 3;
-    if (*got == 0) finish_input();
     ended_ = *got == 0;
   }
 }
@@ -136,13 +135,6 @@ void LineReader::check_first_line(std::string_view text) const {
     fail(ExitCode::input_unusable, "{}: is {}", input_.name(),
          array ? kJsonArray : "JSON over several lines; put each object on one: jq -c . FILE");
   }
-}
-
-void LineReader::finish_input() const {
-  // Of packed files the end itself tells.
-  if (!input_.is_regular() || input_.is_packed() || bytes_read_ >= input_.size()) return;
-  fail(ExitCode::input_unusable, "{}: was cut while it was read: {} bytes came of {}",
-       input_.name(), bytes_read_, input_.size());
 }
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {

@@ -30,8 +30,7 @@ class LineReader {
 
   enum class Got : uint8_t { line, nothing_yet, end };
   /// The next line. CR LF counts as a line end, a byte order mark at the start is dropped, the last
-  /// line needs no line end. `nothing_yet`: no whole line came within `timeout_ms`. Throws
-  /// Error(input_unusable) when a regular file ends before its size at opening.
+  /// line needs no line end. `nothing_yet`: no whole line came within `timeout_ms`.
   Got next(Line& line, int timeout_ms);
 
   [[nodiscard]] uint64_t bytes_read() const { return bytes_read_; }
@@ -41,7 +40,6 @@ class LineReader {
   void check_first_line(std::string_view text) const;
   bool take(Line& line, size_t length);
   void hand_out(std::string& text, size_t length);
-  void finish_input() const;
 
   files::InputFile& input_;
   size_t max_line_bytes_;

@@ -1,10 +1,12 @@
 #include "files/input_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -18,41 +20,38 @@ constexpr size_t kReadBytes = size_t{64} << 10;
 
 }  // namespace
 
-InputFile InputFile::open(const std::string& path) {
-  InputFile file;
-  file.name_ = path == "-" ? "standard input" : path;
+OneInput::OneInput(const std::string& path) : name_(path == "-" ? "standard input" : path) {
   const int number = path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                  : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  file.descriptor_ = Descriptor(number);
+  descriptor_ = Descriptor(number);
   struct stat found {};
   if (number < 0 || fstat(number, &found) != 0) {
-    fail(ExitCode::input_unusable, "{}: cannot be read: {}", file.name_, std::strerror(errno));
+    fail(ExitCode::input_unusable, "{}: cannot be read: {}", name_, std::strerror(errno));
   }
   if (S_ISDIR(found.st_mode)) {
     fail(ExitCode::input_unusable,
-         "{}: is a folder; -i takes a JSONL file, or - for standard input", file.name_);
+         "{}: is a folder; -i takes a JSONL file, or - for standard input", name_);
   }
-  file.regular_ = S_ISREG(found.st_mode);
-  if (!file.regular_) return file;
+  regular_ = S_ISREG(found.st_mode);
+  if (!regular_) return;
   const off_t start = lseek(number, 0, SEEK_CUR);
-  file.start_ = file.position_ = start < 0 ? 0 : static_cast<uint64_t>(start);
+  start_ = position_ = start < 0 ? 0 : static_cast<uint64_t>(start);
   const auto whole = static_cast<uint64_t>(found.st_size);
-  file.size_ = whole - std::min(whole, file.start_);
-  return file;
+  size_ = whole - std::min(whole, start_);
 }
 
-bool InputFile::is_terminal() const {
+bool OneInput::is_terminal() const {
   return isatty(descriptor_.get()) == 1;
 }
 
-void InputFile::rewind() {
+void OneInput::rewind() {
   position_ = start_;
   stored_.clear();
   at_ = 0;
   sniffed_ = ended_ = false;
 }
 
-std::optional<size_t> InputFile::read_stored(char* to, size_t bytes, int timeout_ms) {
+std::optional<size_t> OneInput::read_stored(char* to, size_t bytes, int timeout_ms) {
   ssize_t got = 0;
   if (regular_) {
     got = pread(descriptor_.get(), to, bytes, static_cast<off_t>(position_));
@@ -68,7 +67,7 @@ std::optional<size_t> InputFile::read_stored(char* to, size_t bytes, int timeout
 }
 
 // Looks at the first bytes; false when they have not come yet.
-bool InputFile::sniff(int timeout_ms) {
+bool OneInput::sniff(int timeout_ms) {
   while (!ended_ && stored_.size() < kMagicBytes) {
     const size_t before = stored_.size();
     stored_.resize(before + kReadBytes);
@@ -86,14 +85,18 @@ bool InputFile::sniff(int timeout_ms) {
   return true;
 }
 
-std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
+std::optional<size_t> OneInput::read(char* to, size_t bytes, int timeout_ms) {
   if (!sniffed_ && !sniff(timeout_ms)) return std::nullopt;
   if (!unpacker_ && at_ < stored_.size()) {
     const size_t count = stored_.copy(to, bytes, at_);
     at_ += count;
     return count;
   }
-  if (!unpacker_) return ended_ ? 0 : read_stored(to, bytes, timeout_ms);
+  if (!unpacker_) {
+    const auto got = ended_ ? 0 : read_stored(to, bytes, timeout_ms);
+    if (got == size_t{0}) check_whole();
+    return got;
+  }
   while (true) {
     if (const size_t count = unpack(to, bytes)) return count;
     if (ended_ && unpacker_->is_whole()) return 0;
@@ -110,8 +113,16 @@ std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
   }
 }
 
+// Of packed files the end itself tells.
+void OneInput::check_whole() const {
+  const uint64_t read = position_ - start_;
+  if (!regular_ || read >= size_) return;
+  fail(ExitCode::input_unusable, "{}: was cut while it was read: {} bytes came of {}", name_, read,
+       size_);
+}
+
 // As much as there is of it; 0 when more has to be read first.
-size_t InputFile::unpack(char* to, size_t bytes) {
+size_t OneInput::unpack(char* to, size_t bytes) {
   std::string_view packed = std::string_view(stored_).substr(at_);
   size_t count = 0;
   try {
@@ -125,6 +136,80 @@ size_t InputFile::unpack(char* to, size_t bytes) {
   }
   at_ = stored_.size() - packed.size();
   return count;
+}
+
+// ---- several ----
+
+InputFile InputFile::open(const std::string& path) {
+  return InputFile(std::vector{path});
+}
+
+InputFile InputFile::open(const std::vector<std::string>& paths) {
+  return InputFile(paths);
+}
+
+InputFile::InputFile(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) inputs_.emplace_back(path);
+  name_ = inputs_.front().name();
+  if (inputs_.size() > 1) name_ += fmt::format(" and {} more", inputs_.size() - 1);
+}
+
+std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  while (true) {
+    std::optional<size_t> got = inputs_[at_].read(to, bytes, timeout_ms);
+    if (!got) return got;
+    const bool ended = *got == 0;
+    if (at_start_ && at_ > 0 && std::string_view(to, *got).starts_with(kByteOrderMark)) {
+      *got -= kByteOrderMark.size();
+      std::memmove(to, to + kByteOrderMark.size(), *got);
+    }
+    at_start_ = false;
+    if (*got > 0) {
+      last_ = to[*got - 1];
+      return got;
+    }
+    if (!ended) continue;
+    if (is_last()) return 0;
+    ++at_;
+    at_start_ = true;
+    if (last_ == '\n') continue;
+    *to = last_ = '\n';
+    return 1;
+  }
+}
+
+std::optional<size_t> InputFile::read_stored(char* to, size_t bytes, int timeout_ms) {
+  while (true) {
+    const std::optional<size_t> got = inputs_[at_].read_stored(to, bytes, timeout_ms);
+    if (!got || *got > 0 || is_last()) return got;
+    ++at_;
+  }
+}
+
+void InputFile::rewind() {
+  for (OneInput& input : inputs_) input.rewind();
+  at_ = 0;
+  at_start_ = true;
+  last_ = '\n';
+}
+
+bool InputFile::is_regular() const {
+  return std::ranges::all_of(inputs_, &OneInput::is_regular);
+}
+
+bool InputFile::is_packed() const {
+  return std::ranges::any_of(inputs_, &OneInput::is_packed);
+}
+
+bool InputFile::is_terminal() const {
+  return std::ranges::any_of(inputs_, &OneInput::is_terminal);
+}
+
+uint64_t InputFile::size() const {
+  uint64_t bytes = 0;
+  for (const OneInput& input : inputs_) bytes += input.size();
+  return bytes;
 }
 
 }  // namespace plimsoll::files

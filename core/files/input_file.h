@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "files/descriptor.h"
 #include "files/names.h"
@@ -14,32 +15,25 @@
 
 namespace plimsoll::files {
 
-class InputFile {
+/// One input, as it is.
+class OneInput {
  public:
-  /// "-" is standard input. Throws Error(input_unusable) naming the path and the cure: missing,
-  /// unreadable, a folder.
-  static InputFile open(const std::string& path);
+  explicit OneInput(const std::string& path);
 
-  /// Up to `bytes` bytes, unpacked; 0 at the end; none when nothing came within `timeout_ms`, or a
-  /// signal came. Throws Error(input_unusable) for packed data that is damaged or cut off, behind
-  /// all that could be unpacked.
   std::optional<size_t> read(char* to, size_t bytes, int timeout_ms);
-  /// The same without unpacking.
   std::optional<size_t> read_stored(char* to, size_t bytes, int timeout_ms);
-  /// Of a regular file: the next read begins where the first one did.
   void rewind();
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_regular() const { return regular_; }
-  /// Of a stream, as far as is known after the first read.
   [[nodiscard]] bool is_packed() const { return unpacker_ != nullptr; }
   [[nodiscard]] bool is_terminal() const;
-  /// Stored bytes of a regular file, from where reading begins, as it was when opened.
   [[nodiscard]] uint64_t size() const { return size_; }
 
  private:
   [[nodiscard]] bool sniff(int timeout_ms);
   size_t unpack(char* to, size_t bytes);
+  void check_whole() const;
 
   Descriptor descriptor_;
   std::string name_;
@@ -53,6 +47,44 @@ class InputFile {
   bool ended_ = false;  // of what is stored
   std::string stored_;  // read, and not given or unpacked yet, from at_
   size_t at_ = 0;
+};
+
+/// Inputs that are read one after the other as if they were one: where one lacks the line end at
+/// its end it is put there, and a byte order mark at the beginning of a later one is left out.
+class InputFile {
+ public:
+  /// "-" is standard input. Throws Error(input_unusable) naming the path and the cure: missing,
+  /// unreadable, a folder.
+  static InputFile open(const std::string& path);
+  static InputFile open(const std::vector<std::string>& paths);
+
+  /// Up to `bytes` bytes, unpacked; 0 at the end; none when nothing came within `timeout_ms`, or a
+  /// signal came. Throws Error(input_unusable) for packed data that is damaged or cut off, behind
+  /// all that could be unpacked, and when a regular file ends before its size at opening.
+  std::optional<size_t> read(char* to, size_t bytes, int timeout_ms);
+  /// The same without unpacking, and without a line end between inputs.
+  std::optional<size_t> read_stored(char* to, size_t bytes, int timeout_ms);
+  /// Of regular files: the next read begins where the first one did.
+  void rewind();
+
+  /// Of all, for messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] bool is_regular() const;
+  /// Of a stream, as far as is known after the first read.
+  [[nodiscard]] bool is_packed() const;
+  [[nodiscard]] bool is_terminal() const;
+  /// Stored bytes of regular files, from where reading begins, as they were when opened.
+  [[nodiscard]] uint64_t size() const;
+
+ private:
+  explicit InputFile(const std::vector<std::string>& paths);
+  [[nodiscard]] bool is_last() const { return at_ + 1 == inputs_.size(); }
+
+  std::vector<OneInput> inputs_;
+  std::string name_;
+  size_t at_ = 0;         // the input that is read
+  bool at_start_ = true;  // nothing of it has been read
+  char last_ = '\n';      // that was given
 };
 
 }  // namespace plimsoll::files

@@ -112,6 +112,17 @@ void check_folder(const std::string& path) {
   }
 }
 
+void check_name(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) {
+    if (errno != ENAMETOOLONG) return;
+    fail(ExitCode::output_unwritable, "{}: {}; choose a shorter name", path, reason());
+  }
+  if (!S_ISLNK(found.st_mode) || exists(path)) return;
+  fail(ExitCode::output_unwritable,
+       "{}: is a link to a file that is not there; give that file's name", path);
+}
+
 void check_absent(const std::string& path, const std::string& kept) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return;

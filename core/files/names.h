@@ -48,6 +48,9 @@ void check_distinct(const std::vector<UsedFile>& used);
 /// Throws Error(output_unwritable) when the folder of a file to be written is missing or not
 /// writable.
 void check_folder(const std::string& path);
+/// Throws Error(output_unwritable) when a file of this name cannot come to be: the name is too long
+/// for the file system, or is a link to what is not there.
+void check_name(const std::string& path);
 
 /// What becomes of a file that has the new name already.
 enum class Existing : uint8_t { refuse, replace };

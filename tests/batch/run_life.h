@@ -79,7 +79,7 @@ inline bool live(const Scratch& scratch, Life life) {
                    {"lines", {{"first", 0}, {"count", UINT64_MAX}}},
                    {"seed", 1}};
   }
-  options.notes = {{"input", scratch.path("in")}, {"errors", options.errors}};
+  options.notes = {{"inputs", {scratch.path("in")}}, {"errors", options.errors}};
   options.resume.max_line_bytes = 1 << 20;
   batch::RunFiles files(options, &input);
   if (files.finished()) return true;

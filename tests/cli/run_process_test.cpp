@@ -101,6 +101,66 @@ TEST_CASE("without home, terminal or known locale") {
   CHECK(bare.out == plain.out);
 }
 
+TEST_CASE("several inputs are read one after the other, as if they were one") {
+  const Scratch scratch;
+  const std::string line = "{\"prompt\":\"Enter\",\"max_tokens\":1}\n";
+  scratch.write("a", line + line.substr(0, line.size() - 1));  // no line end at the end
+  scratch.write("b", "\xEF\xBB\xBF" + line);
+  scratch.write("empty", "");
+  scratch.write("all", line + line + line);
+  REQUIRE(shell(scratch, "gzip -k b; plimsoll run $MODEL -q -i all -o whole").status == 0);
+  for (const char* inputs : {"-i a -i b", "-i empty -i a -i empty -i b.gz", "-i a -i - < b"}) {
+    INFO(inputs);
+    const Outcome outcome = shell(
+        scratch, std::string("plimsoll run $MODEL -q -o out --overwrite ") + inputs + "; cat out");
+    CHECK(outcome.out == scratch.read("whole"));
+  }
+  const std::string both = "plimsoll run $MODEL -q -i a -i b -o parts ";
+  CHECK(shell(scratch, both + "--limit 1").status == 0);
+  CHECK(shell(scratch, both).status == 0);
+  CHECK(scratch.read("parts") == scratch.read("whole"));
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i a -o parts").status == 8);
+  const Outcome slices = shell(scratch,
+                               "for i in 0 1; do plimsoll run $MODEL -q -i a -i b -o s$i "
+                               "--part $i/2; done; cat s0 s1");
+  CHECK(slices.out == scratch.read("whole"));
+  CHECK(
+      shell(scratch, "plimsoll plan $MODEL -i a -i b --format json | grep -c '\"lines\": 3'").out ==
+      "1\n");
+}
+
+TEST_CASE("of several inputs each is looked at, and none is overwritten") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("table", "id,prompt\n1,hello\n2,you\n");
+  const Outcome table = shell(scratch, "plimsoll run $MODEL -i in -i table -o out");
+  CHECK(table.status == 4);
+  CHECK_THAT(table.err, Catch::Contains("table: is"));
+  const Outcome gone = shell(scratch, "plimsoll run $MODEL -i in -i gone -o out");
+  CHECK(gone.status == 4);
+  CHECK_THAT(gone.err, Catch::Contains("gone: cannot be read"));
+  const Outcome itself = shell(scratch, "plimsoll run $MODEL -i in -i table --report table");
+  CHECK(itself.status == 2);
+  CHECK_THAT(itself.err, Catch::Contains("is the file of -i"));
+}
+
+TEST_CASE("names under which nothing can be published are refused before any work") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  REQUIRE(shell(scratch, "ln -s none/out link; ln -s gone lost").status == 0);
+  const std::string name(245, 'x');
+  for (const std::string& flags : std::vector<std::string>{
+           "-o " + name, "-o link", "-o lost", "-o out --errors " + name, "-o out --errors lost",
+           "-o out --report lost", "-o out --metrics-file lost"}) {
+    INFO(flags);
+    const Outcome outcome = shell(scratch, "plimsoll run $MODEL --max-tokens 1 -i in " + flags);
+    CHECK(outcome.status == 9);
+    CHECK_THAT(outcome.err,
+               Catch::Contains("shorter name") || Catch::Contains("is a link to a file"));
+    CHECK(!scratch.has("out.part"));
+  }
+}
+
 TEST_CASE("no file that a run touches is overwritten by another") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n");

@@ -1,5 +1,6 @@
 #include "batch/files/publish.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -11,10 +12,10 @@ namespace {
 
 // The input, if it can be read again and is what it was.
 std::optional<files::InputFile> same_input(const Manifest& manifest) {
-  const std::string path = manifest.notes.value("input", std::string("-"));
-  if (path == "-") return std::nullopt;
+  const auto paths = manifest.notes.value("inputs", std::vector<std::string>());
+  if (paths.empty() || std::ranges::count(paths, "-") > 0) return std::nullopt;
   try {
-    files::InputFile input = files::InputFile::open(path);
+    files::InputFile input = files::InputFile::open(paths);
     if (!input.is_regular()) return std::nullopt;
     const std::string digest = files::digest_of(input);
     if (manifest.job.at("input").at("xxh3") != digest) return std::nullopt;
