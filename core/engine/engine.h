@@ -46,7 +46,7 @@ struct EngineOptions {
   bool prefix_caching = true;
   Admission admission = Admission::forecast;
   int64_t head_start = 0;  // SchedulerLimits::head_start
-  int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
+  int64_t threads = 1;     // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
   std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
