@@ -22,9 +22,11 @@ void tell(const RunOptions& options, const batch::InputScan& found) {
 
 // None for packed data that is cut off: its lines are answered before it is an error.
 std::optional<batch::InputScan> look(const RunOptions& options, files::InputFile& input) {
-  for (const std::string& path : input_paths(options)) {
-    files::InputFile one = files::InputFile::open(path);
-    batch::refuse_other_formats(one, options.max_line_bytes);
+  batch::refuse_other_formats(input, options.max_line_bytes);
+  input.rewind();
+  for (size_t i = 1; i < options.inputs.size(); ++i) {
+    files::InputFile later = files::InputFile::open(options.inputs[i]);
+    batch::refuse_other_formats(later, options.max_line_bytes);
   }
   const bool strict = options.unknown_fields == batch::UnknownFields::refuse;
   batch::ScanOptions scan{

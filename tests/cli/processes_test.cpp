@@ -324,9 +324,9 @@ TEST_CASE("a process that is stopped is noticed within ten seconds, and the same
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   for (const int process : {0, 1}) {
     const Scratch scratch;
-    scratch.write("in", long_batch_of(1200));
+    scratch.write("in", long_batch_of(4800));
     REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
-    Outcome outcome = shell(scratch, disturbed(2, "-tp 2", "STOP", "2", process));
+    Outcome outcome = shell(scratch, disturbed(2, "-tp 2", "STOP", "1", process));
     INFO("process " << process << ": " << outcome.out << outcome.err);
     int status = 0, seconds = 0;
     std::istringstream(outcome.out) >> status >> seconds;
