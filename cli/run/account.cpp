@@ -16,7 +16,7 @@ int exit_status(const batch::RunCounts& counts) {
   if (counts.ending != batch::Ending::complete) {
     return static_cast<int>(ExitCode::stopped_resumable);
   }
-  return static_cast<int>(counts.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+  return status_of(counts.failed);
 }
 
 /// What the cards' driver says of a process: of all its cards, and of the fullest.
@@ -157,6 +157,10 @@ void add_ranks(const Launch& launch, const RankAccounts& accounts, batch::RunRep
 }
 
 }  // namespace
+
+int status_of(uint64_t failed_lines) {
+  return static_cast<int>(failed_lines > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+}
 
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
                              batch::RunCounts counts) {

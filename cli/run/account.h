@@ -8,6 +8,8 @@
 
 namespace plimsoll::cli {
 
+/// Exit status where nothing but failed lines keeps a command from being done.
+int status_of(uint64_t failed_lines);
 /// What ran and what became of the lines; `counts` decide the exit status.
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
                              batch::RunCounts counts);

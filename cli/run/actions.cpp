@@ -6,6 +6,7 @@
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
 #include "cli/plan/command.h"
+#include "cli/run/account.h"
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
@@ -24,7 +25,7 @@ int publish_what_is_there(const RunOptions& options) {
                                          "order in which they were finished"));
   }
   if (manifest.missing > 0) return static_cast<int>(ExitCode::stopped_resumable);
-  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+  return status_of(manifest.failed);
 }
 
 int merge(const RunOptions& options) {
@@ -42,7 +43,7 @@ int merge(const RunOptions& options) {
                     merged.failed, options.merge.size(),
                     merged.was_there ? "; it was there already" : ""));
   }
-  return static_cast<int>(merged.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+  return status_of(merged.failed);
 }
 
 int dry_run(const RunOptions& options, const Environment& environment) {
@@ -59,8 +60,7 @@ int dry_run(const RunOptions& options, const Environment& environment) {
   const plan::PlanResult result = show_plan(plan);
   if (!result.fits.value_or(true)) return static_cast<int>(ExitCode::does_not_fit);
   const plan::PromptFigures& lines = *result.prompts;
-  const bool some_fail = lines.bad_lines + lines.duplicate_ids + lines.over_context > 0;
-  return static_cast<int>(some_fail ? ExitCode::some_lines_failed : ExitCode::done);
+  return status_of(lines.bad_lines + lines.duplicate_ids + lines.over_context);
 }
 
 }  // namespace plimsoll::cli

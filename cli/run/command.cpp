@@ -214,7 +214,7 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   const Clock::time_point publish_start = Clock::now();
   const std::lock_guard lock(watch.outputs());
   if (report.counts.ending == batch::Ending::complete) {
-    files.note_texts(runner.texts());
+    files.note_texts(runner.take_texts());
     files.publish(report.counts.ok, report.counts.failed, 0);
   } else {
     files.keep();
@@ -258,7 +258,7 @@ int end_finished(const RunOptions& options, const batch::Manifest& manifest) {
     }
     files::write_file(options.report, manifest.report.dump() + "\n");
   }
-  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+  return status_of(manifest.failed);
 }
 
 // A run of this process, or of several of which it is the first; `fleet` may be null.
@@ -309,8 +309,8 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
 }
 
 // What --dry-run, --publish and --merge ask for, or a run.
-int do_command(const RunOptions& given, const Environment& environment, StatusSink& sink) {
-  const bool follows = is_follower(environment, given);
+int do_command(const RunOptions& given, const Environment& environment, bool follows,
+               StatusSink& sink) {
   const int done = static_cast<int>(ExitCode::done);
   if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);
   if (!given.merge.empty()) return follows ? done : merge(given);
@@ -342,9 +342,10 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
 
 int run_command(const RunOptions& options) {
   const Environment environment = read_sound_environment();
-  StatusSink sink(is_follower(environment, options) ? RunOptions{} : options);
+  const bool follows = is_follower(environment, options);
+  StatusSink sink(follows ? RunOptions{} : options);
   try {
-    const int status = do_command(options, environment, sink);
+    const int status = do_command(options, environment, follows, sink);
     sink.end(status);
     return status;
   } catch (const files::BrokenPipe&) {

@@ -6,12 +6,23 @@
 
 #include "checkpoint/checkpoint.h"
 #include "files/identity.h"
+#include "files/names.h"
 #include "plan/own/pictures.h"
 
 namespace plimsoll::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+template <typename Value>
+OrderedJson or_null(const std::optional<Value>& value) {
+  return value ? OrderedJson(*value) : OrderedJson();
+}
+
+template <typename Value>
+OrderedJson if_so(bool condition, const Value& value) {
+  return condition ? OrderedJson(value) : OrderedJson();
+}
 
 OrderedJson describe_input(files::InputFile& input) {
   if (!input.is_regular()) return nullptr;  // it cannot be read twice
@@ -48,9 +59,8 @@ OrderedJson describe_answers(const RunOptions& options) {
                          {"long_prompt", name_of(options.long_prompt)},
                          {"split_overlap", options.split_overlap},
                          {"skip_tokenizer_init", options.skip_tokenizer_init}};
-  answers["max_tokens"] = options.max_tokens ? OrderedJson(*options.max_tokens) : OrderedJson();
-  answers["chat_template"] =
-      options.chat_template ? OrderedJson(*options.chat_template) : OrderedJson();
+  answers["max_tokens"] = or_null(options.max_tokens);
+  answers["chat_template"] = or_null(options.chat_template);
   answers["chat_template_kwargs"] = options.chat_template_kwargs;
   answers["pictures"] = {{"mm_processor_kwargs", options.launch.processor_kwargs},
                          {"images", plan::own::most_items(options.launch.args, "image")},
@@ -63,12 +73,11 @@ OrderedJson describe_answers(const RunOptions& options) {
 // The flags that decide how many tokens a KV cache holds.
 OrderedJson describe_kv_cache(const EngineFlags& flags) {
   const vllm::EngineArgs& args = flags.args;
-  const auto given = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(); };
-  return {{"cpu_kvcache_space", given(flags.host_cache)},
+  return {{"cpu_kvcache_space", or_null(flags.host_cache)},
           {"kv_cache_memory", args.kv_cache_memory},
           {"blocks", args.blocks_override},
           {"gpu_memory_utilization", args.gpu_memory_utilization},
-          {"gpu_memory", given(flags.gpu_memory)}};
+          {"gpu_memory", or_null(flags.gpu_memory)}};
 }
 
 OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
@@ -83,19 +92,14 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
                         {"sharded_state", options.sharded_state},
                         {"quantized_activations", !args.whole_activations}};
   // With --max-model-len auto the context is what the KV cache holds.
-  const auto if_auto = [&](const auto& value) {
-    return args.max_model_len == -1 ? OrderedJson(value) : OrderedJson();
-  };
-  launch["kv_cache"] = if_auto(describe_kv_cache(options.launch));
+  launch["kv_cache"] = if_so(args.max_model_len == -1, describe_kv_cache(options.launch));
   // Another instruction set gives other bits; --cpu-isa pins it.
-  launch["cpu_isa"] = device.card ? OrderedJson() : OrderedJson(backend::isa_name(device.cpu.isa));
+  const bool on_cards = device.card.has_value();
+  launch["cpu_isa"] = if_so(!on_cards, backend::isa_name(device.cpu.isa));
   // On cards these change the order in which numbers are summed.
-  const auto on_cards = [&](const auto& value) {
-    return device.card ? OrderedJson(value) : OrderedJson();
-  };
-  launch["tensor_parallel"] = on_cards(args.tensor_parallel);
-  launch["expert_parallel"] = on_cards(args.expert_parallel);
-  launch["deterministic"] = on_cards(options.launch.deterministic);
+  launch["tensor_parallel"] = if_so(on_cards, args.tensor_parallel);
+  launch["expert_parallel"] = if_so(on_cards, args.expert_parallel);
+  launch["deterministic"] = if_so(on_cards, options.launch.deterministic);
   return launch;
 }
 
@@ -119,25 +123,21 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
   job["launch"] = describe_launch(options, device);
   job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";
   // Where it is not given, answers have the name that the first life was given (describe_life).
-  job["served_model_name"] =
-      options.served_model_name.empty() ? OrderedJson() : OrderedJson(options.served_model_name);
+  job["served_model_name"] = if_so(!options.served_model_name.empty(), options.served_model_name);
   job["created"] = environment.source_date_epoch.value_or(0);
   job["errors"] = !options.errors.empty();
   return job;
 }
 
 OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device) {
-  std::error_code ignored;
   OrderedJson inputs = OrderedJson::array();
   for (const std::string& input : input_paths(options)) {
-    inputs.push_back(input == "-" ? "-" : fs::absolute(input, ignored).string());
+    inputs.push_back(files::absolute_path(input));
   }
-  const std::string errors =
-      options.errors.empty() ? "" : fs::absolute(options.errors, ignored).string();
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   return {{"inputs", inputs},
-          {"errors", errors},
+          {"errors", files::absolute_path(options.errors)},
           {"model", options.model},
           {"host", host},
           {"pid", getpid()},

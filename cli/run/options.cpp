@@ -15,7 +15,6 @@
 #include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
-namespace {}  // namespace
 
 CLI::Option* declare_inputs(CLI::App& command, RunOptions& options, const std::string& help) {
   return command.add_option("-i,--input-file", options.inputs, help)

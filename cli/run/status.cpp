@@ -4,11 +4,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "batch/report.h"
 #include "batch/telemetry.h"
+#include "files/names.h"
 #include "files/output_file.h"
 
 namespace plimsoll::cli {
@@ -22,8 +21,7 @@ StatusSink::StatusSink(const RunOptions& options)
 }
 
 void StatusSink::begin(const std::string& output) {
-  std::error_code ignored;
-  output_ = output == "-" ? output : std::filesystem::absolute(output, ignored).string();
+  output_ = files::absolute_path(output);
   if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text({}, 0, output_));
 }
 

@@ -54,10 +54,8 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
     const std::optional<size_t> got = input_.read(buffer_.data() + before, kReadBytes, timeout_ms);
     buffer_.resize(before + got.value_or(0));
     if (!got) return Got::nothing_yet;
-    const bool first = bytes_read_ == 0;
+    if (bytes_read_ == 0) check_magic();
     bytes_read_ += *got;
-    if (first) check_magic();
-    if (first && buffer_.starts_with("\xEF\xBB\xBF")) start_ = 3;
     ended_ = *got == 0;
   }
 }

@@ -29,8 +29,8 @@ class LineReader {
   LineReader(files::InputFile& input, size_t max_line_bytes);
 
   enum class Got : uint8_t { line, nothing_yet, end };
-  /// The next line. CR LF counts as a line end, a byte order mark at the start is dropped, the last
-  /// line needs no line end. `nothing_yet`: no whole line came within `timeout_ms`.
+  /// The next line. CR LF counts as a line end, the last line needs none. `nothing_yet`: no whole
+  /// line came within `timeout_ms`.
   Got next(Line& line, int timeout_ms);
 
   [[nodiscard]] uint64_t bytes_read() const { return bytes_read_; }

@@ -6,8 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "batch/files/manifest.h"
-
 namespace plimsoll::batch {
 namespace {
 
@@ -156,7 +154,7 @@ void Runner::take(Line line) {
   const Digest identity = digest(line.text);
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
-  if (ours) texts_.push_back(identity.low);
+  if (ours && input_.is_regular()) texts_.push_back(identity.low);
   if (ours && done_before(slot) == DoneLines::State::open) ++counts_.lines;
   LineHead head;
   try {

@@ -69,8 +69,8 @@ class Runner {
   RunCounts run();
   /// So far; to be read with the watch's outputs() held.
   [[nodiscard]] const RunCounts& counts() const { return counts_; }
-  /// The digests (low halves) of the lines that were read, by slot.
-  [[nodiscard]] const std::vector<uint64_t>& texts() const { return texts_; }
+  /// The digests (low halves) of the lines that were read, by slot; of a regular input.
+  [[nodiscard]] std::vector<uint64_t> take_texts() { return std::move(texts_); }
   [[nodiscard]] ProgressSample sample() const;
   /// Numbers of the lines that the engine has, the first of them, for messages; likewise.
   [[nodiscard]] std::string running() const;

@@ -160,7 +160,7 @@ std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
     std::optional<size_t> got = inputs_[at_].read(to, bytes, timeout_ms);
     if (!got) return got;
     const bool ended = *got == 0;
-    if (at_start_ && at_ > 0 && std::string_view(to, *got).starts_with(kByteOrderMark)) {
+    if (at_start_ && std::string_view(to, *got).starts_with(kByteOrderMark)) {
       *got -= kByteOrderMark.size();
       std::memmove(to, to + kByteOrderMark.size(), *got);
     }

@@ -50,7 +50,7 @@ class OneInput {
 };
 
 /// Inputs that are read one after the other as if they were one: where one lacks the line end at
-/// its end it is put there, and a byte order mark at the beginning of a later one is left out.
+/// its end it is put there, and byte order marks at their beginnings are left out.
 class InputFile {
  public:
   /// "-" is standard input. Throws Error(input_unusable) naming the path and the cure: missing,

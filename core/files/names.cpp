@@ -80,6 +80,11 @@ bool is_stream(const std::string& path) {
   return stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code ignored;
+  return path.empty() || path == "-" ? path : std::filesystem::absolute(path, ignored).string();
+}
+
 std::string folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;

@@ -28,6 +28,8 @@ bool exists(const std::string& path);
 bool is_folder(const std::string& path);
 /// Something that is written as it goes and never renamed: "-", a pipe, a terminal, a device.
 bool is_stream(const std::string& path);
+/// The path from the root; "-" and none stay.
+std::string absolute_path(const std::string& path);
 /// "." for a bare name.
 std::string folder_of(const std::string& path);
 

@@ -57,5 +57,5 @@ TEST_CASE("status lines and metrics hold the sample") {
   const std::string metrics = metrics_text(some(), 1 << 20, "a \"b\"\\\n");
   CHECK_THAT(metrics, Catch::Contains("# TYPE plimsoll_lines_done counter\n"
                                       "plimsoll_lines_done{output=\"a \\\"b\\\"\\\\\\n\"} 769\n"));
-  CHECK_THAT(metrics, Catch::Contains("\nplimsoll_kv_use{output="));
+  CHECK_THAT(metrics, Catch::Contains("\nplimsoll_kv_use{output=\"a \\\"b\\\"\\\\\\n\"} 0.57\n"));
 }

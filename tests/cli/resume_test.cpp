@@ -24,6 +24,13 @@ std::string prompts(int lines) {
 // What a killed run leaves, by a file system that is full after `blocks` of 1 KiB.
 const char* const kFull = "(ulimit -f $BLOCKS; plimsoll run $MODEL -i in -o out --max-num-seqs 4)";
 
+void check_goes_on(const Scratch& scratch, const std::string& command, int done) {
+  const Outcome outcome = shell(scratch, command);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.err,
+             Catch::Contains("going on: " + std::to_string(done) + " lines are done already"));
+}
+
 }  // namespace
 
 TEST_CASE("a file that may not grow ends the run with 9, and the same command goes on") {
@@ -148,9 +155,7 @@ TEST_CASE("a finished run goes on when more lines are asked for") {
   scratch.write("in", prompts(12));
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --limit 5").status == 0);
-  const Outcome more = shell(scratch, "plimsoll run $MODEL -i in -o out --limit 8");
-  CHECK(more.status == 0);
-  CHECK_THAT(more.err, Catch::Contains("going on: 5 lines are done already"));
+  check_goes_on(scratch, "plimsoll run $MODEL -i in -o out --limit 8", 5);
   CHECK(json_lines(scratch.read("out")).size() == 8);
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
   CHECK(scratch.read("out") == scratch.read("whole"));
@@ -202,9 +207,7 @@ TEST_CASE("corrected lines are answered by --retry-failed, and the others stay")
   REQUIRE(shell(scratch, command).status == 3);
   scratch.write("in", scratch.read("right"));
   CHECK(shell(scratch, command).status == 8);
-  const Outcome retried = shell(scratch, command + " --retry-failed");
-  CHECK(retried.status == 0);
-  CHECK_THAT(retried.err, Catch::Contains("going on: 4 lines are done already"));
+  check_goes_on(scratch, command + " --retry-failed", 4);
   CHECK(scratch.read("out") == scratch.read("whole"));
 }
 
@@ -217,9 +220,7 @@ TEST_CASE("with corrections a line that was answered and has another text now is
   changed.replace(changed.find("Enter 1"), 7, "Exit 1!");
   scratch.write("in", changed + "{\"prompt\":\"mended\",\"max_tokens\":2}\n");
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
-  const Outcome retried = shell(scratch, command + " --retry-failed");
-  CHECK(retried.status == 0);
-  CHECK_THAT(retried.err, Catch::Contains("going on: 2 lines are done already"));
+  check_goes_on(scratch, command + " --retry-failed", 2);
   CHECK(scratch.read("out") == scratch.read("whole"));
 }
 

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <iterator>
 #include <utility>
 
 #include "base/error.h"
-#include "batch/digest.h"
 #include "files/names.h"
 #include "files/output_file.h"
 
@@ -44,28 +41,6 @@ const char* name_of(RunState state) {
   return kStates[static_cast<size_t>(state)].second;
 }
 
-constexpr size_t kHexDigits = 16;
-
-std::string to_hex(const std::vector<uint64_t>& numbers) {
-  std::string text;
-  text.reserve(kHexDigits * numbers.size());
-  for (const uint64_t number : numbers) fmt::format_to(std::back_inserter(text), "{:016x}", number);
-  return text;
-}
-
-std::vector<uint64_t> from_hex(std::string_view text) {
-  if (text.size() % kHexDigits != 0) throw std::invalid_argument("texts");
-  std::vector<uint64_t> numbers(text.size() / kHexDigits);
-  for (uint64_t& number : numbers) {
-    const char* end = text.data() + kHexDigits;
-    if (std::from_chars(text.data(), end, number, 16).ptr != end) {
-      throw std::invalid_argument("texts");
-    }
-    text.remove_prefix(kHexDigits);
-  }
-  return numbers;
-}
-
 std::string shown(const OrderedJson& value) {
   std::string text = value.is_null() ? "none" : value.dump();
   if (text.size() > 80) text = text.substr(0, 77) + "...";
@@ -93,10 +68,11 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.ok = count_at(json, "ok");
     manifest.failed = count_at(json, "failed");
     manifest.missing = count_at(json, "missing");
-    manifest.output_bytes = count_at(json, "output_bytes");
-    manifest.errors_bytes = count_at(json, "errors_bytes");
-    manifest.report = json.at("report");
-    manifest.texts = from_hex(json.at("texts").get_ref<const std::string&>());
+    // Records of older versions lack these; their version is told from ours by the job.
+    manifest.output_bytes = json.value("output_bytes", uint64_t{0});
+    manifest.errors_bytes = json.value("errors_bytes", uint64_t{0});
+    manifest.report = json.value("report", OrderedJson());
+    manifest.texts = json.value("texts", std::vector<uint64_t>());
     if (!manifest.job.is_object() || !manifest.notes.is_object()) {
       throw std::invalid_argument("job");
     }
@@ -121,7 +97,7 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
                             {"output_bytes", manifest.output_bytes},
                             {"errors_bytes", manifest.errors_bytes},
                             {"report", manifest.report},
-                            {"texts", to_hex(manifest.texts)}};
+                            {"texts", manifest.texts}};
   files::write_file(path, json.dump(1) + "\n");
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "batch/files/manifest.h"
+#include "batch/digest.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"

@@ -47,13 +47,16 @@ void allow_corrections(OrderedJson& then, const OrderedJson& now, bool texts_kno
     for (const char* key : {"/input", "/lines"}) allow(key);
   }
   if (then.value("strict", false)) allow("/strict");
-  if (then.value("max_line_bytes", 0) < now.value("max_line_bytes", 0)) allow("/max_line_bytes");
+  const auto longest = [](const OrderedJson& job) {
+    return job.value("max_line_bytes", uint64_t{0});
+  };
+  if (longest(then) < longest(now)) allow("/max_line_bytes");
   if (then.value("/answers/long_prompt"_json_pointer, "") == "error") {
     for (const char* key : {"/answers/long_prompt", "/answers/split_overlap"}) allow(key);
   }
 }
 
-// Of another input, or of the same one and more of its lines.
+// Whether a slice begins where the one before did and has no fewer lines.
 bool goes_further(const OrderedJson& then, const OrderedJson& now) {
   if (!then.contains("lines") || !now.contains("lines")) return false;
   const Slice before = slice_of(then);
@@ -120,9 +123,8 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
                               !files::exists(options_.output + ".part");
     if (nothing_open) {
       manifest_ = *before;
-      check_same_job();
-      check_published();
-      finished_ = is_whole();
+      check_same_job(difference_to_job());
+      look_at_published();
       if (finished_) return;
     }
   }
@@ -171,9 +173,10 @@ bool RunFiles::goes_on() {
          journal_->part(), manifest_path(options_.output));
   }
   manifest_ = *found;
-  known_ = difference_to_job().empty();
+  const std::string differs = difference_to_job();
+  known_ = differs.empty();
   if (!there && journal_->empty()) return false;
-  check_same_job();
+  check_same_job(differs);
   if (!there) {
     take_back_errors();
     return true;
@@ -186,8 +189,7 @@ bool RunFiles::goes_on() {
     settle_published();
   }
   if (manifest_.state == RunState::complete || manifest_.state == RunState::partial) {
-    check_published();
-    finished_ = is_whole();
+    look_at_published();
     if (!finished_) take_back_published();
     return true;
   }
@@ -216,21 +218,20 @@ std::string RunFiles::difference_to_job() const {
   return difference(then, options_.job);
 }
 
-void RunFiles::check_same_job() const {
-  const std::string differs = difference_to_job();
+void RunFiles::check_same_job(const std::string& differs) const {
   if (differs.empty()) return;
   fail(ExitCode::foreign_output,
        "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
        options_.output, differs, cure_of(differs, options_.resume.failed));
 }
 
-// The outputs are as their run left them.
-void RunFiles::check_published() const {
+// The outputs must be as their run left them; do they have all that is asked for?
+void RunFiles::look_at_published() {
   check_bytes(options_.output, manifest_.output_bytes);
   if (!options_.errors.empty()) check_bytes(options_.errors, manifest_.errors_bytes);
+  finished_ = is_whole();
 }
 
-// Whether the published outputs have all that is asked for.
 bool RunFiles::is_whole() const {
   if (manifest_.state != RunState::complete) return false;
   if (options_.resume.failed == Failed::retry && manifest_.failed > 0) return false;

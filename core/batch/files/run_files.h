@@ -70,8 +70,8 @@ class RunFiles {
   void start_anew();
   [[nodiscard]] bool goes_on();
   [[nodiscard]] std::string difference_to_job() const;
-  void check_same_job() const;
-  void check_published() const;
+  void check_same_job(const std::string& differs) const;
+  void look_at_published();
   [[nodiscard]] bool is_whole() const;
   void settle_published();
   void take_back_published();
