@@ -133,7 +133,7 @@ std::string difference(const OrderedJson& then, const OrderedJson& now) {
       if (inner.empty() && then.contains(key) == now.contains(key)) continue;
       if (inner.empty()) return key + ": another version of plimsoll began it";
       const bool nested = value(then, key).is_object() && value(now, key).is_object();
-      return key + (nested ? "." : ": ") + inner;
+      return fmt::format("{}{}{}", key, nested ? "." : ": ", inner);
     }
   }
   return "";  // the same keys in another order
