@@ -67,16 +67,6 @@ int64_t wanted_length(const model::ModelSpec& spec, const EngineOptions& options
   return options.max_model_len == 0 ? usual : options.max_model_len;
 }
 
-/// The longest sequence that `blocks` hold, at most `length`; 0 when not even one token.
-int64_t longest_length(const KvLayout& kv, int64_t blocks, int64_t length, int64_t batched_tokens) {
-  int64_t fits = 0, fails = length + 1;
-  while (fails - fits > 1) {
-    const int64_t middle = fits + (fails - fits) / 2;
-    (blocks_of_sequence(kv, middle, batched_tokens) <= blocks ? fits : fails) = middle;
-  }
-  return fits;
-}
-
 /// A pool that is too small for one sequence.
 struct Shortage {
   const KvLayout& kv;
@@ -92,7 +82,7 @@ struct Shortage {
   const EngineOptions& options = shortage.options;
   const int64_t length = shortage.length, blocks = shortage.blocks;
   const int64_t needed = blocks_of_sequence(kv, length, shortage.batched_tokens);
-  const int64_t fitting = longest_length(kv, blocks, length, shortage.batched_tokens);
+  const int64_t fitting = longest_sequence(kv, blocks, length, shortage.batched_tokens);
   const uint64_t needed_bytes = static_cast<uint64_t>(needed) * kv.block_bytes;
   const std::string shorter =
       fitting > 0
@@ -258,7 +248,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
     layout.num_blocks = static_cast<int64_t>(options.kv_cache_bytes / layout.kv.block_bytes);
   }
   const int64_t fitting =
-      longest_length(layout.kv, layout.num_blocks, layout.max_model_len, batched_tokens);
+      longest_sequence(layout.kv, layout.num_blocks, layout.max_model_len, batched_tokens);
   if (fitting == 0 || (fitting < layout.max_model_len && !options.auto_model_len)) {
     refuse({layout.kv, options, layout.max_model_len, layout.num_blocks, batched_tokens, rest});
   }

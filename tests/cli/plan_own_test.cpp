@@ -89,6 +89,45 @@ TEST_CASE("all parts stay within the budget, and one block more does not") {
   }
 }
 
+TEST_CASE("the longest context that fits does fit, a block more does not, and auto launches it") {
+  const Scratch scratch;
+  const std::string data = PLIMSOLL_SOURCE_DIR "/tests/data/configs/";
+  const std::string rows[] = {
+      // Embeddings of pictures take less in shorter contexts, which make room for more KV blocks.
+      kConfigs + "qwen2.5-vl-3b.json --gpu a10 --gpu-memory-utilization 0.5",
+      kConfigs + "qwen2.5-vl-3b.json --gpu l4 --gpu-memory-utilization 0.3 -pp 2",
+      kConfigs + "internvl2-2b.json --gpu t4 --gpu-memory-utilization 0.5",
+      kConfigs + "gemma-3-27b-it.json --gpu a100-80gb --gpu-memory-utilization 0.75",
+      kConfigs +
+          "gemma-3-27b-it.json --gpu l40s -tp 2 --max-num-batched-tokens 1024 "
+          "--gpu-memory-utilization 0.7",
+      kConfigs + "llama-3.1-8b.json --gpu a10 --kv-cache-dtype fp8",
+      kConfigs +
+          "llama-3.1-8b.json --gpu l4 --max-num-seqs 4096 -pp 2 --gpu-memory-utilization 0.5",
+      data + "microsoft__phi-3-mini-128k-instruct.json --gpu l4 --block-size 32",
+      data + "Qwen__Qwen3-235B-A22B.json --gpu a100 -tp 8 --gpu-memory-utilization 0.73",
+  };
+  for (const std::string& row : rows) {
+    INFO(row);
+    const Json whole = plan_of(scratch, row);
+    REQUIRE(whole["fits"] == false);
+    const int64_t longest = whole["estimated_max_model_len"].get<int64_t>();
+    REQUIRE(longest > 0);
+    REQUIRE(longest < whole["max_model_len"].get<int64_t>());
+    const auto with = [&](int64_t length) {
+      return plan_of(scratch, row + " --max-model-len " + std::to_string(length));
+    };
+    const Json fitting = with(longest);
+    CHECK(fitting["fits"] == true);
+    CHECK(fitting["max_concurrency"] == whole["max_concurrency"]);
+    CHECK(with(longest + whole["block_size"].get<int64_t>())["fits"] == false);
+    const Json automatic = plan_of(scratch, row + " --max-model-len auto");
+    CHECK(automatic["max_model_len"] == longest);
+    CHECK(automatic["parts"] == fitting["parts"]);
+    CHECK(automatic["num_gpu_blocks"] == fitting["num_gpu_blocks"]);
+  }
+}
+
 TEST_CASE("a cache that does not fit beside the weights is refused, with what would fit") {
   const Scratch scratch;
   const std::string model = "plimsoll plan " + kConfigs + "llama-3.1-8b.json --gpu h100 ";
