@@ -1,9 +1,15 @@
 // The plan of our own engine: the ranks' sizes, the budget, and what is refused.
 #include <catch2/catch.hpp>
 
+#include "base/config_view.h"
+#include "base/json.h"
 #include "cli/planned.h"
 #include "cli/program.h"
 #include "memory/device_overheads.h"
+#include "plan/own/launch.h"
+#include "plan/own/own_plan.h"
+#include "plan/own/pictures.h"
+#include "plan/own/settle_context.h"
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
@@ -125,6 +131,37 @@ TEST_CASE("the longest context that fits does fit, a block more does not, and au
     CHECK(automatic["max_model_len"] == longest);
     CHECK(automatic["parts"] == fitting["parts"]);
     CHECK(automatic["num_gpu_blocks"] == fitting["num_gpu_blocks"]);
+  }
+}
+
+TEST_CASE("run takes with --max-model-len auto the context that plan names") {
+  using namespace plimsoll::plan;
+  for (const auto& [name, share] :
+       {std::pair{"qwen2.5-vl-3b.json", 0.5}, std::pair{"internvl2-2b.json", 0.35},
+        std::pair{"llama-3.1-8b.json", 0.8}}) {
+    INFO(name);
+    const Json config = parse_json<Json>(read_text_file(kConfigs + name));
+    const hardware::Gpu& card = hardware::find_gpu("l4");
+    own::Arguments arguments;
+    arguments.lone_config = &config;
+    arguments.args.max_model_len = -1;
+    arguments.args.gpu_memory_utilization = share;
+    own::PlannedModel model(ConfigView(config, name));
+    const PlanResult planned = own::make_plan(model, arguments, &card);
+    REQUIRE(planned.auto_max_model_len > 0);
+
+    const model::ModelSpec spec = model.spec(arguments);
+    const auto footprint = own::device_footprint(&card, arguments);
+    engine::EngineOptions options = own::engine_options(arguments, spec.dtype);
+    options.pictures = own::picture_options(spec, arguments, *footprint);
+    options.memory_budget = static_cast<uint64_t>(planned.budget_bytes - planned.non_torch_bytes -
+                                                  planned.cuda_graph_bytes);
+    const std::vector<engine::StageView> stages{{&spec, 0}};
+    own::settle_context(spec, stages, arguments, *footprint, options);
+    CHECK(options.max_model_len == planned.auto_max_model_len);
+    const auto launched = engine::resolve_stages(spec, stages, options, *footprint).front();
+    CHECK(launched.max_model_len == planned.auto_max_model_len);
+    CHECK(launched.num_blocks == planned.num_gpu_blocks);
   }
 }
 

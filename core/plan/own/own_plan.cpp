@@ -14,12 +14,12 @@
 #include "base/size_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
+#include "engine/longest_context.h"
 #include "memory/available.h"
 #include "plan/arguments.h"
 #include "plan/own/blocks.h"
 #include "plan/own/figures.h"
 #include "plan/own/launch.h"
-#include "plan/own/longest_context.h"
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
@@ -228,7 +228,7 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
   contexts.longest = longest_sequence(*rank, contexts.blocks, contexts.wanted);
   if (contexts.longest < contexts.wanted) {
     std::map<int64_t, std::vector<RankLaunch>> shorter;
-    contexts.longest = longest_context(
+    contexts.longest = engine::longest_context(
         contexts.wanted, contexts.longest, rank->layout.kv.block_size, [&](int64_t length) {
           const auto& stages = shorter[length] = lay_out_ranks(cut, arguments, gpu, length);
           const RankLaunch& least = *tightest(stages);

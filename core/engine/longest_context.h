@@ -4,11 +4,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
-#include "plan/own/arguments.h"
-
-namespace plimsoll::plan::own {
+namespace plimsoll::engine {
 
 /// Tokens of one sequence, at most the model's, that the KV blocks of a launch for contexts of
 /// `length` tokens hold; 0: none.
@@ -18,10 +15,4 @@ using HeldTokens = std::function<int64_t(int64_t length)>;
 /// tokens; 0: none. `at_most` is held(most).
 int64_t longest_context(int64_t most, int64_t at_most, int64_t block, const HeldTokens& held);
 
-/// Has `engine` launch with the longest context that fits where --max-model-len auto asks for it
-/// and the model's does not.
-void settle_context(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
-                    const Arguments& arguments, const backend::Footprint& footprint,
-                    engine::EngineOptions& engine);
-
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::engine

@@ -1,32 +1,12 @@
-#include "plan/own/longest_context.h"
+#include "plan/own/settle_context.h"
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/longest_context.h"
 #include "plan/own/pictures.h"
 
 namespace plimsoll::plan::own {
-
-int64_t longest_context(int64_t most, int64_t at_most, int64_t block, const HeldTokens& held) {
-  int64_t fits = 0, high = most - 1, next = at_most;  // nothing above `high` fits
-  while (high - fits >= block || (next > fits && next <= high)) {
-    if (next == 0 && fits == 0) {
-      next = std::min(block, high);
-    } else if (next <= fits || next > high) {
-      next = fits + std::max(block, (high - fits) / 2 / block * block);
-    }
-    const int64_t tokens = held(next);
-    if (tokens >= next) {
-      fits = next;
-      high = std::min(high, tokens);
-      next = high;
-    } else {
-      high = next - 1;
-      next = tokens;
-    }
-  }
-  return fits;
-}
 
 void settle_context(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
                     const Arguments& arguments, const backend::Footprint& footprint,
@@ -55,8 +35,8 @@ void settle_context(const model::ModelSpec& spec, const std::vector<engine::Stag
   const int64_t at_most = held(engine);
   if (at_most >= most) return;
   const int64_t block = std::max<int64_t>(1, engine.block_size);
-  const int64_t length =
-      longest_context(most, at_most, block, [&](int64_t tokens) { return held(at(tokens)); });
+  const int64_t length = engine::longest_context(most, at_most, block,
+                                                 [&](int64_t tokens) { return held(at(tokens)); });
   if (length == 0) return;  // refused with its reason when the engine is made
   engine = at(length);
   engine.auto_model_len = false;
