@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 
 #include "base/json.h"
@@ -18,6 +19,30 @@ Json read_json(const std::string& text) {
   } catch (const JsonError& error) {
     throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
   }
+}
+
+/// vLLM's, in any case.
+void check_graph_mode(const Json& mode) {
+  if (mode.is_null() || mode.is_number_integer()) return;
+  std::string name = mode.is_string() ? mode.get<std::string>() : mode.dump();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const char* known : {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"})
+    if (name == known) return;
+  throw std::invalid_argument(fmt::format(
+      "cudagraph_mode {}: expected NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE",
+      mode.dump()));
+}
+
+std::vector<int64_t> capture_sizes(const Json& list) {
+  std::vector<int64_t> sizes;
+  for (const Json& size : list) {
+    if (!size.is_number_integer() || size.get<int64_t>() < 1) {
+      throw std::invalid_argument(fmt::format(
+          "cudagraph_capture_sizes: expected numbers of at least 1, found {}", size.dump()));
+    }
+    sizes.push_back(size.get<int64_t>());
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -39,16 +64,15 @@ void read_compilation(const std::string& text, vllm::EngineArgs& args) {
   if (!json.is_object() && !json.is_number_integer())
     throw std::invalid_argument("expected a level or a JSON object");
   const Json level = json.is_object() ? json.value("level", Json()) : json;
+  if (level.is_number_integer() && (level < 0 || level > 3))
+    throw std::invalid_argument(fmt::format("level {}: expected 0 to 3", level.dump()));
   if (level == 0) args.enforce_eager = true;  // levels 1 to 3 capture the default sizes
-  if (json.is_object() && json.contains("cudagraph_capture_sizes") &&
-      json["cudagraph_capture_sizes"].is_array()) {
-    std::vector<int64_t> sizes;
-    for (const Json& size : json["cudagraph_capture_sizes"]) {
-      if (size.is_number_integer()) sizes.push_back(size.get<int64_t>());
-    }
-    args.capture_sizes = sizes;
-  }
-  if (json.is_object() && json.value("cudagraph_mode", Json()) == "NONE") args.enforce_eager = true;
+  if (!json.is_object()) return;
+  if (const Json sizes = json.value("cudagraph_capture_sizes", Json()); sizes.is_array())
+    args.capture_sizes = capture_sizes(sizes);
+  const Json mode = json.value("cudagraph_mode", Json());
+  check_graph_mode(mode);
+  if (mode == "NONE") args.enforce_eager = true;
 }
 
 std::string read_dtype_name(const std::string& text) {

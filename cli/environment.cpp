@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -114,7 +118,46 @@ std::optional<MpiPlace> mpi_place() {
   return std::nullopt;
 }
 
+constexpr std::string_view kReadVariables[] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+                                               "VLLM_CPU_KVCACHE_SPACE",
+                                               "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+                                               "VLLM_MM_INPUT_CACHE_GIB",
+                                               "VLLM_PP_LAYER_PARTITION",
+                                               "VLLM_USE_V2_MODEL_RUNNER"};
+/// Families of them by their beginning.
+constexpr std::string_view kUnmovedVariables[] = {
+    "VLLM_API_KEY",         "VLLM_AUDIO_FETCH",  "VLLM_CACHE",          "VLLM_CONFIG",
+    "VLLM_DEBUG",           "VLLM_DO_NOT_TRACK", "VLLM_ENABLE_V1_MULT", "VLLM_ENGINE",
+    "VLLM_HOST_IP",         "VLLM_HTTP",         "VLLM_IMAGE_FETCH",    "VLLM_LOG",
+    "VLLM_NCCL_SO_PATH",    "VLLM_NO_USAGE",     "VLLM_PORT",           "VLLM_RPC",
+    "VLLM_SERVER",          "VLLM_TRACE",        "VLLM_USE_MODELSCOPE", "VLLM_VIDEO_FETCH",
+    "VLLM_WORKER_MULTIPROC"};
+
+/// Names of this process's variables of vLLM that plan does not know.
+std::vector<std::string> unknown_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    const std::string_view value = text.substr(std::min(text.size(), name.size() + 1));
+    if (name.starts_with("VLLM_") && vllm_variable(name, value) == VllmVariable::unknown)
+      names.emplace_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 }  // namespace
+
+VllmVariable vllm_variable(std::string_view name, std::string_view value) {
+  if (std::ranges::find(kReadVariables, name) != std::end(kReadVariables))
+    return VllmVariable::read;
+  const bool unmoved =
+      std::ranges::any_of(kUnmovedVariables, [&](auto known) { return name.starts_with(known); });
+  // The only engine of the releases that are planned with it.
+  const bool only_engine = name == "VLLM_USE_V1" && value == "1";
+  return unmoved || only_engine ? VllmVariable::unmoved : VllmVariable::unknown;
+}
 
 Environment read_environment() {
   Environment environment;
@@ -126,6 +169,8 @@ Environment read_environment() {
   environment.allow_long = setting<int>("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 0, environment.fault);
   environment.estimate_graphs =
       setting<int>("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", 0, environment.fault);
+  environment.second_runner = setting<int>("VLLM_USE_V2_MODEL_RUNNER", 0, environment.fault);
+  environment.unknown = unknown_variables();
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);
   environment.ranks_per_device =
       setting<int>("PLIMSOLL_RANKS_PER_DEVICE", 1, environment.fault, Form::number, 8)

@@ -5,6 +5,8 @@
 #include <ctime>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace plimsoll::cli {
 
@@ -33,6 +35,8 @@ struct Environment {
   std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
   std::optional<int> allow_long;               // VLLM_ALLOW_LONG_MAX_MODEL_LEN
   std::optional<int> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<int> second_runner;            // VLLM_USE_V2_MODEL_RUNNER
+  std::vector<std::string> unknown;            // other variables of vLLM that may move memory
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int64_t> hopper_from;          // PLIMSOLL_HOPPER_FROM, tokens
@@ -43,6 +47,14 @@ struct Environment {
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
   std::string fault;  // of a user's variable that holds no number where one belongs; empty: none
 };
+
+/// What plan makes of a variable of vLLM.
+enum class VllmVariable : uint8_t {
+  read,     // it counts
+  unmoved,  // it moves no device memory
+  unknown,  // it may move some, and plan does not know how much
+};
+VllmVariable vllm_variable(std::string_view name, std::string_view value);
 
 Environment read_environment();
 /// The same for commands that heed all of it. Throws Error(usage) with the fault.

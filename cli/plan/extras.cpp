@@ -118,7 +118,11 @@ PlanOptions completed(PlanOptions options, const Environment& environment, const
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);
   }
-  if (options.engine == "vllm") read_draft(environment, options.launch.args);
+  if (options.engine == "vllm") {
+    read_draft(environment, options.launch.args);
+    options.left_out.insert(options.left_out.end(), environment.unknown.begin(),
+                            environment.unknown.end());
+  }
   if (options.engine == "vllm" && !vllm::is_known_architecture(config)) {
     options.launch.args.tensors = tensors_of(config_file.parent_path());
   }

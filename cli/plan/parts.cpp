@@ -34,11 +34,12 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
   }
   plan::own::Arguments given = own_arguments_of(options, environment);
   if (options.is_lone_config) given.lone_config = &config.json();
-  return [&config, arguments = std::move(given)](const vllm::EngineArgs& args,
-                                                 const hardware::Gpu* gpu) {
+  const auto model = std::make_shared<plan::own::PlannedModel>(config);
+  return [model, arguments = std::move(given)](const vllm::EngineArgs& args,
+                                               const hardware::Gpu* gpu) {
     plan::own::Arguments changed = arguments;
     changed.args = args;
-    return plan::own::make_plan(config, changed, gpu);
+    return plan::own::make_plan(*model, changed, gpu);
   };
 }
 

@@ -19,6 +19,7 @@
 #include "memory/available.h"
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
+#include "plan/own/settle_context.h"
 #include "quantization/online.h"
 #include "shard/ranks/rank_source.h"
 #include "shard/shard_reader.h"
@@ -318,6 +319,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   divide(options.launch, arguments.args, processes, *launch);
   launch->setup = apply_device(options.launch, launch->device, launch->backends(), launch->spec,
                                plan::own::stage_views(launch->stages), processes, engine);
+  plan::own::settle_context(launch->spec, plan::own::stage_views(launch->stages), arguments,
+                            launch->backend->footprint(), engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
   if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
   const std::string widths = widths_note(options, *launch);

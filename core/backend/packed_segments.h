@@ -27,7 +27,7 @@ struct Segments {
   /// bytes_of(part) are what a part takes; each begins at a multiple of `aligned`.
   template <typename F>
   Segments(const model::WeightSpec& spec, int64_t matrix, size_t aligned, const F& bytes_of) {
-    const size_t count = spec.parts.size() / static_cast<size_t>(spec.matrices());
+    const size_t count = spec.parts_in_matrix();
     const size_t first = static_cast<size_t>(matrix) * count;
     int64_t row = 0;
     for (size_t i = first; i < first + count; ++i) {

@@ -131,7 +131,7 @@ void take_codes(const Checkpoint& checkpoint, WeightSpec& weight) {
 /// Of a weight whose experts are called one by one: gate and up lie one under the other.
 void take_fused_codes(Checkpoint& checkpoint, const std::string& name, WeightSpec& weight) {
   split_codes(checkpoint, name, weight.matrices());
-  const size_t each = weight.parts.size() / static_cast<size_t>(weight.matrices());
+  const size_t each = weight.parts_in_matrix();
   for (size_t i = 0; i < weight.parts.size(); ++i) {
     const int64_t rows = weight.parts[i].rows();
     weight.parts[i] = {.tensor = fmt::format("{}[{}].weight", name, i / each),

@@ -54,6 +54,9 @@ KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int
 /// step computes at most `batched_tokens` of them (blocks behind a window are given back before).
 int64_t blocks_of_sequence(const KvLayout& kv, int64_t length, int64_t batched_tokens);
 
+/// The longest sequence that `blocks` hold, at most `most` tokens; 0: not even one token.
+int64_t longest_sequence(const KvLayout& kv, int64_t blocks, int64_t most, int64_t batched_tokens);
+
 /// Largest shapes that a step may have; every size in the arena comes from these.
 struct StepLimits {
   int64_t batched_tokens = 0;  // T

@@ -9,6 +9,7 @@
 #include "base/rounding.h"
 #include "base/size_text.h"
 #include "engine/layout.h"
+#include "engine/longest_context.h"
 
 namespace plimsoll::engine {
 
@@ -67,16 +68,6 @@ int64_t wanted_length(const model::ModelSpec& spec, const EngineOptions& options
   return options.max_model_len == 0 ? usual : options.max_model_len;
 }
 
-/// The longest sequence that `blocks` hold, at most `length`; 0 when not even one token.
-int64_t longest_length(const KvLayout& kv, int64_t blocks, int64_t length, int64_t batched_tokens) {
-  int64_t fits = 0, fails = length + 1;
-  while (fails - fits > 1) {
-    const int64_t middle = fits + (fails - fits) / 2;
-    (blocks_of_sequence(kv, middle, batched_tokens) <= blocks ? fits : fails) = middle;
-  }
-  return fits;
-}
-
 /// A pool that is too small for one sequence.
 struct Shortage {
   const KvLayout& kv;
@@ -84,7 +75,8 @@ struct Shortage {
   int64_t length = 0;
   int64_t blocks = 0;
   int64_t batched_tokens = 0;
-  uint64_t rest = 0;  // of the launch, beside the KV blocks
+  uint64_t rest = 0;    // of the launch, beside the KV blocks
+  int64_t fitting = 0;  // the longest context that would fit
 };
 
 [[noreturn]] void refuse(const Shortage& shortage) {
@@ -92,7 +84,7 @@ struct Shortage {
   const EngineOptions& options = shortage.options;
   const int64_t length = shortage.length, blocks = shortage.blocks;
   const int64_t needed = blocks_of_sequence(kv, length, shortage.batched_tokens);
-  const int64_t fitting = longest_length(kv, blocks, length, shortage.batched_tokens);
+  const int64_t fitting = shortage.fitting;
   const uint64_t needed_bytes = static_cast<uint64_t>(needed) * kv.block_bytes;
   const std::string shorter =
       fitting > 0
@@ -162,6 +154,17 @@ uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& l
   EngineLayout none = layout;
   none.num_blocks = 0;
   return plan_layout(spec, none, footprint).total_bytes;
+}
+
+/// A launch for contexts of layout.max_model_len tokens: as many blocks as it leaves of the budget.
+/// Returns what else it takes.
+uint64_t fill_budget(const model::ModelSpec& spec, const EngineOptions& options,
+                     const backend::Footprint& footprint, EngineLayout& layout) {
+  size_step(spec, options, footprint, layout);
+  const uint64_t rest = bytes_beside_blocks(spec, layout, footprint);
+  const uint64_t left = *options.memory_budget - std::min(*options.memory_budget, rest);
+  layout.num_blocks = static_cast<int64_t>(left / layout.kv.block_bytes);
+  return rest;
 }
 
 /// Embeddings that are kept where nobody says.
@@ -245,23 +248,35 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   backend::check_card_limits(footprint, spec, layout.kv.groups.size());
   layout.max_model_len = wanted_length(spec, options);
   uint64_t rest = 0;
+  bool fills_budget = false;
   if (options.num_kv_blocks) {
     layout.num_blocks = *options.num_kv_blocks;
   } else if (options.kv_cache_memory) {
     layout.num_blocks = static_cast<int64_t>(*options.kv_cache_memory / layout.kv.block_bytes);
   } else if (options.memory_budget) {
-    size_step(spec, options, footprint, layout);
-    rest = bytes_beside_blocks(spec, layout, footprint);
-    const uint64_t left = *options.memory_budget - std::min(*options.memory_budget, rest);
-    layout.num_blocks = static_cast<int64_t>(left / layout.kv.block_bytes);
+    fills_budget = true;
+    rest = fill_budget(spec, options, footprint, layout);
   } else {
     layout.num_blocks = static_cast<int64_t>(options.kv_cache_bytes / layout.kv.block_bytes);
   }
-  const int64_t fitting =
-      longest_length(layout.kv, layout.num_blocks, layout.max_model_len, batched_tokens);
-  if (fitting == 0 || (fitting < layout.max_model_len && !options.auto_model_len)) {
-    refuse({layout.kv, options, layout.max_model_len, layout.num_blocks, batched_tokens, rest});
+  const int64_t wanted = layout.max_model_len;
+  int64_t fitting = longest_sequence(layout.kv, layout.num_blocks, wanted, batched_tokens);
+  EngineLayout shorter = layout;
+  if (fills_budget && fitting < wanted) {
+    const int64_t block = layout.kv.block_size;
+    const auto held = [&](int64_t length) {
+      shorter.max_model_len = length;
+      shorter.limits.batched_tokens = batched_tokens;
+      fill_budget(spec, options, footprint, shorter);
+      return longest_sequence(layout.kv, shorter.num_blocks, wanted, batched_tokens);
+    };
+    fitting = longest_context(wanted, fitting, block, held);
+    if (fitting > 0) held(fitting);
   }
+  if (fitting == 0 || (fitting < wanted && !options.auto_model_len)) {
+    refuse({layout.kv, options, wanted, layout.num_blocks, batched_tokens, rest, fitting});
+  }
+  layout.num_blocks = shorter.num_blocks;
   layout.max_model_len = fitting;
   limits.batched_tokens = batched_tokens;
   size_step(spec, options, footprint, layout);

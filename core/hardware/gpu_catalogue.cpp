@@ -105,6 +105,19 @@ bool is_size(std::string_view word) {
          (word.substr(unit) == "gb" || word.substr(unit) == "g" || word.substr(unit) == "gib");
 }
 
+/// "mig", or the compute slices of a MIG profile ("3g" of "3g.40gb").
+bool means_slice(const std::string& word) {
+  return word == "mig" || (word.size() == 2 && word[1] == 'g' &&
+                           std::string_view("12347").find(word[0]) != std::string_view::npos);
+}
+
+/// Slices and laptops' GPUs are named like the cards: one is meant where its word is said.
+bool is_kind_meant(const Gpu& gpu, const std::vector<std::string>& words) {
+  const bool laptop = std::ranges::find(words, "laptop") != words.end();
+  return gpu.is_slice() == std::ranges::any_of(words, means_slice) &&
+         (gpu.name.find("-Laptop") != std::string::npos) == laptop;
+}
+
 /// Every word of the name is a word of the card's names.
 bool has_words(const Gpu& gpu, const std::vector<std::string>& words) {
   std::vector<std::string> all = words_of(gpu.name);
@@ -124,6 +137,15 @@ std::vector<std::string> without_size(std::string_view name) {
 
 }  // namespace
 
+bool Gpu::is_slice() const {
+  return name.find("-MIG-") != std::string::npos;
+}
+
+bool Gpu::is_built_in() const {
+  return name.find("-Laptop") != std::string::npos || name.starts_with("Jetson-") ||
+         name.starts_with("GB10-");
+}
+
 bool Gpu::hides_memory() const {
   const auto is_geforce = [](const std::string& alias) { return alias.starts_with("GeForce"); };
   return nvlink == 0 && std::ranges::any_of(aliases, is_geforce);
@@ -131,7 +153,8 @@ bool Gpu::hides_memory() const {
 
 int64_t Gpu::visible_bytes() const {
   // Measured: 469 MiB on an 80 GB H100 and a 48 GB L20, 448 on a T4, 635 on a 96 GB RTX PRO 6000,
-  // 355 on a 24 GB RTX 4090.
+  // 355 on a 24 GB RTX 4090; nothing of slices of an H100 and an H200.
+  if (is_slice()) return memory_bytes;
   int64_t kept = 469;
   if (compute_capability >= 12.0) kept = memory_bytes >= 90 * kGiB ? 635 : 470;
   if (compute_capability < 9.0 && memory_bytes < 30 * kGiB) kept = 355;
@@ -151,14 +174,15 @@ const Gpu& find_gpu(std::string_view name) {
     if (named(gpu, key)) return gpu;
   }
   const std::vector<std::string> words = words_of(name);
-  if (!words.empty() && std::ranges::all_of(words, is_size)) {
+  if (!words.empty() && std::ranges::all_of(words, is_size) &&
+      std::ranges::none_of(words, means_slice)) {
     fail(ExitCode::usage,
          "--gpu {}: a size is no card; --gpu-total-memory {} plans a card of that memory", name,
          name);
   }
   std::vector<const Gpu*> found;
   for (const Gpu& gpu : gpus)
-    if (!words.empty() && has_words(gpu, words)) found.push_back(&gpu);
+    if (!words.empty() && is_kind_meant(gpu, words) && has_words(gpu, words)) found.push_back(&gpu);
   std::string names;
   for (const Gpu* gpu : found) names += (names.empty() ? "" : ", ") + gpu->name;
   const bool alike = std::ranges::all_of(

@@ -23,6 +23,10 @@ struct Gpu {
 
   /// What cudaMemGetInfo calls the total: the driver keeps a part of the card for itself.
   [[nodiscard]] int64_t visible_bytes() const;
+  /// Whether it is a MIG slice of a card.
+  [[nodiscard]] bool is_slice() const;
+  /// Whether it is a part of a laptop or a module.
+  [[nodiscard]] bool is_built_in() const;
   /// Whether two of them cannot read each other's memory: the driver lets GeForce cards do so over
   /// NVLink alone.
   [[nodiscard]] bool hides_memory() const;

@@ -277,6 +277,8 @@ class MixtureBuilder {
                     .shape = {n, width_, inner},
                     .use = WeightUse::experts,
                     .split = Split::row};
+    up.parts.reserve(static_cast<size_t>(2 * expert_parts()));
+    down.parts.reserve(static_cast<size_t>(expert_parts()));
     for (int64_t expert = 0; expert < expert_parts(); ++expert) {
       add_up_parts(up, expert);
       down.parts.push_back(down_part(expert));

@@ -96,6 +96,10 @@ struct PlanResult : StageFigures {
   int64_t max_model_len = 0;
   int64_t estimated_max_model_len = 0;
   int64_t auto_max_model_len = 0;  // 0: one request of max_model_len fits
+  /// The context that is launched: with --max-model-len auto the longest that fits.
+  [[nodiscard]] int64_t launched_model_len() const {
+    return fits.value_or(false) && auto_max_model_len > 0 ? auto_max_model_len : max_model_len;
+  }
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;

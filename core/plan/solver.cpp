@@ -95,7 +95,7 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware:
 PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args) {
   std::vector<const hardware::Gpu*> cards;
   for (const hardware::Gpu& gpu : hardware::gpu_catalogue()) {
-    if (gpu.memory_bytes > 0) cards.push_back(&gpu);
+    if (gpu.memory_bytes > 0 && !gpu.is_slice() && !gpu.is_built_in()) cards.push_back(&gpu);
   }
   std::stable_sort(cards.begin(), cards.end(), [](const hardware::Gpu* a, const hardware::Gpu* b) {
     return a->memory_bytes < b->memory_bytes;

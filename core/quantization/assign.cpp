@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "base/config_view.h"
 #include "base/error.h"
@@ -66,7 +67,10 @@ class Assignment {
  public:
   Assignment(const Quantization& schemes, const FindStored& find, Activations activations,
              ModelSpec& spec)
-      : schemes_(schemes), find_(find), activations_(activations), spec_(spec) {}
+      : schemes_(schemes), find_(find), activations_(activations), spec_(spec) {
+    for (size_t i = 0; i < spec.weights.size(); ++i)
+      is_router_.push_back(spec.is_router(static_cast<model::WeightId>(i)));
+  }
 
   void run() {
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
@@ -176,12 +180,12 @@ class Assignment {
   [[nodiscard]] WeightScheme stated_scheme(model::WeightId id, const StoredMatrix& matrix) const {
     const ModuleName name = module_name(matrix.module);
     if (id == spec_.head) return schemes_.lm_head(name);
-    return spec_.is_router(id) ? WeightScheme{} : schemes_.stored(name);
+    return is_router_[static_cast<size_t>(id)] ? WeightScheme{} : schemes_.stored(name);
   }
 
   /// One offset from expert to expert serves all.
   static void check_alike(WeightSpec& weight) {
-    const size_t each = weight.parts.size() / static_cast<size_t>(weight.matrices());
+    const size_t each = weight.parts_in_matrix();
     order_alike(weight, each);
     for (size_t i = each; i < weight.parts.size(); ++i) {
       if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
@@ -215,6 +219,7 @@ class Assignment {
   const FindStored& find_;
   Activations activations_;
   ModelSpec& spec_;
+  std::vector<bool> is_router_;  // by WeightId
 };
 
 /// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored, 0:
@@ -264,8 +269,12 @@ StoredMatrix stored_matrix(const WeightSpec& weight, const Part& part, const Fin
   matrix.transposed = part.transposed;
   matrix.columns = weight.columns();
   matrix.padded_rows = weight.split == model::Split::vocabulary;
+  if (!find) {
+    matrix.find = [](const std::string&) { return std::optional<StoredTensor>(); };
+    return matrix;
+  }
   matrix.find = [module = matrix.module, find](const std::string& ending) {
-    return find ? find(module + "." + ending) : std::optional<StoredTensor>();
+    return find(module + "." + ending);
   };
   return matrix;
 }

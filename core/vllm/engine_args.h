@@ -64,6 +64,7 @@ struct EngineArgs {
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
   std::optional<bool> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<bool> second_runner;            // VLLM_USE_V2_MODEL_RUNNER
   int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
   int64_t blocks_override = 0;                  // --num-gpu-blocks-override
   int64_t cpu_offload = 0;                      // bytes

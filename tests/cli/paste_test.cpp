@@ -119,7 +119,42 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
         vllm::Usage::offline);
   CHECK(pasted("VLLM_ATTENTION_BACKEND=X vllm serve m").left_out ==
         std::vector<std::string>{"VLLM_ATTENTION_BACKEND"});
-  CHECK(pasted("VLLM_LOGGING_LEVEL=DEBUG HF_TOKEN=x vllm serve m").left_out.empty());
+  const PlanOptions unmoved =
+      pasted("VLLM_LOGGING_LEVEL=DEBUG VLLM_USE_V1=1 HF_TOKEN=x vllm serve m");
+  CHECK(unmoved.left_out.empty());
+  CHECK(unmoved.ignored == std::vector<std::string>{"VLLM_LOGGING_LEVEL", "VLLM_USE_V1"});
+  CHECK(pasted("VLLM_USE_V1=0 vllm serve m").left_out == std::vector<std::string>{"VLLM_USE_V1"});
+}
+
+TEST_CASE("variables of vLLM count alike in a pasted line and in the environment") {
+  const Scratch scratch;
+  const std::string model = kConfigs + "llama-3.1-8b.json";
+  const auto plan = [&](const std::string& variables, const std::string& rest, bool is_pasted) {
+    const std::string line = is_pasted ? "plimsoll plan --gpu h100 --from '" + variables +
+                                             " vllm serve " + model + rest + "' --format json"
+                                       : variables + " plimsoll plan " + model + rest +
+                                             " --engine vllm --gpu h100 --format json";
+    const Outcome outcome = shell(scratch, line);
+    INFO(line << outcome.err);
+    REQUIRE((outcome.status == 0 || outcome.status == 6));
+    return parse_json<Json>(outcome.out);
+  };
+  for (const bool is_pasted : {true, false}) {
+    const std::string old = " --max-model-len 4096";
+    const auto bytes = [&](const std::string& variables, const char* key) {
+      return plan(variables, old, is_pasted)[key].get<int64_t>();
+    };
+    // The first runner keeps the logits of the largest step in float32 as well.
+    CHECK(bytes("VLLM_USE_V2_MODEL_RUNNER=0", "activation_peak_bytes") >
+          bytes("VLLM_USE_V2_MODEL_RUNNER=1", "activation_peak_bytes"));
+    CHECK(bytes("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0", "kv_cache_bytes") >
+          bytes("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1", "kv_cache_bytes"));
+    CHECK(plan("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", " --max-model-len 200000",
+               is_pasted)["max_model_len"] == 200000);
+    const std::string notes =
+        plan("VLLM_ATTENTION_BACKEND=FLASHINFER", old, is_pasted)["notes"].dump();
+    CHECK_THAT(notes, Contains("left out, not known to plan: VLLM_ATTENTION_BACKEND"));
+  }
 }
 
 TEST_CASE("values of a call are Python's literals, and flags have as many values as vLLM's") {

@@ -109,6 +109,47 @@ TEST_CASE("stacked biases of experts are no quantised matrices of a config alone
   CHECK(plan["fits"] == true);
 }
 
+TEST_CASE("experts are counted once where they are alike, layer by layer") {
+  const Scratch scratch;
+  // Qwen3-235B-A22B-FP8 with fewer and smaller layers; whole modules by their names.
+  const auto config = [&](const std::string& whole) {
+    scratch.write("config.json", R"({"architectures":["Qwen3MoeForCausalLM"],
+      "model_type":"qwen3_moe","head_dim":64,"hidden_size":512,"intermediate_size":1024,
+      "moe_intermediate_size":512,"num_attention_heads":8,"num_experts":16,
+      "num_experts_per_tok":2,"num_hidden_layers":3,"num_key_value_heads":8,"vocab_size":1024,
+      "mlp_only_layers":[2],"torch_dtype":"bfloat16","quantization_config":{"quant_method":"fp8",
+      "activation_scheme":"dynamic","weight_block_size":[128,128],"modules_to_not_convert":[)" +
+                                     whole + "]}}");
+    return scratch.path("config.json");
+  };
+  const auto experts = [](int layer) {
+    std::string names;
+    for (int expert = 0; expert < 16; ++expert)
+      for (const char* matrix : {"gate_proj", "up_proj", "down_proj"})
+        names += fmt::format("{}\"model.layers.{}.mlp.experts.{}.{}\"", names.empty() ? "" : ",",
+                             layer, expert, matrix);
+    return names;
+  };
+  for (const char* ranks : {"", " -tp 2", " -tp 4 --enable-expert-parallel"}) {
+    INFO(ranks);
+    const auto weights = [&](const std::string& whole) {
+      return test::plan_of(scratch, config(whole) + " --gpu h100" + ranks)["weights_bytes"]
+          .get<int64_t>();
+    };
+    const int64_t none = weights(""), first = weights(experts(0)), second = weights(experts(1));
+    CHECK(first - none == second - none);
+    CHECK(weights(experts(0) + "," + experts(1)) - second == first - none);
+    // Codes take half as much as bf16; on a card 128 of a row have a scale of 4 bytes.
+    const int64_t count = ranks[0] == '\0' ? 1 : ranks[5] - '0';
+    CHECK(static_cast<double>(first - none) ==
+          Approx(16.0 * 3 * 512 * 512 / static_cast<double>(count)).epsilon(0.04));
+  }
+  const auto refused =
+      shell(scratch, "plimsoll plan " + config("\"model.layers.1.mlp.experts.7.up_proj\""));
+  CHECK(refused.status == 5);
+  CHECK(refused.err.find("experts.7.up_proj") != std::string::npos);
+}
+
 TEST_CASE("ranks that do not divide the key heads of the delta rule are refused, also in advice") {
   const Scratch scratch;
   // Qwen3-Next with fewer and smaller layers: 2 key heads, 4 value heads, experts beyond a card.

@@ -1,9 +1,15 @@
 // The plan of our own engine: the ranks' sizes, the budget, and what is refused.
 #include <catch2/catch.hpp>
 
+#include "base/config_view.h"
+#include "base/json.h"
 #include "cli/planned.h"
 #include "cli/program.h"
 #include "memory/device_overheads.h"
+#include "plan/own/launch.h"
+#include "plan/own/own_plan.h"
+#include "plan/own/pictures.h"
+#include "plan/own/settle_context.h"
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
@@ -86,6 +92,76 @@ TEST_CASE("all parts stay within the budget, and one block more does not") {
         plan["kv_cache_bytes"].get<int64_t>() / plan["num_gpu_blocks"].get<int64_t>();
     CHECK(sum_of_parts(plan) <= budget);
     CHECK(sum_of_parts(plan) + block > budget);
+  }
+}
+
+TEST_CASE("the longest context that fits does fit, a block more does not, and auto launches it") {
+  const Scratch scratch;
+  const std::string data = PLIMSOLL_SOURCE_DIR "/tests/data/configs/";
+  const std::string rows[] = {
+      // Embeddings of pictures take less in shorter contexts, which make room for more KV blocks.
+      kConfigs + "qwen2.5-vl-3b.json --gpu a10 --gpu-memory-utilization 0.5",
+      kConfigs + "qwen2.5-vl-3b.json --gpu l4 --gpu-memory-utilization 0.3 -pp 2",
+      kConfigs + "internvl2-2b.json --gpu t4 --gpu-memory-utilization 0.5",
+      kConfigs + "gemma-3-27b-it.json --gpu a100-80gb --gpu-memory-utilization 0.75",
+      kConfigs +
+          "gemma-3-27b-it.json --gpu l40s -tp 2 --max-num-batched-tokens 1024 "
+          "--gpu-memory-utilization 0.7",
+      kConfigs + "llama-3.1-8b.json --gpu a10 --kv-cache-dtype fp8",
+      kConfigs +
+          "llama-3.1-8b.json --gpu l4 --max-num-seqs 4096 -pp 2 --gpu-memory-utilization 0.5",
+      data + "microsoft__phi-3-mini-128k-instruct.json --gpu l4 --block-size 32",
+      data + "Qwen__Qwen3-235B-A22B.json --gpu a100 -tp 8 --gpu-memory-utilization 0.73",
+  };
+  for (const std::string& row : rows) {
+    INFO(row);
+    const Json whole = plan_of(scratch, row);
+    REQUIRE(whole["fits"] == false);
+    const int64_t longest = whole["estimated_max_model_len"].get<int64_t>();
+    REQUIRE(longest > 0);
+    REQUIRE(longest < whole["max_model_len"].get<int64_t>());
+    const auto with = [&](int64_t length) {
+      return plan_of(scratch, row + " --max-model-len " + std::to_string(length));
+    };
+    const Json fitting = with(longest);
+    CHECK(fitting["fits"] == true);
+    CHECK(fitting["max_concurrency"] == whole["max_concurrency"]);
+    CHECK(with(longest + whole["block_size"].get<int64_t>())["fits"] == false);
+    const Json automatic = plan_of(scratch, row + " --max-model-len auto");
+    CHECK(automatic["max_model_len"] == longest);
+    CHECK(automatic["parts"] == fitting["parts"]);
+    CHECK(automatic["num_gpu_blocks"] == fitting["num_gpu_blocks"]);
+  }
+}
+
+TEST_CASE("run takes with --max-model-len auto the context that plan names") {
+  using namespace plimsoll::plan;
+  for (const auto& [name, share] :
+       {std::pair{"qwen2.5-vl-3b.json", 0.5}, std::pair{"internvl2-2b.json", 0.35},
+        std::pair{"llama-3.1-8b.json", 0.8}}) {
+    INFO(name);
+    const Json config = parse_json<Json>(read_text_file(kConfigs + name));
+    const hardware::Gpu& card = hardware::find_gpu("l4");
+    own::Arguments arguments;
+    arguments.lone_config = &config;
+    arguments.args.max_model_len = -1;
+    arguments.args.gpu_memory_utilization = share;
+    own::PlannedModel model(ConfigView(config, name));
+    const PlanResult planned = own::make_plan(model, arguments, &card);
+    REQUIRE(planned.auto_max_model_len > 0);
+
+    const model::ModelSpec spec = model.spec(arguments);
+    const auto footprint = own::device_footprint(&card, arguments);
+    engine::EngineOptions options = own::engine_options(arguments, spec.dtype);
+    options.pictures = own::picture_options(spec, arguments, *footprint);
+    options.memory_budget = static_cast<uint64_t>(planned.budget_bytes - planned.non_torch_bytes -
+                                                  planned.cuda_graph_bytes);
+    const std::vector<engine::StageView> stages{{&spec, 0}};
+    own::settle_context(spec, stages, arguments, *footprint, options);
+    CHECK(options.max_model_len == planned.auto_max_model_len);
+    const auto launched = engine::resolve_stages(spec, stages, options, *footprint).front();
+    CHECK(launched.max_model_len == planned.auto_max_model_len);
+    CHECK(launched.num_blocks == planned.num_gpu_blocks);
   }
 }
 

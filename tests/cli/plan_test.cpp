@@ -104,6 +104,30 @@ TEST_CASE("JSON is printed when it does not fit, with the reason and the length 
   CHECK(json["estimated_max_model_len"] == 32752);
 }
 
+TEST_CASE("a broken --compilation-config is refused under the flag's name") {
+  const test::Scratch scratch;
+  const auto status_with = [&](const std::string& flag, const std::string& value) {
+    return test::shell(scratch, "plimsoll plan " + test::kConfigs +
+                                    "llama-3.1-8b.json --engine vllm --gpu h100 " + flag + " '" +
+                                    value + "'")
+        .status;
+  };
+  for (const std::string flag : {"-O", "--compilation-config"}) {
+    for (const char* value :
+         {"{", "[1]", "4", "-1", "x", "{\"level\": 9}", "{\"cudagraph_mode\": \"SOME\"}",
+          "{\"cudagraph_mode\": {}}", "{\"cudagraph_capture_sizes\": [1, \"a\"]}",
+          "{\"cudagraph_capture_sizes\": [0]}"}) {
+      INFO(flag << " " << value);
+      CHECK(status_with(flag, value) == 2);
+    }
+    for (const char* value :
+         {"3", "{}", "{\"cudagraph_mode\": \"full\"}", "{\"cudagraph_capture_sizes\": [1, 2]}"}) {
+      INFO(flag << " " << value);
+      CHECK(status_with(flag, value) == 0);
+    }
+  }
+}
+
 TEST_CASE("a pasted line of vLLM is read, and what is given beside it has the last word") {
   const Answer answer = shell_line(
       "plimsoll plan --from \"VLLM_X=1 vllm serve configs/llama-3.1-8b.json --max-num-seqs 64 "

@@ -59,12 +59,20 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
       FAIL("20 blocks hold no 512 tokens");
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::does_not_fit);
-      CHECK_THAT(error.what(), Contains("--max-model-len 320 (or auto)") &&
+      CHECK_THAT(error.what(), Contains("--max-model-len 509 (or auto)") &&
                                    Contains("--gpu-memory-utilization") &&
                                    Contains("leaves 20 blocks"));
     }
     options.auto_model_len = true;
-    CHECK(plan_with(options).max_model_len == 320);
+    // 20 blocks hold 320 tokens, and steps for shorter contexts leave more blocks.
+    CHECK(plan_with(options).max_model_len == 509);
+    options.auto_model_len = false;
+    options.max_model_len = 509;
+    CHECK(plan_with(options).num_kv_blocks >= 32);
+    options.max_model_len = 510;
+    CHECK_THROWS_AS(plan_with(options), Error);
+    options.max_model_len = 0;
+    options.auto_model_len = true;
     CHECK(plan_with(options).num_kv_blocks >= 20);
     options.memory_budget = 1000;
     CHECK_THROWS_WITH(plan_with(options), Contains("leaves 0 blocks: set a budget of"));

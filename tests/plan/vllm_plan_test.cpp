@@ -212,6 +212,27 @@ TEST_CASE("names of cards match loosely") {
   // Whole words alone; a size is no card.
   for (const char* name : {"voodoo2", "x", "1", "h10", "h1000", "16GB", "a100 pcie", "rtx"})
     CHECK_THROWS_AS(hardware::find_gpu(name), Error);
+  // A slice or a laptop's GPU is meant where its name says so, and no card is then.
+  for (const auto& [name, row, mib] :
+       {std::tuple{"NVIDIA H100 80GB HBM3 MIG 3g.40gb", "H100-SXM5-80GB-MIG-3g.40gb", 40448},
+        std::tuple{"NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "H100-SXM5-80GB-MIG-1g.10gb", 9984},
+        std::tuple{"h100 1g.10gb", "H100-SXM5-80GB-MIG-1g.10gb", 9984},
+        std::tuple{"NVIDIA A100 80GB PCIe MIG 2g.20gb", "A100-80GB-MIG-2g.20gb", 19968},
+        std::tuple{"NVIDIA GeForce RTX 4090 Laptop GPU", "RTX-4090-Laptop", 16376},
+        std::tuple{"4070 laptop", "RTX-4070-Laptop", 8188},
+        std::tuple{"4060 ti 8gb", "RTX-4060-Ti-8GB", 8188},
+        std::tuple{"NVIDIA GeForce RTX 4090 D", "RTX-4090-D", 24564},
+        std::tuple{"NVIDIA A2", "A2", 15356}, std::tuple{"h100 sxm5", "H100-SXM5-80GB", 81559}}) {
+    INFO(name);
+    CHECK(hardware::find_gpu(name).name == row);
+    CHECK(hardware::find_gpu(name).memory_bytes == int64_t{mib} << 20);
+  }
+  const hardware::Gpu& slice = hardware::find_gpu("h200 1g.18gb");
+  CHECK(slice.visible_bytes() == int64_t{16} << 30);
+  for (const char* name : {"3070 ti", "1g.10gb", "a100 1g.10gb", "4090 laptop 8gb"})
+    CHECK_THROWS_AS(hardware::find_gpu(name), Error);
+  for (const char* name : {"gb10", "gh200-144gb", "b100", "orin", "thor", "5060"})
+    CHECK(hardware::find_gpu(name).memory_bytes > 0);
   CHECK(hardware::gpu_note("h100", hardware::find_gpu("h100")).empty());
   CHECK(hardware::gpu_note("v100-16gb", hardware::find_gpu("v100-16gb")).empty());
   CHECK_FALSE(hardware::gpu_note("v100", hardware::find_gpu("v100")).empty());

@@ -201,28 +201,18 @@ class FlagReader {
   Words flags_;
 };
 
-/// What plan reads of vLLM's variables (cli/environment.h).
-constexpr std::string_view kReadVariables[] = {
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_CPU_KVCACHE_SPACE",
-    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_MM_INPUT_CACHE_GIB",
-    "VLLM_PP_LAYER_PARTITION"};
-// Those that move no device memory; families of them by their beginning.
-constexpr std::string_view kUnmovedVariables[] = {
-    "VLLM_API_KEY", "VLLM_CACHE",  "VLLM_CONFIG", "VLLM_DEBUG",          "VLLM_DO_NOT_TRACK",
-    "VLLM_HOST_IP", "VLLM_HTTP",   "VLLM_LOG",    "VLLM_NO_USAGE",       "VLLM_PORT",
-    "VLLM_RPC",     "VLLM_SERVER", "VLLM_TRACE",  "VLLM_USE_MODELSCOPE", "VLLM_WORKER_MULTIPROC"};
-
 /// The line's variables become this process's before read_environment() looks.
 void read_variables(PastedLaunch& launch, PlanOptions& options) {
   for (const auto& [name, value] : launch.variables) {
-    if (is_among(kReadVariables, name)) {
+    const bool of_vllm = name.starts_with("VLLM_");
+    const VllmVariable use = of_vllm ? vllm_variable(name, value) : VllmVariable::unmoved;
+    if (use == VllmVariable::read) {
       ::setenv(name.c_str(), value.c_str(), 1);
     } else if (name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES") {
       limit_gpus(launch, value, true);
-    } else if (name.starts_with("VLLM_") &&
-               std::ranges::none_of(kUnmovedVariables, [&](std::string_view known) {
-                 return name.starts_with(known);
-               })) {
+    } else if (of_vllm && use == VllmVariable::unmoved) {
+      options.ignored.push_back(name);
+    } else if (of_vllm) {
       options.left_out.push_back(name);
     }
   }

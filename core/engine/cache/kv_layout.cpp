@@ -138,4 +138,13 @@ int64_t blocks_of_sequence(const KvLayout& kv, int64_t length, int64_t batched_t
   return blocks;
 }
 
+int64_t longest_sequence(const KvLayout& kv, int64_t blocks, int64_t most, int64_t batched_tokens) {
+  int64_t fits = 0, fails = most + 1;
+  while (fails - fits > 1) {
+    const int64_t middle = fits + (fails - fits) / 2;
+    (blocks_of_sequence(kv, middle, batched_tokens) <= blocks ? fits : fails) = middle;
+  }
+  return fits;
+}
+
 }  // namespace plimsoll::engine

@@ -151,6 +151,8 @@ struct WeightSpec {
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
   std::vector<Part> parts = {};
+  /// Of a stack: `parts` are the first matrix's, and those of the others are alike (planning).
+  bool parts_of_first = false;
   OutputAxis outputs = OutputAxis::rows;
   std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
   std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
@@ -188,6 +190,9 @@ struct WeightSpec {
     return count;
   }
   [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
+  [[nodiscard]] size_t parts_in_matrix() const {
+    return parts.size() / static_cast<size_t>(parts_of_first ? 1 : matrices());
+  }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
   /// Whether some of its parts are kept quantised.
   [[nodiscard]] bool is_packed() const {

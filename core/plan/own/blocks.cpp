@@ -43,15 +43,8 @@ int64_t blocks_needed(const RankLaunch& rank, int64_t length) {
 }
 
 int64_t longest_sequence(const RankLaunch& rank, int64_t blocks, int64_t most) {
-  int64_t low = 0;
-  while (low < most) {
-    const int64_t middle = low + (most - low + 1) / 2;
-    if (blocks_needed(rank, middle) <= blocks)
-      low = middle;
-    else
-      most = middle - 1;
-  }
-  return low;
+  const int64_t step = rank.layout.limits.batched_tokens;
+  return engine::longest_sequence(rank.layout.kv, blocks, most, step);
 }
 
 }  // namespace plimsoll::plan::own

@@ -80,11 +80,6 @@ void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, in
   for (size_t i = 0; i < stages.size(); ++i) stages[i] = layouts[i * static_cast<size_t>(tensor)];
 }
 
-/// Whether run has such ranks: then they are laid out as there.
-bool is_as_run(const model::ModelSpec& spec, int64_t tensor_ranks) {
-  return tensor_ranks == 1 || shard::tensor_refusal(spec, tensor_ranks).empty();
-}
-
 }  // namespace
 
 int64_t RankLaunch::fixed_bytes() const {
@@ -108,12 +103,33 @@ std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu, arguments));
 }
 
-std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
-                                      DType dtype, const hardware::Gpu* gpu, int64_t length) {
+CutModel cut_model(const model::ModelSpec& spec, const Arguments& arguments, DType dtype) {
+  const EngineArgs& args = arguments.args;
+  const shard::Layout layout{.tensor_parallel = args.tensor_parallel,
+                             .pipeline_parallel = args.pipeline_parallel,
+                             .dtype = dtype,
+                             .pipeline_partition = args.pipeline_partition};
+  CutModel cut{spec, dtype, {}, {}, {}};
+  cut.refusal = shard::tensor_refusal(spec, args.tensor_parallel);
+  const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
+  if (packed && !cut.refusal.empty()) throw Error(ExitCode::usage, cut.refusal);
+  if (cut.refusal.empty())
+    cut.stages = shard::stage_models(spec, layout);
+  else
+    cut.ranks = shard::rank_models(spec, layout);
+  return cut;
+}
+
+std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& arguments,
+                                      const hardware::Gpu* gpu, int64_t length) {
+  const model::ModelSpec& spec = model.whole;
+  const DType dtype = model.dtype;
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu, arguments);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
   engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
-  engine.pictures = picture_options(spec, arguments, footprint);
+  Arguments of_length = arguments;
+  if (length > 0) of_length.args.max_model_len = length;
+  engine.pictures = picture_options(spec, of_length, footprint);
   const int64_t tensor = arguments.args.tensor_parallel;
   const int64_t stages = arguments.args.pipeline_parallel;
   memory::NcclShape nccl = memory::nccl_shape(tensor, stages, arguments.processes);
@@ -127,12 +143,8 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));
   };
-  const shard::Layout layout{.tensor_parallel = tensor,
-                             .pipeline_parallel = stages,
-                             .dtype = dtype,
-                             .pipeline_partition = arguments.args.pipeline_partition};
-  if (is_as_run(spec, tensor)) {
-    const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
+  if (model.refusal.empty()) {
+    const std::vector<shard::StageModel>& models = model.stages;
     std::vector<engine::EngineLayout> layouts =
         engine::resolve_stages(spec, stage_views(models), engine, footprint);
     spread_stages(layouts, tensor, arguments.processes, footprint);
@@ -144,13 +156,13 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
     return ranks;
   }
   int64_t first_layer = 0;
-  for (const shard::RankModel& model : shard::rank_models(spec, layout)) {
+  for (const shard::RankModel& part : model.ranks) {
     RankLaunch rank =
-        describe(model.spec, engine::resolve_layout(model.spec, engine, footprint), footprint);
+        describe(part.spec, engine::resolve_layout(part.spec, engine, footprint), footprint);
     rank.first_layer = std::exchange(first_layer, first_layer + rank.layers);
-    rank.absent_weight_bytes = absent_bytes(model, footprint, dtype);
+    rank.absent_weight_bytes = absent_bytes(part, footprint, dtype);
     rank.gathered_bytes = gathered_logits(spec, rank, tensor);
-    finish(std::move(rank), model.spec);
+    finish(std::move(rank), part.spec);
   }
   return ranks;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -39,9 +40,21 @@ std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>&
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
                                                      const Arguments& arguments);
 
+/// A model cut over the ranks of a launch.
+struct CutModel {
+  const model::ModelSpec& whole;
+  DType dtype;
+  std::string refusal;                    // why `run` has no such ranks; empty: it has
+  std::vector<shard::StageModel> stages;  // where it has: as it cuts them
+  std::vector<shard::RankModel> ranks;    // else as vLLM does
+};
+
+/// `spec` must outlive the result. Throws Error(usage) where sizes do not divide.
+CutModel cut_model(const model::ModelSpec& spec, const Arguments& arguments, DType dtype);
+
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).
-std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
-                                      DType dtype, const hardware::Gpu* gpu, int64_t length);
+std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& arguments,
+                                      const hardware::Gpu* gpu, int64_t length);
 
 }  // namespace plimsoll::plan::own

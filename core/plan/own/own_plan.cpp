@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/amount.h"
@@ -11,8 +14,8 @@
 #include "base/size_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
+#include "engine/longest_context.h"
 #include "memory/available.h"
-#include "model/config.h"
 #include "plan/arguments.h"
 #include "plan/own/blocks.h"
 #include "plan/own/figures.h"
@@ -20,47 +23,10 @@
 #include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
-#include "plan/vllm_plan.h"
 #include "shard/shard_files.h"
 
 namespace plimsoll::plan::own {
 namespace {
-
-bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
-  try {
-    plan_vllm(config, args, nullptr);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-model::ModelSpec read_spec(const ConfigView& config, const EngineArgs& args) {
-  try {
-    return model::make_model_spec(config.json());
-  } catch (const Error& error) {
-    if (!is_planned_for_vllm(config, args)) throw;
-    fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
-  }
-}
-
-/// How run keeps the weights.
-void settle_kept(const ConfigView& config, const Arguments& arguments, model::ModelSpec& spec) {
-  const std::string method = spec.quantization;
-  const StoredWeights* const stored = arguments.weights.get();
-  checkpoint::settle_kept(config.json(), stored == nullptr ? nullptr : &stored->tensors,
-                          keeping(arguments.args), spec);
-  if (!spec.quantization.empty()) {
-    fail(
-        ExitCode::checkpoint_unusable,
-        "the checkpoint is quantised ({}), which run does not have; plan the unquantised model, or "
-        "--engine vllm",
-        method);
-  }
-  if (std::ranges::none_of(spec.weights, &model::WeightSpec::is_packed)) return;
-  const std::string why = shard::tensor_refusal(spec, arguments.args.tensor_parallel);
-  if (!why.empty()) throw Error(ExitCode::usage, why);
-}
 
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
@@ -95,22 +61,30 @@ std::string excess(const PlanResult& result, const RankLaunch& rank, const Engin
                                : fmt::format("--kv-cache-memory {}", fitting * block));
 }
 
-void fill_cache(PlanResult& result, const RankLaunch& rank, int64_t blocks, int64_t wanted,
+/// Contexts of a launch: the one that was asked for, the longest that fits, and the KV blocks that
+/// a launch for that one has.
+struct Contexts {
+  int64_t wanted = 0, longest = 0, blocks = 0;
+};
+
+void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& contexts,
                 const Arguments& arguments) {
+  const int64_t wanted = contexts.wanted, low = contexts.longest;
+  const int64_t blocks = result.num_gpu_blocks;
   result.has_kv = true;
-  result.max_model_len = wanted;
-  result.num_gpu_blocks = blocks;
+  const bool shortened = arguments.args.max_model_len == -1 && low > 0;
+  result.max_model_len = shortened ? low : wanted;
   result.kv_cache_bytes =
       (Amount{blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes)).value();
-  const int64_t low = longest_sequence(rank, blocks, wanted);
   result.estimated_max_model_len = low;
   const bool whole = low == wanted;
   if (!whole && low > 0) result.auto_max_model_len = low;
   const int64_t counted = whole || low == 0 ? wanted : low;
-  result.max_concurrency = static_cast<double>(blocks) /
-                           static_cast<double>(std::max<int64_t>(1, blocks_needed(rank, counted)));
-  result.kv_tokens = static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted));
-  result.fits = whole || (arguments.args.max_model_len == -1 && low > 0);
+  const auto needed = static_cast<double>(std::max<int64_t>(1, blocks_needed(rank, counted)));
+  result.max_concurrency = static_cast<double>(contexts.blocks) / needed;
+  result.kv_tokens = static_cast<int64_t>(static_cast<double>(blocks) / needed *  //
+                                          static_cast<double>(counted));
+  result.fits = whole || shortened;
   if (!*result.fits) result.reason = shortage(result, rank);
   if (const std::string why = excess(result, rank, arguments.args); !why.empty()) {
     result.fits = false;
@@ -154,8 +128,9 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
       readable_bytes(result.kv_cache_bytes));
 }
 
-void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
+void add_notes(PlanResult& result, const CutModel& model, const RankLaunch& rank,
                const Arguments& arguments, const std::string& refusal) {
+  const model::ModelSpec& spec = model.whole;
   const EngineArgs& args = arguments.args;
   if (!spec.dtype_stated && args.dtype == "auto" && !arguments.weights) {
     result.notes.push_back(fmt::format(
@@ -179,9 +154,8 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
         args.processor_cache_gib));
   }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
-  if (const std::string why = shard::tensor_refusal(spec, args.tensor_parallel); !why.empty()) {
-    result.notes.push_back("this is what each rank would hold, but " + why);
-  }
+  if (!model.refusal.empty())
+    result.notes.push_back("this is what each rank would hold, but " + model.refusal);
   const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {
     return layer.has_attention() && layer.attention.kv_heads < args.tensor_parallel;
   });
@@ -223,13 +197,8 @@ std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
   return std::make_shared<const StoredWeights>(std::move(stored));
 }
 
-PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
-                     const hardware::Gpu* gpu) {
-  model::ModelSpec spec =
-      arguments.weights ? arguments.weights->spec : read_spec(config, arguments.args);
-  check_supported(arguments.args, spec);
-  divide_experts(arguments.args, spec);
-  settle_kept(config, arguments, spec);
+PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu) {
+  const model::ModelSpec spec = model.spec(arguments);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;
   result.engine = "plimsoll";
@@ -244,21 +213,35 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
     result.gpu_memory_utilization =
         static_cast<double>(result.budget_bytes) / static_cast<double>(result.total_bytes);
   }
-  std::vector<RankLaunch> ranks = lay_out_ranks(spec, arguments, dtype, gpu, 0);
   const auto blocks_of = [&](const RankLaunch& one) {
     return rank_blocks(one, arguments, gpu, result.budget_bytes);
   };
-  const RankLaunch* rank = &*std::ranges::min_element(ranks, {}, [&](const RankLaunch& one) {
-    return std::pair(blocks_of(one), -one.fixed_bytes());
-  });
-  const int64_t blocks = blocks_of(*rank);
-  const int64_t wanted = rank->layout.max_model_len;
-  const int64_t longest = longest_sequence(*rank, blocks, wanted);
-  if (arguments.args.max_model_len == -1 && longest > 0 && longest < wanted) {
-    // As run does: the pool is that of the full length, the steps those of the length that fits.
-    const int64_t stage = rank->stage;
-    ranks = lay_out_ranks(spec, arguments, dtype, gpu, longest);
-    rank = &ranks[static_cast<size_t>(stage)];
+  const auto tightest = [&](const std::vector<RankLaunch>& stages) {
+    return &*std::ranges::min_element(stages, {}, [&](const RankLaunch& one) {
+      return std::pair(blocks_of(one), -one.fixed_bytes());
+    });
+  };
+  const CutModel cut = cut_model(spec, arguments, dtype);
+  std::vector<RankLaunch> ranks = lay_out_ranks(cut, arguments, gpu, 0);
+  const RankLaunch* rank = tightest(ranks);
+  Contexts contexts{.wanted = rank->layout.max_model_len, .blocks = blocks_of(*rank)};
+  contexts.longest = longest_sequence(*rank, contexts.blocks, contexts.wanted);
+  if (contexts.longest < contexts.wanted) {
+    std::map<int64_t, std::vector<RankLaunch>> shorter;
+    contexts.longest = engine::longest_context(
+        contexts.wanted, contexts.longest, rank->layout.kv.block_size, [&](int64_t length) {
+          const auto& stages = shorter[length] = lay_out_ranks(cut, arguments, gpu, length);
+          const RankLaunch& least = *tightest(stages);
+          return longest_sequence(least, blocks_of(least), contexts.wanted);
+        });
+    if (contexts.longest > 0) {
+      std::vector<RankLaunch>& fitting = shorter[contexts.longest];
+      contexts.blocks = blocks_of(*tightest(fitting));
+      if (arguments.args.max_model_len == -1) {
+        ranks = std::move(fitting);
+        rank = tightest(ranks);
+      }
+    }
   }
   if (const auto& pictures = ranks.front().layout.pictures) {
     result.image_tokens = pictures->largest_image();
@@ -271,7 +254,8 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   result.max_num_batched_tokens = rank->layout.limits.batched_tokens;
   fill_cache_layout(result, *rank);
   fill_parts(result, *rank);
-  fill_cache(result, *rank, blocks, wanted, arguments);
+  result.num_gpu_blocks = blocks_of(*rank);
+  fill_cache(result, *rank, contexts, arguments);
   result.stage = rank->stage;
   result.first_layer = rank->first_layer;
   result.layers = rank->layers;
@@ -280,7 +264,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   }
   add_arguments(result, arguments.args);
   const auto card = device_footprint(gpu, arguments);
-  add_notes(result, spec, *rank, arguments,
+  add_notes(result, cut, *rank, arguments,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
   const int64_t copies = arguments.args.data_parallel;

@@ -7,14 +7,14 @@
 #include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
 #include "plan/own/arguments.h"
+#include "plan/own/planned_model.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::plan::own {
 
 /// `gpu` null: a run on this machine's processor, without a verdict. Throws Error(usage,
 /// checkpoint_unusable) for what `run` would not launch.
-PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
-                     const hardware::Gpu* gpu);
+PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu);
 
 /// Whether there are weights in `folder` whose headers a plan looks at.
 bool holds_weights(const std::filesystem::path& folder);

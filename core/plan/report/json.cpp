@@ -141,7 +141,7 @@ std::string to_json(const PlanResult& result) {
   json["gpus"] = result.gpus;
   put_weights(json, result);
   json["cuda_graphs"] = result.cuda_graphs;
-  json["max_model_len"] = result.max_model_len;
+  json["max_model_len"] = result.launched_model_len();
   json["max_num_seqs"] = result.max_num_seqs;
   json["max_num_batched_tokens"] = result.max_num_batched_tokens;
   put_cache(json, result);

@@ -182,11 +182,9 @@ std::string cache(const PlanResult& result, int columns) {
 }
 
 std::string limits(const PlanResult& result) {
-  const bool shortened = result.fits.value_or(false) && result.auto_max_model_len > 0;
   return fmt::format(
-      "Limits: context {}, {} sequences, {} tokens a step{}\n",
-      shortened ? result.auto_max_model_len : result.max_model_len, result.max_num_seqs,
-      result.max_num_batched_tokens,
+      "Limits: context {}, {} sequences, {} tokens a step{}\n", result.launched_model_len(),
+      result.max_num_seqs, result.max_num_batched_tokens,
       is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
 }
 

@@ -85,7 +85,7 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   const WeightSpec& weight = *tensor.weight;
   const Range rows = inputs_of(tensor, weight.rows(), rank, ranks);
   const bool beside = weight.outputs == model::OutputAxis::columns;
-  const size_t in_matrix = weight.parts.size() / static_cast<size_t>(weight.matrices());
+  const size_t in_matrix = weight.parts_in_matrix();
   std::vector<Slice> slices;
   slices.reserve(weight.parts.size());
   Position position;

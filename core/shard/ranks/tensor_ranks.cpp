@@ -85,7 +85,8 @@ std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
   const bool padded = tensor.split == model::Split::vocabulary;
   const bool stack = weight.is_stack();
   const int64_t in_matrix = tensor.shape.empty() ? 1 : tensor.shape[stack ? 1 : 0];
-  const int64_t rows = (stack ? tensor.shape.front() : 1) * in_matrix;
+  const bool of_first = weight.parts_of_first && tensor.split != model::Split::experts;
+  const int64_t rows = (stack && !of_first ? tensor.shape.front() : 1) * in_matrix;
   if (!padded && rows_of(rank_blocks(tensor, 0, ranks)) != rows) {
     return fmt::format("{} is not cut by heads", weight.name);
   }
@@ -101,7 +102,8 @@ ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) 
     weight.ranks = ranks;
     weight.split = tensors[id].split;
     if (weight.split == model::Split::experts) {
-      weight.parts.resize(weight.parts.size() / static_cast<size_t>(ranks));
+      if (!weight.parts_of_first)
+        weight.parts.resize(weight.parts.size() / static_cast<size_t>(ranks));
       continue;
     }
     if (weight.split == model::Split::row) weight.slices /= ranks;

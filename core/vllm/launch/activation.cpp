@@ -123,6 +123,7 @@ void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
   const VllmVersion& version = args.version;
   const std::string& method = args.draft_method;
+  if (!args.second_runner.value_or(true)) return false;
   if (version >= VllmVersion{0, 29, 0}) {
     const bool drafts = method == "suffix" || method == "medusa" || method == "mlp_speculator" ||
                         method == "custom_class";
@@ -130,7 +131,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
     return !drafts && !looks_back;
   }
   if (shape.recurrent || shape.pooling || method.starts_with("ngram")) return false;
-  if (version >= VllmVersion{0, 25, 0} && !shape.mixture) return true;
+  const bool asked = args.second_runner.value_or(false);
+  if (version >= VllmVersion{0, 25, 0} && (!shape.mixture || asked)) return true;
   const auto known = model::find_class(shape.architecture);
   return known && known->second_runner && version >= *known->second_runner;
 }
