@@ -18,12 +18,14 @@ const std::string kKillerLines =
     "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
     "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n";
 
-// A life in which the process gets a signal while line 2 is in hand.
-std::string life(const std::string& signal) {
+// A life in which the process gets a signal while a line is in hand.
+std::string life(const std::string& signal, int line = 2) {
   return "(exec " + test::kProgram +
          " run $MODEL -q -i in -o out --threads 1 --max-num-seqs 1) & run=$!; "
          "until notes=$(cat out.running 2> log); "  // one look: the file is written anew meanwhile
-         "[[ $notes == *+2* && $notes != *!* && -s out.part ]]; "
+         "[[ $notes == *+" +
+         std::to_string(line) +
+         "* && $notes != *!* && -s out.part ]]; "
          "do kill -0 $run || exit 98; sleep 0.01; done; kill -" +
          signal + " $run; wait $run";
 }
@@ -53,4 +55,25 @@ TEST_CASE("being killed is no line's fault") {
   for (int i = 0; i < 3; ++i) CHECK(shell(scratch, life("KILL")).status == 137);
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
   CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE(
+    "lines that were in hand at a crash run one by one: those beside the killer are answered") {
+  const Scratch scratch;
+  scratch.write(
+      "in",
+      "{\"prompt\":\"x\",\"max_tokens\":1}\n"
+      "{\"id\":\"beside\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":2}\n"
+      "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
+      "{\"prompt\":\"x\",\"max_tokens\":1}\n");
+  CHECK(shell(scratch, life("ABRT", 3)).status == 134);
+  CHECK_THAT(scratch.read("out.running"), Catch::Contains("+2\n+3\n"));
+  CHECK(shell(scratch, life("ABRT", 3)).status == 134);
+  CHECK_THAT(scratch.read("out.running"), Catch::Contains("-2\n+3\n\n!"));  // and no line beside it
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 3);
+  const auto lines = json_lines(scratch.read("out"));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1]["error"].is_null());
+  CHECK(lines[2]["error"]["code"] == "crashed");
+  CHECK(lines[3]["error"].is_null());
 }

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <list>
+#include <map>
 
 #include "base/error.h"
 #include "cli/host_limits.h"
@@ -96,6 +98,61 @@ TEST_CASE("a variable that holds no number is refused by name, with what it shou
                                 "; correct it or unset it";
     CHECK_THROWS_MATCHES(read_sound_environment(), plimsoll::Error, Catch::Message(message));
     CHECK(read_environment().fault == message);
+  }
+}
+
+TEST_CASE("a scheduler's variables say which part of a job this is, and of how many") {
+  using Variables = std::map<std::string, const char*>;
+  struct Row {
+    const char* name;
+    Variables variables;
+    std::optional<JobPlace> place;
+  };
+  constexpr const char* kArray = "SLURM_ARRAY_TASK_ID";
+  constexpr const char* kLeast = "SLURM_ARRAY_TASK_MIN";
+  constexpr const char* kMost = "SLURM_ARRAY_TASK_MAX";
+  constexpr const char* kCount = "SLURM_ARRAY_TASK_COUNT";
+  const auto array = [&](const char* id, const char* least, const char* most, const char* count) {
+    return Variables{{kArray, id}, {kLeast, least}, {kMost, most}, {kCount, count}};
+  };
+  const Row rows[] = {
+      {"no scheduler", {}, std::nullopt},
+      {"--array=1-4", array("3", "1", "4", "4"), JobPlace{3, 1, 4, kArray}},
+      {"--array=0-0", array("0", "0", "0", "1"), JobPlace{0, 0, 1, kArray}},
+      {"--array=1-9:2 has gaps", array("5", "1", "9", "5"), JobPlace{5, 0, {}, kArray}},
+      {"--array=0,2 has one gap", array("2", "0", "2", "2"), JobPlace{2, 0, {}, kArray}},
+      {"an array without bounds", array("2", "", "", ""), JobPlace{2, 0, {}, kArray}},
+      {"an array of jobs of several ranks",
+       {{kArray, "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}},
+       JobPlace{1, 0, {}, kArray}},
+      {"srun", {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}, JobPlace{1, 0, 2, "SLURM_PROCID"}},
+      {"srun without a number of tasks", {{"SLURM_PROCID", "1"}}, std::nullopt},
+      {"Kubernetes", {{"JOB_COMPLETION_INDEX", "2"}}, JobPlace{2, 0, {}, "JOB_COMPLETION_INDEX"}},
+      {"Kubernetes, the number in the pod's template",
+       {{"JOB_COMPLETION_INDEX", "2"}, {"JOB_COMPLETIONS", "5"}},
+       JobPlace{2, 0, 5, "JOB_COMPLETION_INDEX"}},
+      {"Open MPI",
+       {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}},
+       JobPlace{3, 0, 4, "OMPI_COMM_WORLD_RANK"}},
+      {"MPICH", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, JobPlace{0, 0, 2, "PMI_RANK"}},
+      {"torchrun", {{"RANK", "6"}, {"WORLD_SIZE", "8"}}, JobPlace{6, 0, 8, "RANK"}}};
+  Variables unset;  // empty counts as unset
+  for (const Row& row : rows) {
+    for (const auto& [name, value] : row.variables) unset[name] = "";
+  }
+  for (const Row& row : rows) {
+    INFO(row.name);
+    Variables all = row.variables;
+    all.insert(unset.begin(), unset.end());
+    std::list<Variable> variables;
+    for (const auto& [name, value] : all) variables.emplace_back(name.c_str(), value);
+    const std::optional<JobPlace> place = read_environment().job_place;
+    REQUIRE(place.has_value() == row.place.has_value());
+    if (!place) continue;
+    CHECK(place->id == row.place->id);
+    CHECK(place->first == row.place->first);
+    CHECK(place->count == row.place->count);
+    CHECK(place->variable == row.place->variable);
   }
 }
 

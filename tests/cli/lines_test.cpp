@@ -1,6 +1,7 @@
 // Which lines a run answers: those of its part, those that a signal finds under way, those whose id
 // another line has.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "cli/program.h"
 
@@ -82,4 +83,16 @@ until test -s out.part; do kill -0 $run || exit 98; sleep 0.01; done
 kill -TERM $run; wait $run)");
   CHECK(outcome.status == 7);
   CHECK(ids_of(scratch.read("out.part")) == "abc");
+}
+
+TEST_CASE("equal prompts of one line draw their own random numbers") {
+  const Scratch scratch;
+  scratch.write("in", R"({"prompt":["x","x","x"],"max_tokens":12,"temperature":1.5})");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  std::set<std::string> answers;
+  const Json line = parse_json<Json>(scratch.read("out"));
+  for (const Json& choice : line["choices"]) {
+    answers.insert(choice["text"].get<std::string>());
+  }
+  CHECK(answers.size() == 3);
 }

@@ -56,6 +56,11 @@ TEST_CASE("parts under a scheduler's variables, joined, are the whole run") {
                               "'out.{part:02}-of-{parts}'; "
                               "done");
   CHECK_THAT(parts.err, Catch::Contains("part 1 of 3, as SLURM_ARRAY_TASK_ID says"));
+  const Outcome gaps = shell(scratch,
+                             "SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=5 "
+                             "SLURM_ARRAY_TASK_COUNT=3 plimsoll run $MODEL -i in --part auto");
+  CHECK(gaps.status == 2);
+  CHECK_THAT(gaps.err, Catch::Contains("auto/n"));
   const Outcome missing = shell(scratch, "plimsoll run --merge out.00-of-3 out.02-of-3 -o all");
   CHECK(missing.status == 8);
   CHECK_THAT(missing.err, Catch::Contains("lines 5 to 7 are in none of the parts"));

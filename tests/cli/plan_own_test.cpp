@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/planned.h"
 #include "cli/program.h"
+#include "memory/available.h"
 #include "memory/device_overheads.h"
 #include "plan/own/launch.h"
 #include "plan/own/own_plan.h"
@@ -204,6 +205,21 @@ TEST_CASE("what other processes hold of the card is not ours") {
   CHECK(plan_of(scratch, model + " --reserved-memory 1GiB")["budget_bytes"] ==
         alone["budget_bytes"]);
   CHECK(shell(scratch, "plimsoll plan " + model + " --gpu-memory 0").status == 2);
+}
+
+TEST_CASE("without a card the ranks of a launch share this machine's memory") {
+  const Scratch scratch;
+  const std::string launch = test::kModel + " -tp 2 --num-gpu-blocks-override ";
+  const Json small = plan_of(scratch, launch + "1000");
+  const int64_t blocks = memory::available_memory().bytes /
+                         (small["kv_cache_bytes"].get<int64_t>() / 1000);  // for one rank alone
+  const auto refusal = [&](int64_t tenths) {
+    const Json plan = plan_of(scratch, launch + std::to_string(blocks / 10 * tenths));
+    return plan.value("notes", Json()).dump();
+  };
+  const std::string needed = "of this machine's memory are needed";
+  CHECK_THAT(refusal(4), !Catch::Contains(needed));
+  CHECK_THAT(refusal(6), Catch::Contains(needed));
 }
 
 TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {

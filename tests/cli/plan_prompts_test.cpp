@@ -111,6 +111,23 @@ TEST_CASE("shared prefixes are those that the prefix cache finds, one line at a 
   CHECK(report["tokens"]["cached"] == prompts["shared_tokens"]);
 }
 
+TEST_CASE("prompts of exactly one and two blocks share what run's prefix cache finds") {
+  const Scratch scratch;
+  std::string text;
+  for (const int length : {4, 4, 8, 8, 9, 9}) {
+    text += R"({"max_tokens":2,"prompt_token_ids":[)" + std::to_string(100 + length);
+    for (int i = 1; i < length; ++i) text += "," + std::to_string(i);
+    text += "]}\n";
+  }
+  scratch.write("in", text);
+  // The block of a prompt's last token is computed anew: its logits are needed.
+  CHECK(plan_with_prompts(scratch, kLimits)["prompts"]["shared_tokens"] == 0 + 4 + 8);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report r --max-num-seqs 1" +
+                             std::string(kLimits))
+              .status == 0);
+  CHECK(parse_json<Json>(scratch.read("r"))["tokens"]["cached"] == 0 + 4 + 8);
+}
+
 TEST_CASE("lengths of prompts: the shortest, the middle, nine of ten, the longest") {
   const Scratch scratch;
   std::string text;

@@ -1,7 +1,9 @@
 // Going on: the same command again, another command, a full disk, a finished output.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "cli/help_flags.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
@@ -90,6 +92,98 @@ TEST_CASE("another command is refused and told what differs") {
   }
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --threads 1 --max-num-seqs 2").status ==
         0);
+}
+
+TEST_CASE("each flag of run either belongs to a finished output or changes nothing in it") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"x\",\"max_tokens\":2}\n");
+  REQUIRE(shell(scratch, "cp -r $MODEL copy; plimsoll run $MODEL -q -i in -o out").status == 0);
+  const std::vector<std::string> other_answers = {
+      "-m copy",
+      "--errors bad",
+      "--format ids",
+      "--part 0/2",
+      "--skip 1",
+      "--limit 1",
+      "--max-line-bytes 1MiB",
+      "--strict",
+      "--load-format dummy",
+      "--load-format sharded_state --file-pattern x",
+      "--load-format sharded_state --model-loader-extra-config '{\"pattern\":\"x\"}'",
+      "--tokenizer copy",
+      "--skip-tokenizer-init",
+      "--generation-config vllm",
+      "--served-model-name x",
+      "--seed 1",
+      "--max-tokens 1",
+      "--min-tokens 1",
+      "--temperature 0.5",
+      "--top-p 0.5",
+      "--top-k 3",
+      "--min-p 0.1",
+      "--repetition-penalty 1.5",
+      "--presence-penalty 1",
+      "--frequency-penalty 1",
+      "-n 2",
+      "--logprobs 1",
+      "--stop x",
+      "--ignore-eos",
+      "--max-logprobs 3",
+      "--chat-template '{{ messages }}'",
+      "--chat-template-kwargs '{\"a\":1}'",
+      "--long-prompt split",
+      "--allowed-local-media-path .",
+      "--max-image-pixels 9",
+      "--split-overlap 3",
+      "--max-model-len 64",
+      "--dtype float32",
+      "--quantization fp8",
+      "--quantized-activations off",
+      "--kv-cache-dtype fp8",
+      "--cpu-isa portable",
+      "--limit-mm-per-prompt image=1",
+      "--mm-processor-kwargs '{\"max_pixels\":100352}'",
+      "--language-model-only"};
+  const std::vector<std::string> same_answers = {
+      "--fsync each", "--report r", "--metrics-file m", "--status-fd 1", "--time-limit 1h",
+      "--grace 1s", "--stall-limit 1h", "--progress none", "-q", "--max-num-seqs 3",
+      "--max-num-batched-tokens 64", "--no-enable-chunked-prefill", "--no-enable-prefix-caching",
+      "--gpu-memory-utilization 0.5", "--gpu-memory 1GiB", "--reserved-memory 1GiB",
+      "--kv-cache-memory 4MiB", "--cpu-kvcache-space 1", "--num-gpu-blocks-override 70",
+      "--block-size 32", "--device cpu", "--threads 1",
+      // On the CPU ranks and graphs do not change how numbers are summed.
+      "--deterministic", "--tensor-parallel-size 2", "--pipeline-parallel-size 2",
+      "--data-parallel-size 2", "--enable-expert-parallel", "--enforce-eager",
+      "--cudagraph-capture-sizes 1", "-O 0",
+      // No launch of our engine heeds these.
+      "--cpu-offload-gb 1", "--mamba-ssm-cache-dtype float32", "--skip-mm-profiling",
+      "--mm-processor-cache-gb 1", "--hf-overrides '{}'", "--rope-theta 5", "--rope-scaling '{}'",
+      "--disable-hybrid-kv-cache-manager", "--allow-deprecated-quantization", "--async-scheduling",
+      "--usage offline", "--enable-lora", "--max-loras 2", "--max-lora-rank 8",
+      "--speculative-config '{}'"};
+  std::set<std::string> named = {"-h",        "--help",      "-i",
+                                 "-o",        "--overwrite", "--retry-failed",
+                                 "--publish", "--merge",     "--dry-run"};
+  std::string script, expected;
+  const auto try_each = [&](const std::vector<std::string>& rows, const char* status) {
+    for (const std::string& flags : rows) {
+      named.merge(test::flags_in(flags));
+      script += "plimsoll run $MODEL -i in -o out " + flags + " >log 2>&1; echo \"$? " +
+                flags.substr(0, flags.find(' ')) + "\"; ";
+      expected += status + flags.substr(0, flags.find(' ')) + "\n";
+    }
+  };
+  try_each(other_answers, "8 ");
+  try_each(same_answers, "0 ");
+  CHECK(shell(scratch, script).out == expected);
+  std::istringstream help(shell(scratch, "plimsoll run --help").out);
+  for (std::string line; std::getline(help, line);) {
+    if (!line.starts_with("  -")) continue;
+    const std::set<std::string> flags = test::flags_in(line.substr(0, line.find("  ", 3)));
+    INFO(line);
+    CHECK(
+        std::ranges::any_of(flags, [&](const std::string& flag) { return named.contains(flag); }));
+  }
 }
 
 TEST_CASE("a run that another build began is refused, and goes on with its own") {

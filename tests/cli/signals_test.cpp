@@ -118,6 +118,18 @@ TEST_CASE("nothing is told behind the end, whichever thread comes last") {
   CHECK(lines.back()["event"] == "end");
 }
 
+TEST_CASE("a status reader that takes nothing holds up neither a run nor its end") {
+  const Scratch scratch;
+  const std::string full = "mkfifo pipe; exec 5<>pipe; timeout 0.2 cat /dev/zero >&5; ";
+  scratch.write("in", "\"a\"\n");
+  CHECK(shell(scratch, full + "timeout -k 1 5 $PROGRAM run $MODEL -q -i in --status-fd 5").status ==
+        0);
+  CHECK(shell(scratch, "rm pipe; " + full + "FLAGS='--grace 0s --status-fd 5'; " + kBusy +
+                           "kill -TERM $run; (sleep 5; kill -KILL $run) & guard=$!; wait $run; "
+                           "status=$?; kill $guard; exit $status")
+            .status == 7);
+}
+
 TEST_CASE("what is no JSONL at all gets one answer with the cure") {
   const Scratch scratch;
   struct Row {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,9 +35,13 @@ fs::path results_folder() {
   return testing::golden_folder().value_or(own) / "real";
 }
 
+bool is_smollm2(const std::string& model) {
+  return model.starts_with("SmolLM2");
+}
+
 /// SmolLM2 is where $PLIMSOLL_SMOLLM2 says; other models are samples.
 std::optional<fs::path> model_folder(const std::string& model) {
-  if (model.starts_with("SmolLM2")) {
+  if (is_smollm2(model)) {
     const char* named = std::getenv("PLIMSOLL_SMOLLM2");
     return named ? std::optional<fs::path>(named) : std::nullopt;
   }
@@ -157,16 +162,18 @@ void check_model(const fs::path& folder, const Json& golden) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("real models answer as transformers does") {
+/// Compares with the golden results of the models that `is_chosen` by name.
+void check_models(const std::function<bool(const std::string&)>& is_chosen) {
   if (!fs::is_directory(results_folder())) {
     testing::skip("there is no folder " + results_folder().string());
     return;
   }
+  bool are_there = false;
   for (const auto& entry : fs::directory_iterator(results_folder())) {
     const Json golden = parse_json(testing::read_maybe_xz(entry.path()));
     const auto name = golden.at("model").get<std::string>();
+    if (!is_chosen(name)) continue;
+    are_there = true;
     const std::optional<fs::path> folder = model_folder(name);
     if (!folder) {
       testing::skip(name + ": its folder is not here (PLIMSOLL_SMOLLM2 names SmolLM2's)");
@@ -176,4 +183,15 @@ TEST_CASE("real models answer as transformers does") {
     check_model(*folder, golden);
     fmt::print("{}: {} conversations\n", name, golden.at("cases").size());
   }
+  if (!are_there) testing::skip("no results of these models in " + results_folder().string());
+}
+
+}  // namespace
+
+TEST_CASE("samples answer as transformers does") {
+  check_models([](const std::string& name) { return !is_smollm2(name); });
+}
+
+TEST_CASE("SmolLM2 answers as transformers does", "[smollm2]") {
+  check_models(is_smollm2);
 }

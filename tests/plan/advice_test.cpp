@@ -115,6 +115,9 @@ TEST_CASE("weights that are kept on the host are no part of what is loaded") {
   args.cpu_offload = 1000 * kGib;  // at most the layers: embedding and head stay
   const PlanResult most = plan(args);
   CHECK(most.parameter_bytes - most.offloaded_bytes == 2 * int64_t{32000} * 5120 * 2);
+  args.cpu_offload = most.offloaded_bytes;  // all that there is
+  CHECK(plan(args).kv_cache_bytes == most.kv_cache_bytes);
+  CHECK(most.kv_cache_bytes < most.budget_bytes);
   const std::vector<Suggestion> advice = advice_for("opt-13b", "3090", {});
   CHECK(std::any_of(advice.begin(), advice.end(), [](const Suggestion& suggestion) {
     return suggestion.flag.starts_with("--cpu-offload-gb") && suggestion.fits &&

@@ -1,0 +1,157 @@
+// What a rank of a mixture of experts holds under the flags of a launch, as sums by hand.
+#include <catch2/catch.hpp>
+
+#include "plan/configs.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+constexpr int64_t kHidden = 1024, kExpert = 512, kExperts = 60, kLayers = 4;
+constexpr int64_t kTable = int64_t{65536} * kHidden * 2;  // bytes; the head's are as many
+
+Json mixture() {
+  return {{"architectures", {"Qwen3MoeForCausalLM"}},
+          {"model_type", "qwen3_moe"},
+          {"torch_dtype", "bfloat16"},
+          {"hidden_size", kHidden},
+          {"intermediate_size", 4096},
+          {"moe_intermediate_size", kExpert},
+          {"num_experts", kExperts},
+          {"num_experts_per_tok", 4},
+          {"num_hidden_layers", kLayers},
+          {"num_attention_heads", 16},
+          {"num_key_value_heads", 8},
+          {"head_dim", 64},
+          {"vocab_size", 65536},
+          {"max_position_embeddings", 4096},
+          {"decoder_sparse_step", 1},
+          {"mlp_only_layers", Json::array()},
+          {"tie_word_embeddings", false}};
+}
+
+int64_t part_bytes(const PlanResult& result, const std::string& name) {
+  for (const PlanPart& part : result.parts) {
+    if (part.name == name) return part.bytes;
+  }
+  return 0;
+}
+
+/// Bytes of the experts of `layers` layers, each with its router, which every rank holds.
+constexpr int64_t experts(int64_t layers, int64_t count, int64_t intermediate) {
+  return layers * (count * 3 * kHidden * intermediate + kExperts * kHidden) * 2;
+}
+
+/// A rank's factors of a layer's q, k, v, o and router: inputs + outputs of each.
+constexpr int64_t attention_factors(int64_t ranks) {
+  return (1024 + 1024 / ranks) + 2 * (1024 + 512 / ranks) + (1024 / ranks + 1024) +
+         (1024 + kExperts);
+}
+
+/// And of its experts' gate, up and down.
+constexpr int64_t expert_factors(int64_t count, int64_t intermediate) {
+  return count * 3 * (kHidden + intermediate);
+}
+
+}  // namespace
+
+TEST_CASE("a rank of a mixture holds what its launch's sums say") {
+  struct Row {
+    const char* name;
+    void (*ask)(EngineArgs&);
+    int64_t experts, adapters, kv_per_token;
+  };
+  const Row rows[] = {
+      {"one rank", [](EngineArgs&) {}, experts(4, 60, 512), 0, 4 * 2 * 8 * 64 * 2},
+      {"-tp 8: experts are cut", [](EngineArgs& a) { a.tensor_parallel = 8; },
+       experts(4, 60, 512 / 8), 0, 4 * 2 * 1 * 64 * 2},
+      {"-tp 8, whole experts: 60 on 8 ranks are 8 on the fullest",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 8;
+         a.expert_parallel = true;
+       },
+       experts(4, 8, 512), 0, 4 * 2 * 1 * 64 * 2},
+      {"-tp 4, whole experts: 60 on 4 ranks are 15",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 4;
+         a.expert_parallel = true;
+       },
+       experts(4, 15, 512), 0, 4 * 2 * 2 * 64 * 2},
+      {"LoRA",
+       [](EngineArgs& a) {
+         a.lora = true;
+         a.lora_rank = 16;
+       },
+       experts(4, 60, 512), 4 * (attention_factors(1) + expert_factors(60, 512)) * 16 * 2,
+       4 * 2 * 8 * 64 * 2},
+      {"-tp 2, LoRA, two slots of rank 32",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 2;
+         a.lora = true;
+         a.lora_slots = 2;
+         a.lora_rank = 32;
+       },
+       experts(4, 60, 256), 4 * (attention_factors(2) + expert_factors(60, 256)) * 32 * 2 * 2,
+       4 * 2 * 4 * 64 * 2},
+      {"-tp 8, whole experts, LoRA",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 8;
+         a.expert_parallel = true;
+         a.lora = true;
+         a.lora_rank = 16;
+       },
+       experts(4, 8, 512), 4 * (attention_factors(8) + expert_factors(8, 512)) * 16 * 2,
+       4 * 2 * 1 * 64 * 2},
+      {"-pp 2: the layers of a stage", [](EngineArgs& a) { a.pipeline_parallel = 2; },
+       experts(2, 60, 512), 0, 2 * 2 * 8 * 64 * 2},
+      {"-tp 8 -pp 2, whole experts",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 8;
+         a.pipeline_parallel = 2;
+         a.expert_parallel = true;
+       },
+       experts(2, 8, 512), 0, 2 * 2 * 1 * 64 * 2},
+      {"-pp 2, LoRA",
+       [](EngineArgs& a) {
+         a.pipeline_parallel = 2;
+         a.lora = true;
+         a.lora_rank = 16;
+       },
+       experts(2, 60, 512), 2 * (attention_factors(1) + expert_factors(60, 512)) * 16 * 2,
+       2 * 2 * 8 * 64 * 2},
+      {"an fp8 cache", [](EngineArgs& a) { a.kv_cache_dtype = "fp8"; }, experts(4, 60, 512), 0,
+       4 * 2 * 8 * 64},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    EngineArgs args;
+    row.ask(args);
+    const PlanResult plan = plan_of(mixture(), args);
+    CHECK(part_bytes(plan, "weights: experts") == row.experts);
+    CHECK(part_bytes(plan, "weights: LoRA adapters") == row.adapters);
+    CHECK(plan.kv_bytes_per_token == row.kv_per_token);
+    int64_t sum = 0;
+    for (const PlanPart& part : plan.parts) sum += part.inside_budget ? part.bytes : 0;
+    CHECK(sum == plan.budget_bytes);
+  }
+}
+
+TEST_CASE("of a mixture as much is kept on the host as is asked, and no more than its layers") {
+  for (const int64_t ranks : {1, 2}) {
+    for (const bool whole : {false, true}) {
+      INFO(ranks << (whole ? ", whole experts" : ""));
+      EngineArgs args;
+      args.tensor_parallel = ranks;
+      args.expert_parallel = whole;
+      const PlanResult without = plan_of(mixture(), args);
+      const int64_t layers = without.parameter_bytes - 2 * kTable / ranks;
+      for (const int64_t asked : {layers / 2, layers, layers + 1, 1000 * kGib}) {
+        args.cpu_offload = asked;
+        const PlanResult plan = plan_of(mixture(), args);
+        CHECK(part_bytes(plan, "weights: offloaded to the host") == -std::min(asked, layers));
+        CHECK(plan.kv_cache_bytes == without.kv_cache_bytes + std::min(asked, layers));
+      }
+    }
+  }
+}
