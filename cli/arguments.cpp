@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string_view>
+#include <utility>
+
+#include <unistd.h>
 
 #include "base/json.h"
-#include "batch/nearest_name.h"
+#include "base/nearest_name.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -33,12 +37,54 @@ std::string before_equals(std::string text) {
   return text.substr(0, std::min(text.size(), text.find('=')));
 }
 
+/// Names that other programs have for flags of ours, or that people expect.
+constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+    {"--tp", "-tp"},
+    {"--pp", "-pp"},
+    {"--dp", "-dp"},
+    {"--input", "-i"},
+    {"--output", "-o"},
+    {"--max-new-tokens", "--max-tokens"},
+    {"--max-completion-tokens", "--max-tokens"},
+    {"--n-predict", "--max-tokens"},
+    {"--batch-size", "--max-num-seqs"},
+    {"--max-batch-size", "--max-num-seqs"},
+    {"--context-length", "--max-model-len"},
+    {"--ctx-size", "--max-model-len"},
+    {"--mem-fraction-static", "--gpu-memory-utilization"},
+    {"--gpu-name", "--gpu"},
+    {"--card", "--gpu"},
+};
+
+bool has_flag(const CLI::App& command, std::string_view flag) {
+  for (const ShortName& known : kShortNames)
+    if (known.name == flag) flag = known.long_name;
+  return command.get_option_no_throw(std::string(flag)) != nullptr;
+}
+
+std::string explain_flag(const std::string& name, const CLI::App& command) {
+  if (name == "--resume" || name == "--continue")
+    return name + ": run goes on by itself; start the same command again";
+  for (const auto& [other, ours] : kMeant)
+    if (name == other && has_flag(command, ours))
+      return fmt::format("unknown flag {}{}", name, did_you_mean(ours));
+  const std::string nearest = nearest_flag(name, command);
+  return fmt::format("unknown flag {}{}", name,
+                     nearest.empty() ? "; --help lists all" : did_you_mean(nearest));
+}
+
 std::string explain_word(const std::string& word, const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* sub : command.get_subcommands({})) names.push_back(sub->get_name());
   if (names.empty()) return fmt::format("unexpected argument '{}'", word);
+  if (word == "serve" || word == "vllm" || word == "bench") {
+    return fmt::format(
+        "unknown command '{}'; a launch of vLLM is planned by: plimsoll plan --from 'vllm serve "
+        "...'",
+        word);
+  }
   const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view nearest = batch::nearest_name(word, views);
+  const std::string_view nearest = nearest_name(word, views);
   return fmt::format("unknown command '{}'; {}", word,
                      nearest.empty() ? fmt::format("there is {}", fmt::join(names, ", "))
                                      : fmt::format("did you mean {}?", nearest));
@@ -47,9 +93,36 @@ std::string explain_word(const std::string& word, const CLI::App& command) {
 std::string explain_extra(const std::string& extra, const CLI::App& command) {
   const std::string name = before_equals(extra);
   if (!name.starts_with("-")) return explain_word(extra, command);
-  const std::string nearest = nearest_flag(name, command);
-  if (nearest.empty()) return fmt::format("unknown flag {}; --help lists all", name);
-  return fmt::format("unknown flag {}; did you mean {}?", name, nearest);
+  return explain_flag(name, command);
+}
+
+/// The flag whose value CLI11 misses ("--max-tokens: 1 required N missing") or does not want
+/// ("Could not convert: --help = all").
+std::string explain_value(const CLI::ParseError& error, const CLI::App& command) {
+  const std::string what = error.what();
+  if (dynamic_cast<const CLI::ConversionError*>(&error)) {
+    const size_t from = what.find(": "), to = what.find(" = ");
+    if (from == std::string::npos || to == std::string::npos || to < from) return what;
+    return fmt::format("{}: takes no value, found \"{}\"", what.substr(from + 2, to - from - 2),
+                       what.substr(to + 3));
+  }
+  const std::string name = what.substr(0, what.find(':'));
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (option == nullptr) return what;
+  return fmt::format("{0}: its value is missing; write {0} {1}", name, option->get_type_name());
+}
+
+/// An error that begins with the name of a flag, where a variable has set it and no argument.
+std::string name_variable(std::string message, const CLI::App& command,
+                          const std::vector<std::string>& arguments) {
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option* option = name.empty() ? nullptr : command.get_option_no_throw(name);
+  if (option == nullptr || option->get_envname().empty()) return message;
+  const auto is_named = [&](const std::string& argument) {
+    return option->check_name(before_equals(argument));
+  };
+  if (std::ranges::any_of(arguments, is_named)) return message;
+  return message.replace(0, name.size(), option->get_envname());
 }
 
 // Whether the "-q" at `i` has a value. To `run`, where a model may follow, only a known method is
@@ -109,6 +182,14 @@ std::vector<std::string> join_dotted(const std::vector<std::string>& arguments) 
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("-h");
+  }
+  std::error_code ignored;
+  if (arguments.size() == 2 && arguments[1] == "help" && !std::filesystem::exists("help", ignored))
+    arguments[1] = "-h";
+  if (arguments == std::vector<std::string>{"-V"}) arguments = {"--version"};
   arguments = join_dotted(arguments);
   const bool is_run = !arguments.empty() && arguments.front() == "run";
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -142,19 +223,52 @@ std::string nearest_flag(const std::string& name, const CLI::App& command) {
     for (const std::string& known : option->get_lnames()) flags.push_back("--" + known);
   }
   const std::vector<std::string_view> names(flags.begin(), flags.end());
-  return std::string(batch::nearest_name(name, names));
+  return std::string(nearest_name(name, names));
 }
 
-std::string explain(const CLI::ParseError& error, const CLI::App& command) {
+std::string misspelt_command(const std::vector<std::string>& arguments, const CLI::App& app) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return "";
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  const bool known = std::ranges::any_of(
+      commands, [&](const CLI::App* command) { return command->get_name() == arguments.front(); });
+  return known ? "" : explain_word(arguments.front(), app);
+}
+
+std::vector<std::string> misspelt_variables(const CLI::App& command) {
+  constexpr std::string_view kPrefix = "PLIMSOLL_";
+  std::vector<std::string> variables;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_envname().empty()) variables.push_back(option->get_envname());
+  std::vector<std::string_view> endings;
+  for (const std::string_view variable : variables)
+    endings.push_back(variable.substr(kPrefix.size()));
+  std::vector<std::string> notes;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string name = before_equals(*entry);
+    if (!name.starts_with(kPrefix) || std::ranges::find(variables, name) != variables.end())
+      continue;
+    const std::string_view near =
+        nearest_name(std::string_view(name).substr(kPrefix.size()), endings);
+    if (near.empty()) continue;
+    notes.push_back(fmt::format("{}: no flag has this variable{}", name,
+                                did_you_mean(fmt::format("{}{}", kPrefix, near))));
+  }
+  return notes;
+}
+
+std::string explain(const CLI::ParseError& error, const CLI::App& command,
+                    const std::vector<std::string>& arguments) {
   const std::vector<std::string> extras = command.remaining(true);
   const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) ||
                           dynamic_cast<const CLI::RequiredError*>(&error);
   if (unexpected && !extras.empty()) {
     return explain_extra(extras.front(), command);
   }
-  std::string message = error.what();
+  const bool of_value = dynamic_cast<const CLI::ArgumentMismatch*>(&error) ||
+                        dynamic_cast<const CLI::ConversionError*>(&error);
+  std::string message = of_value ? explain_value(error, command) : error.what();
   std::ranges::replace(message, '\n', ' ');
-  return message;
+  return name_variable(std::move(message), command, arguments);
 }
 
 }  // namespace plimsoll::cli

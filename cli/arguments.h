@@ -21,7 +21,15 @@ std::string_view short_name(std::string_view long_name);
 /// The known flag that is most like `name`; empty when none is.
 std::string nearest_flag(const std::string& name, const CLI::App& command);
 
-/// One line for a parse error of `command`, with the nearest known flag for a misspelt one.
-std::string explain(const CLI::ParseError& error, const CLI::App& command);
+/// Of arguments that begin with a word that is no command: what is said of it; else empty.
+std::string misspelt_command(const std::vector<std::string>& arguments, const CLI::App& app);
+
+/// Notes on variables PLIMSOLL_* that are almost those of the command's flags.
+std::vector<std::string> misspelt_variables(const CLI::App& command);
+
+/// One line for a parse error of `command`, which was given `arguments`: with the nearest known
+/// flag for a misspelt one, and with the variable where one has set the flag.
+std::string explain(const CLI::ParseError& error, const CLI::App& command,
+                    const std::vector<std::string>& arguments);
 
 }  // namespace plimsoll::cli

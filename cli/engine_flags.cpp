@@ -98,8 +98,8 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
               "off: inputs of products are not rounded as the format asks (default on)");
   text_flag(command, "--kv-cache-dtype", args.kv_cache_dtype, "auto|fp8|...",
             "of the KV cache (default auto: the model's)");
-  noted(text_flag(command, "--mamba-ssm-cache-dtype", args.state_dtype, "auto|float32|...",
-                  "of recurrent states"),
+  noted(value_flag(command, "--mamba-ssm-cache-dtype", "auto|float32|...", "of recurrent states",
+                   [&args](const std::string& text) { args.state_dtype = read_dtype_name(text); }),
         flags.for_vllm);
   command.add_flag(
       "--deterministic", flags.deterministic,

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <stdexcept>
+#include <utility>
 
 #include "base/json.h"
+#include "base/nearest_name.h"
 #include "cli/units.h"
 #include "vllm/items/encoder_memory.h"
 
@@ -79,8 +81,16 @@ std::string read_dtype_name(const std::string& text) {
   static constexpr std::string_view kNames[] = {"auto", "bfloat16", "float16",
                                                 "half", "float32",  "float"};
   if (std::ranges::find(kNames, text) == std::end(kNames)) {
-    throw std::invalid_argument(
-        fmt::format("expected auto, bfloat16, float16 or float32, found \"{}\"", text));
+    static constexpr std::pair<std::string_view, std::string_view> kShort[] = {{"bf16", "bfloat16"},
+                                                                               {"fp16", "float16"},
+                                                                               {"f16", "float16"},
+                                                                               {"fp32", "float32"},
+                                                                               {"f32", "float32"}};
+    std::string_view meant = nearest_name(text, kNames);
+    for (const auto& [name, full] : kShort)
+      if (text == name) meant = full;
+    throw std::invalid_argument(fmt::format(
+        "expected auto, bfloat16, float16 or float32, found \"{}\"{}", text, did_you_mean(meant)));
   }
   return text;
 }

@@ -6,11 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
+#include "base/wrapped_text.h"
+
 namespace plimsoll::cli {
 namespace {
 
 constexpr std::string_view kProgramHelp =
-    R"(Language models in batch that never run out of memory.
+    R"(Batch LLM inference that never runs out of memory, and memory plans for vLLM.
 
   plimsoll plan MODEL --gpu h100
   plimsoll run MODEL -i prompts.jsonl -o answers.jsonl
@@ -141,16 +143,14 @@ std::string_view short_help(std::string_view command) {
 }
 
 std::string full_help(const CLI::App& command) {
+  constexpr int kColumns = 80, kIndent = 38;
   std::string text(short_help(command.get_name()));
   for (const std::string& group : command.get_groups()) {
     if (group.empty()) continue;  // what stands in the short help
     text += fmt::format("\n{}:\n", group);
     for (const CLI::Option* option :
          command.get_options([&](const CLI::Option* o) { return o->get_group() == group; })) {
-      const std::string names = names_of(*option);
-      const char* separator = names.size() > 34 ? "\n" : "";
-      text += fmt::format("  {:<34}{}", names, separator);
-      text += fmt::format("{:<{}}{}\n", "", *separator ? 38 : 2, option->get_description());
+      text += wrapped_after("  " + names_of(*option), option->get_description(), kColumns, kIndent);
     }
   }
   return text;

@@ -51,20 +51,25 @@ int dispatch(std::vector<std::string> arguments) {
   const CLI::App* shard = cli::add_shard_command(app, shard_options);
   cli::DoctorOptions doctor_options;
   const CLI::App* doctor = cli::add_doctor_command(app, doctor_options);
+  const std::string misspelt = cli::misspelt_command(arguments, app);
+  if (!misspelt.empty()) throw Error(ExitCode::usage, misspelt);
   try {
     arguments = cli::expand_pasted_line(std::move(arguments), plan_options);
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
-    app.parse(std::move(arguments));
+    // CLI11 takes the first from the back.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = run->parsed()      ? *run
                               : plan->parsed()   ? *plan
                               : shard->parsed()  ? *shard
                               : doctor->parsed() ? *doctor
                                                  : app;
-    throw Error(ExitCode::usage, cli::explain(error, command));
+    throw Error(ExitCode::usage, cli::explain(error, command, arguments));
   }
   for (const CLI::App* command : {run, plan, shard, doctor}) {
     if (command->parsed()) refuse_empty_values(*command);
+  }
+  if (run->parsed() && !run_options.quiet) {
+    for (const std::string& note : cli::misspelt_variables(*run)) cli::say(note);
   }
   const bool by_one = plan->parsed() || shard->parsed();
   if (by_one && cli::is_follower(cli::read_environment())) return 0;

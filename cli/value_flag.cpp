@@ -1,5 +1,7 @@
 #include "cli/value_flag.h"
 
+#include <algorithm>
+#include <cctype>
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
@@ -34,6 +36,11 @@ void switch_flag(CLI::App& command, const std::string& name, std::function<void(
       .add_flag_function(
           "--" + name + ",!--no-" + name, [set](int64_t count) { set(count > 0); }, help)
       ->take_last();
+}
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 double parse_share(const std::string& text) {

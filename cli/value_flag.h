@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,17 +74,26 @@ CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& targ
                     });
 }
 
+/// Whether two texts are the same but for the case of letters.
+bool same_word(std::string_view a, std::string_view b);
+
+/// One of several words, in any case. What another word chooses too is taken, but not listed.
 template <typename Enum>
 CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& target,
                          std::vector<std::pair<std::string, Enum>> choices,
                          const std::string& help) {
   std::string type;
-  for (const auto& [name, value] : choices) type += (type.empty() ? "" : "|") + name;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    bool listed = true;
+    for (size_t before = 0; before < i; ++before)
+      listed = listed && choices[before].second != choices[i].second;
+    if (listed) type += (type.empty() ? "" : "|") + choices[i].first;
+  }
   return value_flag(
       command, names, type, help,
       [&target, choices = std::move(choices), type](const std::string& text) {
         for (const auto& [name, value] : choices) {
-          if (name != text) continue;
+          if (!same_word(name, text)) continue;
           target = value;
           return;
         }

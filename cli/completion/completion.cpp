@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/help.h"
 #include "cli/value_flag.h"
+#include "hardware/gpu_catalogue.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -34,6 +35,9 @@ CompletedFlag completed(const CLI::Option& option) {
   flag.help = option.get_description();
   flag.takes_value = option.get_items_expected_max() > 0;
   if (flag.takes_value) read_type(option.get_type_name(), flag);
+  if (option.check_lname("gpu")) {
+    for (const hardware::Gpu& gpu : hardware::gpu_catalogue()) flag.words.push_back(gpu.name);
+  }
   return flag;
 }
 

@@ -100,10 +100,9 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 }
 
 std::string name_of(const Question& question) {
-  std::string name = fmt::format("{} in {}", question.model->name, torch_name(question.dtype));
-  if (question.kv_dtype) name += fmt::format(" over a cache of {}", torch_name(*question.kv_dtype));
-  return fmt::format("{} ({})", name,
-                     question.covers.empty() ? question.model->covers : question.covers);
+  std::string name = fmt::format("{}, {}", question.model->name, torch_name(question.dtype));
+  if (question.kv_dtype) name += fmt::format(", KV cache {}", torch_name(*question.kv_dtype));
+  return name;
 }
 
 }  // namespace
@@ -130,6 +129,7 @@ Check ask_both(const Question& question, const MakeBackend& make_subject,
                const MakeBackend& make_twin) {
   Check check;
   check.what = name_of(question);
+  check.covers = question.covers.empty() ? question.model->covers : question.covers;
   // Sums of up to 512 products in float32, through two layers.
   check.allowed = question.dtype == DType::f32 ? 1e-4 : question.model->allowed_in_half;
   try {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/wrapped_text.h"
 #include "batch/json_text.h"
 #include "cli/run/no_card.h"
 
@@ -12,13 +13,14 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kGiB = 1 << 30;
+constexpr int kColumns = 80;
 
 std::string capability(int value) {
   return fmt::format("{}.{}", value / 10, value % 10);
 }
 
 std::string row(const char* what, const std::string& found) {
-  return fmt::format("{:<18}{}\n", what, found);
+  return wrapped_after(what, found, kColumns, 18);
 }
 
 std::string driver_text(const Findings& f) {
@@ -55,11 +57,12 @@ std::string facts_text(const backend::DeviceFacts& facts) {
 }
 
 std::string check_text(const Check& check) {
-  if (!check.trouble.empty()) return fmt::format("FAILED {}: {}\n", check.what, check.trouble);
-  return fmt::format("{} {}; {} from {}, {} allowed{}\n", check.good() ? "good  " : "FAILED",
-                     check.what, fmt::format("{:.1e}", check.largest), check.twin,
-                     fmt::format("{:.1e}", check.allowed),
-                     check.same_tokens ? "" : "; other tokens");
+  const std::string found =
+      check.trouble.empty()
+          ? fmt::format("{}: max difference {:.2g} (limit {:.2g}){}", check.what, check.largest,
+                        check.allowed, check.same_tokens ? "" : ", other tokens")
+          : fmt::format("{}: {}", check.what, check.trouble);
+  return wrapped_after(check.good() ? "ok" : "FAILED", found, kColumns, 8);
 }
 
 void write_device(batch::JsonText& out, const backend::DeviceInfo& device) {
@@ -89,7 +92,8 @@ void write_notes(batch::JsonText& out, const std::vector<std::string>& notes) {
 }
 
 void write_check(batch::JsonText& out, const Check& check) {
-  out.begin_object().key("what").string(check.what).key("twin").string(check.twin);
+  out.begin_object().key("what").string(check.what).key("covers").string(check.covers);
+  out.key("twin").string(check.twin);
   out.key("good").boolean(check.good()).key("same_tokens").boolean(check.same_tokens);
   out.key("largest_difference").number(check.largest).key("allowed").number(check.allowed);
   out.key("error").string(check.trouble);
@@ -124,9 +128,11 @@ std::string findings_text(const Findings& f) {
       row("host memory",
           fmt::format("{:.1f} GiB, {:.1f} available ({})", static_cast<double>(f.host_total) / kGiB,
                       static_cast<double>(f.host_available) / kGiB, f.host_bound));
-  text += row("examined", f.subject);
+  text += row("examined", f.checks.empty()
+                              ? f.subject
+                              : fmt::format("{}, against {}", f.subject, f.checks.front().twin));
   for (const Check& check : f.checks) text += check_text(check);
-  if (!f.trouble.empty()) text += "FAILED " + f.trouble + "\n";
+  if (!f.trouble.empty()) text += wrapped_after("FAILED", f.trouble, kColumns, 8);
   if (f.roofs) {
     text += row("reads", fmt::format("{:.1f} GB/s", f.roofs->bytes_per_second / 1e9));
     text +=

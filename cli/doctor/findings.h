@@ -14,9 +14,10 @@ namespace plimsoll::cli {
 
 /// A tiny model, on two backends or in two instruction sets.
 struct Check {
-  std::string what;    // "llama in float32: norm, products, ..."
-  std::string twin;    // what it was compared with
-  double largest = 0;  // difference of log probabilities
+  std::string what;      // model and dtypes: "llama, bfloat16"
+  std::string covers{};  // the operations that it goes through
+  std::string twin;      // what it was compared with
+  double largest = 0;    // difference of log probabilities
   double allowed = 0;
   bool same_tokens = false;
   std::string trouble;               // it could not be run: why

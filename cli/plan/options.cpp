@@ -12,12 +12,9 @@ namespace plimsoll::cli {
 namespace {
 
 void declare_answer(CLI::App& command, PlanOptions& o) {
-  value_flag(command, "--engine", "plimsoll|vllm", "whose launch (default plimsoll)",
-             [&o](const std::string& text) {
-               if (text != "plimsoll" && text != "vllm")
-                 throw std::invalid_argument("expected plimsoll or vllm");
-               o.engine = text;
-             });
+  choice_flag(command, "--engine", o.engine,
+              {{"plimsoll", std::string("plimsoll")}, {"vllm", "vllm"}},
+              "whose launch (default plimsoll)");
   value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.32.0)",
              [&o](const std::string& text) {
                o.engine = "vllm";
@@ -39,8 +36,7 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
                {"html", PlanFormat::html},
                {"args", PlanFormat::args},
                {"ids", PlanFormat::text}},  // run's
-              "what to print (default text)")
-      ->type_name("text|json|html|args");
+              "what to print (default text)");
   size_flag(command, "--available-kv-memory", o.launch.args.available_kv,
             "stands in for the KV budget left after weights");
   text_flag(command, "--explain", o.explain, "PART", "the formula of a part with its numbers");

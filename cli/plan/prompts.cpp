@@ -17,6 +17,7 @@
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
+#include "cli/units.h"
 #include "plan/own/picture_room.h"
 #include "plan/prompt_load.h"
 #include "text/chat_template.h"
@@ -60,8 +61,13 @@ int64_t vocabulary(const ConfigView& config) {
 /// Tokens per second, in and out together: a number, or what a report of `run` measured.
 double tokens_per_second(const std::string& text) {
   double rate = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  try {
+    rate = static_cast<double>(parse_count(text));
+  } catch (const std::invalid_argument&) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+    if (error != std::errc() || end != text.data() + text.size()) rate = 0;
+  }
+  if (rate == 0 && text.find_first_not_of("0.") != std::string::npos) {
     const Json report = read_json_file(text);
     const auto number = [&](const char* group, const char* key) {
       const auto at = report.is_object() ? report.find(group) : report.end();

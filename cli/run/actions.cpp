@@ -54,6 +54,7 @@ int dry_run(const RunOptions& options, const Environment& environment) {
   plan.engine = "plimsoll";
   plan.launch = options.launch;
   plan.run = options;
+  if (options.plan_as_json) plan.format = PlanFormat::json;
   plan.has_prompts = true;
   if (device.card && plan.gpu.empty()) plan.gpu = "auto";
   plan.on_host = plan.gpu.empty();

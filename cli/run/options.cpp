@@ -73,6 +73,7 @@ void declare_files(CLI::App& command, RunOptions& options) {
         if (text == "text" || text == "html" || text == "args") {  // plan's
           options.ignored.emplace_back("--format " + text);
         } else if (text == "json" || text == "ids") {
+          options.plan_as_json = text == "json";
           options.format = text == "ids" ? batch::OutputFormat::ids : batch::OutputFormat::json;
         } else {
           throw std::invalid_argument(fmt::format("expected one of json|ids, found \"{}\"", text));

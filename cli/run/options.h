@@ -61,6 +61,7 @@ struct RunOptions {
   batch::Failed retry_failed = batch::Failed::keep;
   // output
   batch::OutputFormat format = batch::OutputFormat::json;
+  bool plan_as_json = false;       // --dry-run with --format json: prints the plan so
   std::string errors;              // empty: in the output
   std::string report;              // empty: none
   std::string metrics_file;        // empty: none

@@ -100,8 +100,7 @@ void write_memory(JsonText& out, const MemoryReport& report) {
 }
 
 std::vector<std::string> memory_table(const MemoryReport& report) {
-  std::vector<std::string> table{
-      row("memory, plan and measured:", "planned", "measured", "in use")};
+  std::vector<std::string> table{row("memory:", "planned", "reserved", "in use")};
   table.front().erase(0, 2);
   MemoryLine rest{.part = "", .planned = 0, .measured = 0, .used = {}};
   size_t small = 0;

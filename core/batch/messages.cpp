@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/nearest_name.h"
 #include "batch/field_value.h"
 #include "batch/line_error.h"
-#include "batch/nearest_name.h"
 
 namespace plimsoll::batch {
 namespace {

@@ -167,6 +167,8 @@ std::string report_json(const RunReport& report) {
 std::vector<std::string> summary_lines(const RunReport& report) {
   const RunCounts& counts = report.counts;
   const uint64_t total = counts.total.value_or(counts.lines);
+  if (total == 0 && counts.ending == Ending::complete)
+    return {"the input has no lines: nothing was answered"};
   std::string lines = fmt::format("{} of {} lines answered", counts.ok, total);
   if (counts.failed > 0) {
     lines += fmt::format(", {} failed (", counts.failed);

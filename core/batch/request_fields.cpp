@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/nearest_name.h"
 #include "batch/line_error.h"
-#include "batch/nearest_name.h"
 
 namespace plimsoll::batch {
 namespace {

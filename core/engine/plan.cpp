@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/cuda/footprint.h"
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/rounding.h"
 #include "base/size_text.h"
@@ -105,13 +106,18 @@ struct Shortage {
          size_text(*options.memory_budget), blocks, shorter,
          size_text(shortage.rest + needed_bytes));
   }
+  // Bytes of the pool: the flag takes the place of the other, which is in GiB of two decimals.
+  constexpr uint64_t gib = kGiB;
+  const std::string pool =
+      options.kv_cache_memory
+          ? fmt::format("--kv-cache-memory {}", needed_bytes)
+          : fmt::format("--cpu-kvcache-space {:.2f}",
+                        static_cast<double>((needed_bytes * 100 + gib - 1) / gib) / 100);
   fail(ExitCode::does_not_fit,
        "one sequence of {} tokens needs {} of KV cache ({} blocks), the pool of {} holds {} "
-       "blocks: {}--cpu-kvcache-space {:.2f}",
+       "blocks: {}{}",
        length, size_text(needed_bytes), needed,
-       size_text(options.kv_cache_memory.value_or(options.kv_cache_bytes)), blocks, shorter,
-       // In GiB, rounded up to two decimals.
-       static_cast<double>((needed_bytes * 100 + (uint64_t{1} << 30) - 1) >> 30) / 100);
+       size_text(options.kv_cache_memory.value_or(options.kv_cache_bytes)), blocks, shorter, pool);
 }
 
 DType kv_dtype(const EngineOptions& options, const backend::Footprint& footprint) {

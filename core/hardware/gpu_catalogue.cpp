@@ -7,6 +7,7 @@
 #include "base/amount.h"
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/nearest_name.h"
 
 namespace plimsoll::hardware {
 namespace {
@@ -135,6 +136,23 @@ std::vector<std::string> without_size(std::string_view name) {
   return words;
 }
 
+/// The card that is named most like `key`; empty: none is near.
+std::string_view nearest_card(const std::string& key) {
+  std::vector<std::string> keys;
+  std::vector<std::string_view> names;
+  for (const Gpu& gpu : gpu_catalogue()) {
+    std::vector<std::string> all = gpu.aliases;
+    all.push_back(gpu.name);
+    for (const std::string& one : all) {
+      keys.push_back(key_of(one));
+      names.emplace_back(gpu.name);
+    }
+  }
+  const std::vector<std::string_view> known(keys.begin(), keys.end());
+  const auto nearest = std::ranges::find(known, nearest_name(key, known));
+  return nearest == known.end() ? "" : names[static_cast<size_t>(nearest - known.begin())];
+}
+
 }  // namespace
 
 bool Gpu::is_slice() const {
@@ -191,9 +209,10 @@ const Gpu& find_gpu(std::string_view name) {
   if (!found.empty()) return *found.front();  // the file lists the usual form of a card first
   const bool is_number = std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; });
   fail(ExitCode::usage,
-       "--gpu {}: no such card in the catalogue; `--gpu list` prints it, and --gpu-total-memory "
+       "--gpu {}: no such card in the catalogue{}; `--gpu list` prints it, and --gpu-total-memory "
        "SIZE describes a card that is not in it{}",
-       name, is_number && key.size() < 3 ? "; --gpus N says how many cards" : "");
+       name, did_you_mean(nearest_card(key)),
+       is_number && key.size() < 3 ? "; --gpus N says how many cards" : "");
 }
 
 std::string gpu_note(std::string_view name, const Gpu& gpu) {

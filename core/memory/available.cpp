@@ -1,6 +1,7 @@
 #include "memory/available.h"
 
 #include "base/error.h"
+#include "base/size_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -137,15 +138,21 @@ Available available_memory(const path& root) {
   return available;
 }
 
-void require_for_ranks(size_t bytes) {
-  constexpr size_t kMiB = size_t{1} << 20;
-  const Available available = available_memory();
-  if (bytes <= static_cast<uint64_t>(available.bytes)) return;
+void require(const HostNeed& need, const path& root) {
+  const Available available = available_memory(root);
+  const auto left = static_cast<uint64_t>(available.bytes);
+  if (need.all <= left) return;
+  if (need.weights > left) {
+    fail(ExitCode::does_not_fit,
+         "the weights alone take {} of this machine's memory, and {} are left ({}); take a smaller "
+         "or a quantised model, or raise the limit",
+         size_text(uint64_t{need.weights}), size_text(left), available.bound);
+  }
   fail(ExitCode::does_not_fit,
-       "the ranks need {} MiB of this machine's memory together, and {} MiB are left ({}); lower "
-       "--cpu-kvcache-space, which each rank has for itself, --max-num-batched-tokens or "
-       "--max-model-len, or raise the limit",
-       bytes / kMiB + 1, static_cast<size_t>(available.bytes) / kMiB, available.bound);
+       "{} of this machine's memory are needed, and {} are left ({}); lower --cpu-kvcache-space, "
+       "which each rank has for itself, --max-num-batched-tokens or --max-model-len, or raise the "
+       "limit",
+       size_text(uint64_t{need.all}), size_text(left), available.bound);
 }
 
 }  // namespace plimsoll::memory

@@ -19,8 +19,13 @@ struct Available {
 /// `root`. Where nothing can be read there is no bound: the largest number.
 Available available_memory(const std::filesystem::path& root = "/");
 
-/// Throws Error(does_not_fit) unless as many bytes are left, of `bytes` that all of a launch's
-/// ranks take together.
-void require_for_ranks(size_t bytes);
+/// What the ranks of a launch take of this machine's memory together, in bytes.
+struct HostNeed {
+  size_t weights = 0;
+  size_t all = 0;  // weights included
+};
+
+/// Throws Error(does_not_fit) unless as much is left.
+void require(const HostNeed& need, const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll::memory

@@ -14,13 +14,7 @@
 namespace plimsoll::memory {
 HostMemory::HostMemory(size_t bytes) {
   bytes_ = std::max<size_t>(bytes, 1);
-  const Available available = available_memory();
-  if (bytes > static_cast<uint64_t>(available.bytes)) {
-    fail(ExitCode::does_not_fit,
-         "{} of this machine's memory are needed, and {} are left ({}); lower "
-         "--cpu-kvcache-space, --max-num-batched-tokens or --max-model-len, or raise the limit",
-         size_text(uint64_t{bytes}), size_text(available.bytes), available.bound);
-  }
+  require({.all = bytes});
   data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data_ == MAP_FAILED) {
     fail(ExitCode::does_not_fit, "the system refuses {} of memory ({}); lower --cpu-kvcache-space",

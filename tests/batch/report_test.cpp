@@ -43,6 +43,11 @@ TEST_CASE("a run that ended within its first step tells its lines alone") {
   report.counts.failed_by_code = {{"bad_field", 1}};
   const std::string lines = "3 of 5 lines answered, 1 failed (1 bad_field), 1 left";
   CHECK(summary_lines(report) == std::vector{lines});
+  RunReport empty;
+  CHECK(summary_lines(empty) ==
+        std::vector<std::string>{"the input has no lines: nothing was answered"});
+  empty.counts.ending = Ending::stopped;  // before a line was read
+  CHECK(summary_lines(empty).front() == "0 of 0 lines answered");
   report.memory.lines = {{"weights", 1, 1, {}}};
   const std::vector<std::string> all = summary_lines(report);
   CHECK(all.front() == lines);

@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "base/nearest_name.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
-#include "batch/nearest_name.h"
 #include "batch/request_line.h"
 
 using namespace plimsoll;

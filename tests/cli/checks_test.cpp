@@ -48,6 +48,10 @@ TEST_CASE("a dry run checks and plans, and writes nothing") {
                            !Catch::Contains("GPU") && !Catch::Contains("CUDA"));
   CHECK(!scratch.has("out.part"));
   CHECK(!scratch.has("out.run.json"));
+  const std::string dry = "plimsoll run $MODEL -i in --dry-run ";
+  CHECK(parse_json<Json>(shell(scratch, dry + "--format json").out)["prompts"]["lines"] == 2);
+  CHECK(shell(scratch, dry + "--rate 2k").out == shell(scratch, dry + "--rate 2000").out);
+  CHECK(shell(scratch, dry + "--rate none").status == 5);
   scratch.write("in", "\"a\"\n{broken\n");
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run").status == 3);
   scratch.write("long", "{\"prompt_token_ids\":[1,1,1,1,1,1,1,1,1]}\n");

@@ -89,6 +89,7 @@ TEST_CASE("bash completes commands and values") {
   CHECK(offered(scratch, "plimsoll plan x --format = h") == Names{"html"});
   CHECK(offered(scratch, "plimsoll run x --dtype b") == Names{"bfloat16"});
   CHECK(offered(scratch, "plimsoll run x --threads ''").empty());
+  CHECK(offered(scratch, "plimsoll plan x --gpu H200-N") == Names{"H200-NVL-141GB"});
   CHECK(offered(scratch, "plimsoll run x -t") == Names{"-tp"});
   scratch.write("prompts.jsonl", "");
   CHECK(offered(scratch, "plimsoll run x -i prom") == Names{"prompts.jsonl"});

@@ -16,15 +16,19 @@ TEST_CASE("the doctor examines a processor against portable code") {
   const Scratch scratch;
   const auto text = shell(scratch, "plimsoll doctor --no-measure");
   CHECK(text.status == 0);
-  for (const char* part : {"driver", "cards on the bus", "host memory", "good   llama in float32",
-                           "good   qwen3_moe in bfloat16", "portable code"}) {
+  for (const char* part :
+       {"driver", "cards on the bus", "host memory", "ok      llama, float32: max difference",
+        "ok      qwen3_moe, bfloat16: max difference", "against portable code"}) {
     CHECK_THAT(text.out, Contains(part));
   }
   CHECK_THAT(text.out, !Contains("TFLOP/s"));
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   const Json found = parse_json<Json>(shell(scratch, "plimsoll doctor --format json").out);
   CHECK(found["good"] == true);
   CHECK(found["examined"] == "the processor");
   CHECK(found["checks"].size() == usual_questions().size());
+  CHECK(found["checks"][0]["covers"].get<std::string>().starts_with("embedding, "));
   CHECK(found["error"] == "");
   CHECK(found["facts"].is_null());
   CHECK(found["roofs"]["product_flops"] > 1e6);

@@ -1,6 +1,8 @@
 // The command line before any model is read.
 #include <sys/resource.h>
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
@@ -104,7 +106,25 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --temprature=1", "did you mean --temperature?"},
       {"run m --frobnicate", "unknown flag --frobnicate"},
       {"run m extra", "unexpected argument 'extra'"},
-      {"run m --stop", "--stop"},
+      {"run m --stop", "--stop: its value is missing; write --stop TEXT"},
+      {"run m --max-tokens", "--max-tokens: its value is missing; write --max-tokens N"},
+      {"plan --diff a", "--diff: its value is missing; write --diff FILE FILE"},
+      {"run m --quiet=banana", "--quiet: takes no value, found \"banana\""},
+      {"run m --help=all", "--help: takes no value"},
+      {"run m --input x", "did you mean -i?"},
+      {"plan m --tp 2", "did you mean -tp?"},
+      {"run m --max-new-tokens 2", "did you mean --max-tokens?"},
+      {"shard m --input x", "unknown flag --input; --help lists all"},
+      {"run m --resume", "start the same command again"},
+      {"serve m", "plimsoll plan --from"},
+      {"serve -h", "unknown command 'serve'"},
+      {"bogus --help", "unknown command 'bogus'"},
+      {"plan m --engine sglang", "--engine: expected one of plimsoll|vllm, found"},
+      {"plan m --format md", "--format: expected one of text|json|html|args, found"},
+      {"plan m --dtype bf16", "did you mean bfloat16?"},
+      {"plan m --dtype fp16", "did you mean float16?"},
+      {"plan m --dtype floaat", "did you mean float?"},
+      {"plan m --mamba-ssm-cache-dtype abc", "--mamba-ssm-cache-dtype: expected auto"},
       {"run m --temperature=abc", "--temperature: expected a number"},
       {"run m --temperature -1", "--temperature: expected a number of at least 0"},
       {"run m --top-p 7", "--top-p: expected a number from 0 to 1"},
@@ -139,8 +159,45 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
     CHECK(outcome.out.empty());
   }
   CHECK(shell(scratch, "PLIMSOLL_CPU_ISA=mmx plimsoll run m").status == 2);
-  CHECK_THAT(shell(scratch, "PLIMSOLL_MAX_NUM_SEQS=x plimsoll run m").err,
-             Catch::Contains("--max-num-seqs"));
+  const auto said = [&](const std::string& command) { return shell(scratch, command).err; };
+  CHECK_THAT(said("PLIMSOLL_MAX_NUM_SEQS=x plimsoll run m"),
+             Catch::StartsWith("plimsoll: PLIMSOLL_MAX_NUM_SEQS: expected a number"));
+  CHECK_THAT(said("PLIMSOLL_MAX_NUM_SEQS=3 plimsoll run m --max-num-seqs x"),
+             Catch::StartsWith("plimsoll: --max-num-seqs: expected a number"));
+  CHECK_THAT(said("PLIMSOLL_QUIET=banana plimsoll run m"),
+             Catch::StartsWith("plimsoll: PLIMSOLL_QUIET: takes no value"));
+}
+
+TEST_CASE("a variable that is almost a flag's is told") {
+  const Scratch scratch;
+  scratch.write("in", "");
+  const std::string run =
+      "PLIMSOLL_MAX_TOKEN=3 PLIMSOLL_CASES=few plimsoll run $MODEL -i in -o out";
+  const std::string note =
+      "PLIMSOLL_MAX_TOKEN: no flag has this variable; did you mean PLIMSOLL_MAX_TOKENS?";
+  const auto outcome = shell(scratch, run);
+  CHECK_THAT(outcome.err, Catch::Contains(note) && !Catch::Contains("PLIMSOLL_CASES"));
+  CHECK(shell(scratch, run + "2 -q").err.empty());
+}
+
+TEST_CASE("a word in any case chooses, and words that only the other command has are not listed") {
+  const Scratch scratch;
+  const std::string plan = "plimsoll plan " + test::kConfigs + "llama-3.1-8b.json --gpu h100 ";
+  CHECK(shell(scratch, plan + "--engine vLLM --format JSON").out ==
+        shell(scratch, plan + "--engine vllm --format json").out);
+  CHECK(shell(scratch, plan + "--format ids").status == 0);  // of a line of run
+}
+
+TEST_CASE("a card that is misspelt is told which is near") {
+  const Scratch scratch;
+  const std::string plan = "plimsoll plan " + test::kConfigs + "llama-3.1-8b.json --gpu ";
+  for (const auto& [name, near] :
+       {std::pair{"h1000", "H100-SXM5-80GB"}, {"'rtx 4900'", "RTX-4090"}}) {
+    const auto outcome = shell(scratch, plan + name);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Catch::Contains(std::string("; did you mean ") + near + "?"));
+  }
+  CHECK_THAT(shell(scratch, plan + "mi300x").err, !Catch::Contains("did you mean"));
 }
 
 TEST_CASE("inputs, models and outputs that cannot be used have their own status") {
@@ -184,7 +241,10 @@ TEST_CASE("help") {
   const auto nothing = shell(scratch, "plimsoll");
   CHECK(nothing.status == 2);
   const std::pair<const char*, const char*> calls[] = {
-      {"plimsoll -h", "Language models in batch"},
+      {"plimsoll -h", "Batch LLM inference"},
+      {"plimsoll help", "Batch LLM inference"},
+      {"plimsoll help run", "Examples:\n  plimsoll run MODEL"},
+      {"plimsoll run help", "Examples:\n  plimsoll run MODEL"},
       {"plimsoll run -h", "Examples:\n  plimsoll run MODEL"},
       {"plimsoll plan -h", "Examples:\n  plimsoll plan MODEL"},
       {"plimsoll shard -h", "Examples:\n  plimsoll shard MODEL"},
@@ -198,6 +258,14 @@ TEST_CASE("help") {
     std::istringstream lines(outcome.out);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   }
+  for (const char* command : {"", "run", "plan", "shard", "doctor"}) {
+    std::istringstream lines(shell(scratch, fmt::format("plimsoll {} --help", command)).out);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+    }
+  }
+  CHECK(shell(scratch, "plimsoll -V").out == shell(scratch, "plimsoll --version").out);
 }
 
 namespace {

@@ -153,6 +153,13 @@ TEST_CASE("a sequence that does not fit the KV pool is refused with what would")
     options.max_model_len = 160;
     CHECK(resolve(options).num_blocks == 10);
   }
+  SECTION("by the flag that was given") {
+    options.kv_cache_memory = 43'000;
+    CHECK_THROWS_WITH(resolve(options), Contains("for all of it set --kv-cache-memory 131072") &&
+                                            !Contains("--cpu-kvcache-space"));
+    options.kv_cache_memory = 131'072;
+    CHECK(resolve(options).num_blocks == 32);
+  }
   SECTION("by blocks") {
     options.num_kv_blocks = 31;
     CHECK_THROWS_WITH(resolve(options),

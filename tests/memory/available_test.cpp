@@ -87,6 +87,19 @@ TEST_CASE("a group over its limit leaves nothing, not less") {
   CHECK(available_memory(root.path()).bytes == 0);
 }
 
+TEST_CASE("weights that are larger than what is left are told from a cache that is") {
+  const FakeRoot root;
+  root.second_version("/job");
+  root.group("/job", std::to_string(2 * kGiB), kGiB, 0);
+  const size_t gib = kGiB;
+  memory::require({.weights = gib / 2, .all = gib}, root.path());
+  CHECK_THROWS_WITH(memory::require({.weights = gib, .all = gib + 1}, root.path()),
+                    Catch::Contains("1.00 GiB are left") && Catch::Contains("--cpu-kvcache-space"));
+  CHECK_THROWS_WITH(
+      memory::require({.weights = gib + 1, .all = gib + 2}, root.path()),
+      Catch::Contains("the weights alone take") && !Catch::Contains("--cpu-kvcache-space"));
+}
+
 TEST_CASE("a container that is mounted alone sees its limit at the top") {
   const FakeRoot root;
   root.group("", std::to_string(4 * kGiB), kGiB, 0);

@@ -271,12 +271,12 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   options.gpus_pasted = launch.gpus;
   options.launch.args.usage = launch.usage;
   read_image(launch.image, options);
-  Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
+  const Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
   try {
-    std::ranges::reverse(flags);  // CLI11 takes the first from the back
-    known.parse(std::move(flags));
+    known.parse(Words(flags.rbegin(), flags.rend()));  // CLI11 takes the first from the back
   } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage, "--from: " + explain(error, known) + left_out_text(options));
+    throw Error(ExitCode::usage,
+                "--from: " + explain(error, known, flags) + left_out_text(options));
   }
   arguments.erase(from, end);
   return arguments;

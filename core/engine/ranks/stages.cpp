@@ -61,6 +61,12 @@ void load_tower(Stage& stage, uint64_t seed) {
   }
 }
 
+size_t weights_of(const EnginePlan& plan) {
+  for (const memory::Region& region : plan.regions)
+    if (region.name == "weights") return region.bytes;
+  return 0;
+}
+
 }  // namespace
 
 Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
@@ -80,7 +86,7 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
   const size_t size = ranks.size() / static_cast<size_t>(options.copies);
   const backend::Footprint& footprint = own_footprint(ranks);
   std::vector<RankPlan> plans;
-  size_t bytes = 0;
+  memory::HostNeed need;
   for (size_t first = 0; first < ranks.size(); first += size) {
     const std::span copy = std::span(ranks).subspan(first, size);
     EngineOptions own = options;
@@ -92,12 +98,13 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
     for (size_t i = 0; i < size; ++i) {
       const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
       if (is_near(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
-        bytes += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+        need.all += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+        if (footprint.shares_memory()) need.weights += weights_of(plan);
       }
       plans.push_back({std::move(layouts[i]), plan});
     }
   }
-  if (ranks.size() > 1) memory::require_for_ranks(bytes);
+  memory::require(need);
   if (processes != nullptr) processes->agree(facts_of(plans));
   return plans;
 }

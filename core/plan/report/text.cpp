@@ -6,6 +6,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/size_text.h"
+#include "base/wrapped_text.h"
 #include "plan/report/prompts.h"
 #include "plan/report/report.h"
 
@@ -19,27 +20,6 @@ std::string bar(int64_t bytes, int64_t whole, int width) {
   std::string text(std::max<size_t>(filled, 1), '#');
   text.resize(static_cast<size_t>(width), ' ');
   return text;
-}
-
-/// Breaks a paragraph into lines of at most `columns`, each after `indent` spaces.
-std::string wrapped(const std::string& text, int columns, int indent) {
-  std::string result;
-  std::string line;
-  const auto room = static_cast<size_t>(std::max(20, columns - indent));
-  const std::string margin(static_cast<size_t>(indent), ' ');
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!line.empty() && line.size() + 1 + word.size() > room) {
-      result += margin + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    at = end + 1;
-  }
-  if (!line.empty()) result += margin + line + "\n";
-  return result;
 }
 
 const char* kind_words(KvKind kind) {
@@ -93,8 +73,8 @@ std::string head(const PlanResult& result, int columns) {
     text += result.gpu.empty() ? "\nNo card given (--gpu NAME): sizes without a verdict.\n"
                                : "\nNO VERDICT\n";
   }
-  if (!result.reason.empty()) text += wrapped(result.reason, columns, 2);
-  if (!result.solved.empty()) text += wrapped(result.solved, columns, 2);
+  if (!result.reason.empty()) text += wrapped_text(result.reason, columns, 2);
+  if (!result.solved.empty()) text += wrapped_text(result.solved, columns, 2);
   return text + "\n";
 }
 
@@ -162,7 +142,7 @@ std::string cache(const PlanResult& result, int columns) {
                         kind.spec.window > 0 ? fmt::format(" ({} tokens)", kind.spec.window) : "",
                         readable_bytes(kind.spec.page.value()), kind.spec.block_size);
   }
-  text += wrapped(
+  text += wrapped_text(
       fmt::format("{} of KV cache per token{} ({} layers{})",
                   readable_bytes(result.kv_bytes_per_token),
                   windowed(result) ? " beyond every window" : "", layers_of(result),
@@ -192,7 +172,7 @@ std::string prompts(const PlanResult& result, int columns) {
   if (!result.prompts) return "";
   std::string text = "\nPrompts\n";
   for (const std::string& line : prompts_text(result, *result.prompts)) {
-    text += wrapped(line, columns, 2);
+    text += wrapped_text(line, columns, 2);
   }
   return text;
 }
@@ -208,9 +188,9 @@ std::string advice(const PlanResult& result, int columns) {
     }
     const char* mark = suggestion.helps ? (suggestion.fits ? "[fits] " : "") : "";
     const std::string gain = gain_text(suggestion);
-    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change,
-                                gain.empty() ? "" : " (" + gain + ")", suggestion.cost),
-                    columns, 2);
+    text += wrapped_text(fmt::format("{}{}{}: {}", mark, suggestion.change,
+                                     gain.empty() ? "" : " (" + gain + ")", suggestion.cost),
+                         columns, 2);
     if (!suggestion.flag.empty()) text += "      " + suggestion.flag + "\n";
   }
   return text;
@@ -242,7 +222,8 @@ std::string to_text(const PlanResult& result, int columns) {
       head(result, columns) + breakdown(result, columns) + stages(result) + cache(result, columns);
   text += limits(result);
   text += prompts(result, columns) + advice(result, columns);
-  for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
+  for (const std::string& note : result.notes)
+    text += "\n" + wrapped_text("Note: " + note, columns, 0);
   return text;
 }
 

@@ -1,9 +1,9 @@
-#include "batch/nearest_name.h"
+#include "base/nearest_name.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace plimsoll::batch {
+namespace plimsoll {
 namespace {
 
 // Optimal string alignment distance: insertions, deletions, changes, swaps of neighbours.
@@ -45,4 +45,4 @@ std::string did_you_mean(std::string_view nearest) {
   return nearest.empty() ? std::string() : "; did you mean " + std::string(nearest) + "?";
 }
 
-}  // namespace plimsoll::batch
+}  // namespace plimsoll
