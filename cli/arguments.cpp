@@ -108,7 +108,7 @@ std::string explain_value(const CLI::ParseError& error, const CLI::App& command)
   }
   const std::string name = what.substr(0, what.find(':'));
   const CLI::Option* option = command.get_option_no_throw(name);
-  if (option == nullptr) return what;
+  if (option == nullptr || !what.ends_with(" missing")) return what;
   return fmt::format("{0}: its value is missing; write {0} {1}", name, option->get_type_name());
 }
 

@@ -67,7 +67,7 @@ No GPU and no weights are needed. The flags are those of run.
   --max-num-seqs N|auto      sequences at once; auto: the most that fit
   --advise                   what would save memory
   --explain PART             the formula of a part with its numbers
-  --format text|json|html|args
+  --format text|json|html    also args: flags to paste; serve: the whole line
   -i prompts.jsonl           lengths of real prompts, and their need
   --diff A.json B.json       what two plans differ in
 Exit status: 0 fits, 2 usage, 5 model, 6 does not fit.

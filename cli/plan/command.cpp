@@ -115,6 +115,13 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
       return plan::to_html(result);
     case PlanFormat::args:  // of what does not fit nothing is pasted
       return result.fits.value_or(true) ? plan::to_args(result) : "";
+    case PlanFormat::serve: {
+      const char* program = result.engine == "vllm" ? "vllm serve" : "plimsoll run";
+      return result.fits.value_or(true)
+                 ? fmt::format("{} {} {}", program, shell_quoted(options.model),
+                               plan::to_args(result))
+                 : "";
+    }
     case PlanFormat::text:
       break;
   }
@@ -194,8 +201,8 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   }
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
-  if (options.format == PlanFormat::args && !result.reason.empty())
-    say(result.reason + left_out_text(given));
+  const bool for_shell = options.format == PlanFormat::args || options.format == PlanFormat::serve;
+  if (for_shell && !result.reason.empty()) say(result.reason + left_out_text(given));
   return result;
 }
 

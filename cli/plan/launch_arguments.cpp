@@ -25,15 +25,6 @@ constexpr std::string_view kResolved[] = {"--tensor-parallel-size", "--pipeline-
 
 using Arguments = std::vector<std::pair<std::string, std::string>>;
 
-/// For a shell: in quotes where a word would not stay one.
-std::string shell_quoted(const std::string& text) {
-  const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
-  if (plain && !text.empty()) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
-
 /// {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) hands it on as it is.
 void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
   for (const auto& [key, value] : object.items()) {
@@ -64,6 +55,14 @@ OrderedJson value_of(const std::string& flag, const std::string& text) {
 }
 
 }  // namespace
+
+std::string shell_quoted(const std::string& text) {
+  const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
+  if (plain && !text.empty()) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
 
 void add_given(plan::PlanResult& result, const PlanOptions& options) {
   const vllm::EngineArgs& args = options.launch.args;

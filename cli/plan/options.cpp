@@ -30,13 +30,15 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
              });
   size_flag(command, "--gpu-total-memory", o.gpu_total_memory,
             "the card's total as nvidia-smi shows it");
-  choice_flag(command, "--format", o.format,
-              {{"text", PlanFormat::text},
-               {"json", PlanFormat::json},
-               {"html", PlanFormat::html},
-               {"args", PlanFormat::args},
-               {"ids", PlanFormat::text}},  // run's
-              "what to print (default text)");
+  choice_flag(
+      command, "--format", o.format,
+      {{"text", PlanFormat::text},
+       {"json", PlanFormat::json},
+       {"html", PlanFormat::html},
+       {"args", PlanFormat::args},
+       {"serve", PlanFormat::serve},
+       {"ids", PlanFormat::text}},  // run's
+      "what to print (default text); args: the launch's flags, to paste; serve: the whole line");
   size_flag(command, "--available-kv-memory", o.launch.args.available_kv,
             "stands in for the KV budget left after weights");
   text_flag(command, "--explain", o.explain, "PART", "the formula of a part with its numbers");

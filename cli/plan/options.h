@@ -16,7 +16,7 @@
 
 namespace plimsoll::cli {
 
-enum class PlanFormat { text, json, html, args };
+enum class PlanFormat { text, json, html, args, serve };
 
 struct PlanOptions {
   std::string model;

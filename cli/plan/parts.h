@@ -21,6 +21,9 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
 /// does not resolve.
 void add_given(plan::PlanResult& result, const PlanOptions& options);
 
+/// A word for a shell: in quotes where it would not stay one.
+std::string shell_quoted(const std::string& text);
+
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,

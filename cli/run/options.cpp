@@ -70,7 +70,7 @@ void declare_files(CLI::App& command, RunOptions& options) {
   value_flag(
       command, "--format", "json|ids", "whole answers, or {\"id\",\"token_ids\"} alone",
       [&options](const std::string& text) {
-        if (text == "text" || text == "html" || text == "args") {  // plan's
+        if (text == "text" || text == "html" || text == "args" || text == "serve") {  // plan's
           options.ignored.emplace_back("--format " + text);
         } else if (text == "json" || text == "ids") {
           options.plan_as_json = text == "json";

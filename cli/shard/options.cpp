@@ -51,9 +51,7 @@ void declare_job_flags(CLI::App& command, shard::JobOptions& job) {
 
 void declare_shard_flags(CLI::App& command, ShardOptions& options) {
   const auto text = [&](const std::string& names, std::string& target, const std::string& type,
-                        const std::string& help) {
-    command.add_option(names, target, help)->type_name(type);
-  };
+                        const std::string& help) { text_flag(command, names, target, type, help); };
   command.add_option("MODEL", options.model)->group("");
   command.option_defaults()->group("Input and output");
   text("-o,--output", options.output, "DIR", "folder for the shards; new, empty or unfinished");
@@ -61,13 +59,8 @@ void declare_shard_flags(CLI::App& command, ShardOptions& options) {
   text("--verify", options.verify, "DIR", "compare shards with their digests, or with --source");
   text("--source", options.source, "MODEL", "with --verify: recompute every byte from this model");
   text("--unshard", options.unshard, "DIR", "rebuild a Hugging Face checkpoint in -o DIR");
-  value_flag(command, "--format", "text|json", "of the table; default text",
-             [&options](const std::string& format) {
-               if (format != "text" && format != "json") {
-                 throw std::invalid_argument("expected text or json");
-               }
-               options.json = format == "json";
-             });
+  choice_flag(command, "--format", options.json, {{"text", false}, {"json", true}},
+              "of the table; default text");
   command.add_flag("-q,--quiet", options.quiet, "errors only; -q METHOD is --quantization METHOD");
   declare_job_flags(command, options.job);
   text("--quantization", options.quantization, "METHOD",

@@ -108,6 +108,33 @@ bool holds_zeros(const TensorEntry& tensor) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
+/// Why a tensor may be missing: a file's names that begin with a word more or less, as wrappers
+/// (torch.compile, DDP, PEFT) save them, or a head that is the token table. Empty: no guess.
+std::string guess_missing(const Checkpoint& checkpoint, const ModelSpec& spec,
+                          const std::string& name) {
+  const auto begin_all = [&](const std::string& found, const std::string& wanted) {
+    return fmt::format("; a file calls it \"{}\": rename its tensors to begin with \"{}\"",
+                       shown(found), shown(wanted));
+  };
+  for (const auto& [there, tensor] : checkpoint.tensors()) {
+    const size_t longer = there.size() - std::min(there.size(), name.size());
+    if (longer > 0 && there.ends_with(name) && there[longer - 1] == '.') {
+      return fmt::format("; a file calls it \"{}\": take \"{}\" off the names of its tensors",
+                         shown(there), shown(there.substr(0, longer)));
+    }
+    const size_t shorter = name.size() - std::min(there.size(), name.size());
+    if (shorter > 0 && name.ends_with(there) && name[shorter - 1] == '.' &&
+        there.find('.') != std::string::npos) {
+      return begin_all(there, name.substr(0, shorter));
+    }
+  }
+  const bool is_head = spec.head != model::kNoWeight && spec.head != spec.embedding &&
+                       spec.weights[static_cast<size_t>(spec.head)].parts.front().tensor == name;
+  return is_head ? "; where the head is the token table config.json says \"tie_word_embeddings\": "
+                   "true"
+                 : "";
+}
+
 /// The tensors that the spec's weights are made of. Throws where one is missing or is not as the
 /// spec says.
 std::unordered_set<const TensorEntry*> find_needed(const Checkpoint& checkpoint,
@@ -144,12 +171,14 @@ std::unordered_set<const TensorEntry*> find_needed(const Checkpoint& checkpoint,
   if (missing != nullptr) {
     const std::string file = checkpoint.promised_file(missing->tensor);
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape {}{}{}",
+         "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape "
+         "{}{}{}{}",
          missing->tensor, more(missing_count), spec.architecture, shape_text(missing->stored_shape),
          file.empty() ? "" : fmt::format("; the index says that it is in {}", shown(file)),
          missing_count == of_towers ? "; without its tower the model answers text: "
                                       "--language-model-only"
-                                    : "");
+                                    : "",
+         guess_missing(checkpoint, spec, missing->tensor));
   }
   return used;
 }

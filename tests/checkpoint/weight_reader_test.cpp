@@ -184,6 +184,23 @@ TEST_CASE("what does not fit the weight table is refused by name") {
              Catch::Contains("lacks tensor \"model.norm.weight\" (and 1 more)") &&
                  Catch::Contains("shape [16]"));
   tensors = good;
+  tensors.erase("lm_head.weight");
+  CHECK_THAT(outcome(spec, tensors), Catch::Contains("\"tie_word_embeddings\": true"));
+  for (const std::string beginning : {"_orig_mod.", "module.", "base_model.model."}) {
+    tensors.clear();
+    for (const auto& [name, tensor] : good) tensors[beginning + name] = tensor;
+    CHECK_THAT(outcome(spec, tensors),
+               Catch::Contains("take \"" + beginning + "\" off the names of its tensors"));
+  }
+  tensors = good;
+  for (const auto& [name, tensor] : good) {
+    if (!name.starts_with("model.")) continue;
+    tensors.erase(name);
+    tensors[name.substr(6)] = tensor;
+  }
+  CHECK_THAT(outcome(spec, tensors),
+             Catch::Contains("rename its tensors to begin with \"model.\""));
+  tensors = good;
   tensors["model.embed_tokens.weight"].shape = {104, 16};
   CHECK_THAT(outcome(spec, tensors),
              Catch::Contains("\"model.embed_tokens.weight\"") &&

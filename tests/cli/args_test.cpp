@@ -129,8 +129,25 @@ TEST_CASE("every flag of a launch has a row above") {
   }
 }
 
-TEST_CASE("of a launch that does not fit --format args prints nothing") {
+TEST_CASE("--format serve is the whole line, which --from takes") {
   const Scratch scratch;
+  scratch.write("a model.json", read_text_file(kConfigs + "llama-3.1-8b.json"));
+  const std::string plan = "plimsoll plan 'a model.json' --gpu 4090 --max-model-len 16k ";
+  const std::string flags = shell(scratch, plan + "--engine vllm --format args").out;
+  const Outcome line = shell(scratch, plan + "--engine vllm --format serve");
+  CHECK(line.out == "vllm serve 'a model.json' " + flags);
+  scratch.write("line", line.out);
+  CHECK(shell(scratch, "plimsoll plan --gpu 4090 --from line --format args").out == flags);
+  CHECK_THAT(shell(scratch, plan + "--format serve").out,
+             Catch::StartsWith("plimsoll run 'a model.json' --max-model-len 16000"));
+}
+
+TEST_CASE("of a launch that does not fit --format args and serve print nothing") {
+  const Scratch scratch;
+  const Outcome whole = shell(scratch, "plimsoll plan " + kConfigs +
+                                           "llama-2-7b.json --engine vllm --gpu t4 --format serve");
+  CHECK(whole.status == 6);
+  CHECK(whole.out.empty());
   const Outcome args = shell(scratch, "plimsoll plan " + kConfigs +
                                           "llama-2-7b.json --engine vllm --gpu t4 --format args");
   CHECK(args.status == 6);

@@ -85,7 +85,8 @@ TEST_CASE("bash completes commands and values") {
   const Scratch scratch;
   CHECK(offered(scratch, "plimsoll p") == Names{"plan"});
   CHECK(offered(scratch, "plimsoll --v") == Names{"--version"});
-  CHECK(offered(scratch, "plimsoll plan x --format ''") == Names{"args", "html", "json", "text"});
+  CHECK(offered(scratch, "plimsoll plan x --format ''") ==
+        Names{"args", "html", "json", "serve", "text"});
   CHECK(offered(scratch, "plimsoll plan x --format = h") == Names{"html"});
   CHECK(offered(scratch, "plimsoll run x --dtype b") == Names{"bfloat16"});
   CHECK(offered(scratch, "plimsoll run x --threads ''").empty());

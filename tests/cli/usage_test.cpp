@@ -120,7 +120,7 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"serve -h", "unknown command 'serve'"},
       {"bogus --help", "unknown command 'bogus'"},
       {"plan m --engine sglang", "--engine: expected one of plimsoll|vllm, found"},
-      {"plan m --format md", "--format: expected one of text|json|html|args, found"},
+      {"plan m --format md", "--format: expected one of text|json|html|args|serve, found"},
       {"plan m --dtype bf16", "did you mean bfloat16?"},
       {"plan m --dtype fp16", "did you mean float16?"},
       {"plan m --dtype floaat", "did you mean float?"},

@@ -82,9 +82,15 @@ StoredTensor StoredRows::require(const std::string& ending, std::initializer_lis
                                  const Shape& shape) const {
   const std::optional<StoredTensor> found = matrix_.find(ending);
   if (!found) {
+    const std::optional<StoredTensor> plain = matrix_.find("weight");
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint lacks tensor \"{}.{}\", which its quantisation needs, shape {}",
-         matrix_.module, ending, show(shape));
+         "the checkpoint lacks tensor \"{}.{}\", which its quantisation needs, shape {}{}",
+         matrix_.module, ending, show(shape),
+         plain && dtype_size(plain->dtype) > 1
+             ? fmt::format("; the file holds plain weights ({}): take quantization_config out of "
+                           "config.json",
+                           safetensors_name(plain->dtype))
+             : "");
   }
   if (std::ranges::find(dtypes, found->dtype) == dtypes.end()) {
     std::vector<std::string_view> names;
