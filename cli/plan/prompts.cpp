@@ -16,36 +16,16 @@
 #include "cli/own_arguments.h"
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
+#include "cli/run/prompt_setup.h"
 #include "cli/run/scan.h"
 #include "cli/units.h"
 #include "plan/own/picture_room.h"
 #include "plan/prompt_load.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
 
 namespace plimsoll::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The tokenizer of --tokenizer, else the model's.
-text::Tokenizer load_tokenizer(const fs::path& folder) {
-  try {
-    return text::Tokenizer::load(folder);
-  } catch (const Error& error) {
-    fail(error.code(), "{} (-i needs one: --tokenizer DIR names its folder)", error.what());
-  }
-}
-
-batch::ChatOptions chat_options(const PlanOptions& options, const fs::path& folder,
-                                const Environment& environment) {
-  batch::ChatOptions chat;
-  chat.templates = text::folder_templates(folder);
-  chat.special_tokens = text::special_token_texts(folder);
-  chat.chat_template = options.run.chat_template;
-  chat.now = template_time(environment);
-  return chat;
-}
 
 int64_t vocabulary(const ConfigView& config) {
   const Json& json = config.json();
@@ -162,34 +142,19 @@ std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
                  const fs::path& folder) {
   const Environment environment = read_environment();
-  const fs::path text_folder =
-      options.run.tokenizer.empty()
-          ? folder
-          : checkpoint::find_model(options.run.tokenizer, {environment.hub_cache});
-  const text::Tokenizer tokenizer = load_tokenizer(text_folder);
-  batch::SurveyOptions survey_options;
-  const int64_t length =
-      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-  const model::GenerationConfig generation = model::read_generation_config(folder, config.json());
   const RunOptions& run = options.run;
-  survey_options.prompts = {.tokenizer = &tokenizer,
-                            .max_model_len = length,
-                            .max_tokens_cap = max_tokens_cap(run, generation),
-                            .long_prompt = run.long_prompt,
-                            .split_overlap = run.split_overlap};
-  survey_options.prompts.pictures = picture_loader(options, config, folder, environment);
-  survey_options.prompts.pixels = batch::PromptOptions::Pixels::counted;
-  survey_options.chat = chat_options(options, text_folder, environment);
-  survey_options.defaults = default_fields(run, generation);
-  survey_options.limits = {.vocab_size = vocabulary(config), .max_logprobs = run.max_logprobs};
-  survey_options.unknown_fields = run.unknown_fields;
+  const PromptSetup setup = read_prompt_setup(run, environment, folder, config.json());
+  const int64_t context =
+      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+  batch::SurveyOptions survey_options =
+      cli::survey_options(run, setup, context, vocabulary(config),
+                          picture_loader(options, config, folder, environment));
   survey_options.block_size = result.block_size;
   if (result.picture_room) {
     survey_options.picture_fault = [&](const engine::Pictures& pictures) {
       return result.picture_room->find_fault(pictures);
     };
   }
-  survey_options.max_line_bytes = run.max_line_bytes;
   files::InputFile input = files::InputFile::open(input_paths(run));
   RunOptions quiet = run;  // the survey tells of bad lines
   quiet.quiet = true;

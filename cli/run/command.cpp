@@ -41,27 +41,21 @@ Clock::duration duration_of(double seconds) {
       std::chrono::duration<double>(std::min(seconds, 1e9)));
 }
 
-batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Environment& environment,
-                                         Launch& launch) {
-  batch::PromptOptions prompts;
-  prompts.tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
-  prompts.max_model_len = launch.engine->plan().max_model_len;
-  prompts.max_tokens_cap = max_tokens_cap(options, launch.generation);
-  prompts.long_prompt = options.long_prompt;
-  prompts.split_overlap = options.split_overlap;
-  prompts.pictures = std::make_shared<batch::PictureLoader>(launch.pictures);
-  launch.chat.now = template_time(environment);
-  return {prompts, std::move(launch.chat)};
+batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Launch& launch) {
+  return {prompt_options(options, launch.prompts, launch.engine->plan().max_model_len,
+                         std::make_shared<batch::PictureLoader>(launch.pictures)),
+          launch.prompts.chat};
 }
 
 void fill_runner_options(const RunOptions& options, const Environment& environment,
                          const Launch& launch, batch::RunnerOptions& runner) {
   runner.max_line_bytes = options.max_line_bytes;
   runner.unknown_fields = options.unknown_fields;
-  runner.defaults = default_fields(options, launch.generation);
+  runner.defaults = default_fields(options, launch.prompts.generation);
   runner.limits = {.vocab_size = launch.spec.vocab_size, .max_logprobs = options.max_logprobs};
   runner.output.format = options.format;
-  runner.output.tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
+  const auto& tokenizer = launch.prompts.tokenizer;
+  runner.output.tokenizer = tokenizer ? &*tokenizer : nullptr;
   runner.output.created = environment.source_date_epoch.value_or(0);
   runner.output.seed = options.seed;
 }
@@ -191,12 +185,10 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   watch.enter("reading weights");
   launched = launch(
       options, environment, device,
-      [&](const Launch& so_far) {
-        tell_unsuitable_prompts(options, environment, so_far, input, scanned);
-      },
+      [&](const Launch& so_far) { tell_unsuitable_prompts(options, so_far, input, scanned); },
       current.fleet);
   fill_runner_options(options, environment, *launched, runner_options);
-  batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
+  batch::PromptBuilder prompts = make_prompt_builder(options, *launched);
   batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
                        watch, std::move(runner_options));
   const Handed handed(watch, current,
@@ -285,8 +277,8 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   Current current;
   current.sink = &sink;
   current.fleet = fleet;
-  batch::Watch watch(progress, watch_options(options, signals, current, sink));
-  watch.enter("checking the input");
+  batch::Watch watch(progress, watch_options(options, signals, current, sink),
+                     "checking the input");
   const ScannedInput scanned = scan(options, input);
   batch::RunFiles files(file_options(options, environment, device, input, scanned), &input);
   if (files.finished()) {

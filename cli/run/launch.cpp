@@ -23,7 +23,6 @@
 #include "quantization/online.h"
 #include "shard/ranks/rank_source.h"
 #include "shard/shard_reader.h"
-#include "text/chat_template.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -31,24 +30,12 @@ namespace {
 /// Threads that decode pictures, beside those that compute.
 constexpr int kDecoders = 4;
 
-void load_text(const RunOptions& options, const std::filesystem::path& folder, Launch& launch) {
-  try {
-    launch.tokenizer = text::Tokenizer::load(folder);
-  } catch (const Error& error) {
-    fail(error.code(), "{} (--tokenizer DIR names another, --skip-tokenizer-init does without)",
-         error.what());
-  }
-  launch.chat.templates = text::folder_templates(folder);
-  launch.chat.special_tokens = text::special_token_texts(folder);
-  launch.chat.chat_template = options.chat_template;
-}
-
 // The config's or generation config's ids, and the tokenizer's own (vLLM stops at either).
-std::vector<int32_t> eos_ids(const Launch& launch) {
-  std::vector<int32_t> ids = launch.generation.eos_token_ids;
-  const auto eos = launch.chat.special_tokens.find("eos_token");
-  if (!launch.tokenizer || eos == launch.chat.special_tokens.end()) return ids;
-  const auto id = launch.tokenizer->token_id(eos->second);
+std::vector<int32_t> eos_ids(const PromptSetup& prompts) {
+  std::vector<int32_t> ids = prompts.generation.eos_token_ids;
+  const auto eos = prompts.chat.special_tokens.find("eos_token");
+  if (!prompts.tokenizer || eos == prompts.chat.special_tokens.end()) return ids;
+  const auto id = prompts.tokenizer->token_id(eos->second);
   if (id && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   return ids;
 }
@@ -59,7 +46,7 @@ engine::EngineOptions engine_options(const RunOptions& options,
   engine.pictures = plan::own::picture_options(launch.spec, arguments, launch.backend->footprint());
   engine.kv_cache_bytes = *arguments.host_cache;
   engine.seed = options.seed;
-  engine.eos_token_ids = eos_ids(launch);
+  engine.eos_token_ids = eos_ids(launch.prompts);
   return engine;
 }
 
@@ -107,10 +94,7 @@ class Weights {
 /// copy after the other.
 void divide(const EngineFlags& flags, const vllm::EngineArgs& args,
             const engine::Processes* processes, Launch& launch) {
-  launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
-                                                    .pipeline_parallel = args.pipeline_parallel,
-                                                    .dtype = launch.dtype,
-                                                    .pipeline_partition = args.pipeline_partition});
+  launch.stages = plan::own::cut_model(launch.spec, args, launch.dtype);
   launch.tensor_ranks = args.tensor_parallel;
   const int64_t of_copy = std::ssize(launch.stages) * args.tensor_parallel;
   const int64_t own = engine::own_ranks(processes, of_copy).size() * args.data_parallel;
@@ -170,7 +154,8 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
     launch.server = std::make_unique<engine::RankServer>(launch.spec, ranks, options, *processes);
     return;
   }
-  const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
+  const text::Tokenizer* tokenizer =
+      launch.prompts.tokenizer ? &*launch.prompts.tokenizer : nullptr;
   launch.engine =
       std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
 }
@@ -293,20 +278,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
         shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
     if (!cut.empty()) throw Error(ExitCode::usage, cut);
   }
-  const bool own = options.generation_config == "auto" || options.generation_config == "vllm";
-  launch->generation = model::read_generation_config(
-      own ? folder : std::filesystem::path(options.generation_config), config);
-  if (options.generation_config == "vllm") {
-    // No sampling values; where a sequence ends is no matter of sampling.
-    model::GenerationConfig ends_alone;
-    ends_alone.eos_token_ids = launch->generation.eos_token_ids;
-    launch->generation = ends_alone;
-  }
-  if (!options.skip_tokenizer_init) {
-    const bool own_text = options.tokenizer.empty();
-    load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
-              *launch);
-  }
+  launch->prompts = read_prompt_setup(options, environment, folder, config);
   launch->backend = make_backend(options.launch, launch->device, 0);
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;

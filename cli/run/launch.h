@@ -6,13 +6,13 @@
 #include <optional>
 #include <string>
 
-#include "batch/chat_prompt.h"
 #include "batch/pictures/picture_loader.h"
 #include "batch/request_fields.h"
 #include "checkpoint/counted_source.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"
 #include "cli/run/options.h"
+#include "cli/run/prompt_setup.h"
 #include "engine/engine.h"
 #include "engine/ranks/rank_server.h"
 #include "model/config.h"
@@ -27,10 +27,8 @@ struct Launch {
   DType dtype = DType::bf16;
   DeviceChoice device;
   DeviceSetup setup;
-  std::optional<text::Tokenizer> tokenizer;
-  batch::ChatOptions chat;
+  PromptSetup prompts;
   batch::PictureRules pictures;
-  model::GenerationConfig generation;
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
   std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
   std::vector<shard::StageModel> stages;                  // of each copy

@@ -8,8 +8,7 @@ namespace plimsoll::cli {
 
 /// Tells of prompts over the context, and of lines that do not suit the model: ids beyond its
 /// vocabulary, texts that its tokenizer or template refuses. Of a regular input, the first MiB.
-void tell_unsuitable_prompts(const RunOptions& options, const Environment& environment,
-                             const Launch& launch, files::InputFile& input,
-                             const ScannedInput& scanned);
+void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
+                             files::InputFile& input, const ScannedInput& scanned);
 
 }  // namespace plimsoll::cli

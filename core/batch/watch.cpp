@@ -18,8 +18,12 @@ constexpr auto kLongLook = 500ms;
 
 }  // namespace
 
-Watch::Watch(Progress& progress, WatchOptions options)
-    : progress_(progress), options_(std::move(options)), thread_([this] { work(); }) {}
+Watch::Watch(Progress& progress, WatchOptions options, const std::string& phase)
+    : progress_(progress), options_(std::move(options)) {
+  enter(phase);
+  publish(shown_, Clock::now());  // a sign of life before the first line
+  thread_ = std::thread([this] { work(); });
+}
 
 Watch::~Watch() {
   {
@@ -92,13 +96,15 @@ void Watch::look() {
       progress_.note(error.what());
     }
   }
-  if (options_.publish_status && now - published_ >= kPublish) {
-    published_ = now;
-    options_.publish_status(current);
-  }
+  if (now - published_ >= kPublish) publish(current, now);
   const Cause told = cause();
   if (told != Cause::none && (!current.phase.empty() || now >= end_of_grace())) leave(told);
   if (options_.stall && is_stalled(now)) leave(Cause::stall);
+}
+
+void Watch::publish(const ProgressSample& current, Clock::time_point now) {
+  published_ = now;
+  if (options_.publish_status) options_.publish_status(current);
 }
 
 bool Watch::is_stalled(Clock::time_point now) {

@@ -34,7 +34,8 @@ struct WatchOptions {
 
 class Watch {
  public:
-  Watch(Progress& progress, WatchOptions options);
+  /// `phase` is entered at once: see enter().
+  Watch(Progress& progress, WatchOptions options, const std::string& phase = "");
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -58,6 +59,7 @@ class Watch {
  private:
   void work();
   void look();
+  void publish(const ProgressSample& current, Clock::time_point now);
   void leave(Cause cause);
   [[nodiscard]] bool is_stalled(Clock::time_point now);
   [[nodiscard]] ProgressSample sample(Clock::time_point now);

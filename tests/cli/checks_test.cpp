@@ -61,6 +61,32 @@ TEST_CASE("a dry run checks and plans, and writes nothing") {
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run --kv-cache-memory 16KiB").status == 6);
 }
 
+TEST_CASE("a dry run reads prompts as the run does") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt_token_ids\":[1,2,3],\"max_tokens\":2,\"logprobs\":40}\n");
+  scratch.write("open", "\"a\"\n");
+  std::filesystem::create_directory(scratch.path("generation"));
+  scratch.write("generation/generation_config.json", R"({"max_new_tokens":7})");
+  REQUIRE(shell(scratch, "cp -r $MODEL bare; rm bare/tokenizer*").status == 0);
+  const std::string rows[] = {"bare -i in --skip-tokenizer-init --max-logprobs 50",
+                              "$MODEL -i open --generation-config generation",
+                              "$MODEL -i open --generation-config vllm",
+                              "bare -i open --tokenizer $MODEL --chat-template '{{ x }}'"};
+  for (const std::string& row : rows) {
+    INFO(row);
+    const Outcome dry = shell(scratch, "plimsoll run " + row + " --dry-run --format json");
+    const Outcome run =
+        shell(scratch, "rm -f out; plimsoll run " + row + " -o out --report r --ignore-eos");
+    INFO(dry.err << run.err);
+    CHECK(dry.status == run.status);
+    const Json prompts = parse_json<Json>(dry.out)["prompts"];
+    const Json tokens = parse_json<Json>(scratch.read("r"))["tokens"];
+    CHECK(prompts["prompt_tokens"] == tokens["prompt"]);
+    CHECK(prompts["answer_tokens"] == tokens["completion"]);
+  }
+  CHECK(shell(scratch, "plimsoll run bare -i in --dry-run").status == 5);
+}
+
 TEST_CASE("plan -i looks at the slice that run would") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n\"b\"\n{broken\n\"d\"\n\"e\"\n");

@@ -68,7 +68,7 @@ TEST_CASE("a check is good where tokens are the same and the difference is allow
   CHECK(findings.good());
   findings.checks = {check};
   CHECK_FALSE(findings.good());
-  CHECK_THAT(findings_text(findings), Contains("FAILED x: refused"));
+  CHECK_THAT(findings_text(findings), Contains("FAILED  x: refused\n"));
   CHECK(parse_json<Json>(findings_json(findings))["good"] == false);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("what could not be examined is told beside what was found before") {
   CHECK_FALSE(findings.good());
   CHECK(findings.status() == ExitCode::device_lost);
   CHECK_THAT(findings_text(findings), Contains("cuBLASLt          cuBLAS is missing\n") &&
-                                          Contains("FAILED the device is busy\n"));
+                                          Contains("FAILED  the device is busy\n"));
   const Json found = parse_json<Json>(findings_json(findings));
   CHECK(found["error"] == "the device is busy");
   CHECK(found["facts"]["cublaslt_error"] == "cuBLAS is missing");

@@ -34,9 +34,9 @@ int64_t part_bytes(const Json& plan, const char* name) {
 TEST_CASE("a rank holds what vLLM's holds: weights, copied KV heads, padded vocabulary") {
   const Scratch scratch;
   const std::string rows[] = {
-      "llama-2-70b.json --dtype bfloat16 -tp 1",  "llama-2-70b.json --dtype bfloat16 -tp 4",
-      "llama-2-70b.json --dtype bfloat16 -tp 16", "llama-3.1-8b.json -tp 2",
-      "opt-13b.json --dtype float16 -tp 8",       "llama-3.1-8b.json -tp 2 -pp 2"};
+      "llama-2-70b.json --dtype bfloat16 -tp 1", "llama-2-70b.json --dtype bfloat16 -tp 4",
+      "llama-2-70b.json --dtype bfloat16 -tp 8", "llama-3.1-8b.json -tp 2",
+      "opt-13b.json --dtype float16 -tp 8",      "llama-3.1-8b.json -tp 2 -pp 2"};
   for (const std::string& row : rows) {
     INFO(row);
     const Json own = plan_of(scratch, kConfigs + row + " --gpu h200");
@@ -47,10 +47,39 @@ TEST_CASE("a rank holds what vLLM's holds: weights, copied KV heads, padded voca
     CHECK(own["kv_bytes_per_token"] == vllm["kv_bytes_per_token"]);
     CHECK(own["gpus"] == vllm["gpus"]);
   }
-  const Json whole = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h200");
-  const Json copied = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h200 -tp 16");
-  CHECK(copied["kv_bytes_per_token"].get<int64_t>() * 8 ==
+  Json config = parse_json<Json>(read_text_file(kConfigs + "llama-3.1-8b.json"));
+  config["num_key_value_heads"] = 2;
+  scratch.write("config.json", config.dump());
+  const std::string model = scratch.path("config.json");
+  const Json whole = plan_of(scratch, model + " --gpu h200");
+  const Json copied = plan_of(scratch, model + " --gpu h200 -tp 8");
+  CHECK(copied["kv_bytes_per_token"].get<int64_t>() * 2 ==
         whole["kv_bytes_per_token"].get<int64_t>());
+}
+
+TEST_CASE("plan refuses ranks that run refuses, with its words") {
+  const Scratch scratch;
+  Json config = parse_json<Json>(read_text_file(kConfigs + "llama-3.1-8b.json"));
+  config.update({{"num_attention_heads", 6},
+                 {"num_key_value_heads", 6},
+                 {"head_dim", 128},
+                 {"hidden_size", 768},
+                 {"intermediate_size", 3072},
+                 {"vocab_size", 1920}});
+  std::filesystem::create_directory(scratch.path("six"));
+  scratch.write("six/config.json", config.dump());
+  for (const char* ranks : {"-tp 3", "-tp 4", "-tp 16", "-tp 6 -pp 2", "-pp 33", "-tp 2 -pp 40"}) {
+    INFO(ranks);
+    const std::string launch = std::string(" six ") + ranks + " --load-format dummy ";
+    const auto run =
+        shell(scratch, "plimsoll run" + launch + "--skip-tokenizer-init -i /dev/null --device cpu");
+    const auto plan = shell(scratch, "plimsoll plan" + launch + "--engine plimsoll --gpu h100");
+    CHECK(run.status == 2);
+    CHECK(plan.status == 2);
+    CHECK(plan.err == run.err);
+  }
+  const auto solved = shell(scratch, "plimsoll plan six --gpu h100 --gpus auto");
+  CHECK_THAT(solved.out, Catch::Contains("Fewest GPUs: 1"));
 }
 
 TEST_CASE("a head of the checkpoint's own is planned for, since run loads it") {

@@ -86,7 +86,7 @@ TEST_CASE("the summary shows the table") {
   scratch.write("in", kInput);
   const auto outcome = shell(scratch, "plimsoll run $MODEL -i in -o out --progress none");
   CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.err, Catch::Contains("planned") && Catch::Contains("measured"));
+  CHECK_THAT(outcome.err, Catch::Contains("planned") && Catch::Contains("reserved"));
   for (const char* part : {"weights", "kv blocks", "step scratch", "process on the host"}) {
     INFO(part);
     CHECK_THAT(outcome.err, Catch::Contains(part));

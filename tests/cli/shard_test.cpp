@@ -56,7 +56,7 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out --dtype int4", "--dtype int4: expected auto"},
       {"shard $MODEL -o out --vllm-version 1", "expected a release such as 0.32.0"},
       {"shard $MODEL -o out --max-file-size 0", "--max-file-size: expected a size of at least 1"},
-      {"shard $MODEL -o out --format xml", "--format: expected text or json"},
+      {"shard $MODEL -o out --format xml", "--format: expected one of text|json"},
       {"shard $MODEL -o out --file-pattern '{x}.safetensors'", "unknown field '{x}'"},
       {"shard $MODEL -o out -tp 2 --file-pattern a.safetensors", "put {rank} into it"},
       {"shard $MODEL -o out -pp 2 --file-pattern a.safetensors", "put {pp_rank} into it"},

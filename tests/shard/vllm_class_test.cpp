@@ -119,15 +119,6 @@ TEST_CASE("biases of Mamba-2 with one group are refused several ranks") {
   check_refused(mamba(true), {.tensor_parallel = 2}, "one group of B and C with biases");
 }
 
-TEST_CASE("a head that vLLM has not is cut for our own ranks") {
-  const model::ModelSpec spec =
-      spec_of("CohereForCausalLM", "cohere", {{"tie_word_embeddings", false}});
-  REQUIRE(spec.head != spec.embedding);
-  const std::vector<RankModel> ranks = rank_models(spec, {.tensor_parallel = 2});
-  CHECK(ranks.front().spec.vocab_size == 256);
-  CHECK(ranks.front().spec.weight(spec.head).shape == std::vector<int64_t>{256, 64});
-}
-
 TEST_CASE("a class that never ties its head wants one in the checkpoint") {
   const Json tied = {{"tie_word_embeddings", true}};
   CHECK(spec_of("OlmoeForCausalLM", "olmoe", tied).vllm.never_ties);

@@ -67,9 +67,8 @@ void fill_arena(PlanResult& result, const RankLaunch& rank) {
   };
   for (const memory::Region& region : rank.plan.regions) {
     if (region.name == "kv blocks") continue;
-    auto bytes = static_cast<int64_t>(region.bytes);
+    const auto bytes = static_cast<int64_t>(region.bytes);
     if (region.name == "weights") {
-      bytes -= rank.absent_weight_bytes;
       result.parameter_bytes = result.weights_bytes = bytes;
     } else if (region.name == "vision weights") {
       result.parameter_bytes += bytes;
@@ -80,10 +79,6 @@ void fill_arena(PlanResult& result, const RankLaunch& rank) {
     const std::string part = part_of(region.name);
     add(part, bytes, formula_of(part, rank, result.dtype));
   }
-  if (rank.gathered_bytes == 0) return;
-  result.activation_peak_bytes += rank.gathered_bytes;
-  add("gathered logits", rank.gathered_bytes,
-      fmt::format("{} rows of the whole vocabulary, float32", rank.layout.limits.logits_rows));
 }
 
 void fill_overheads(PlanResult& result, const RankLaunch& rank) {

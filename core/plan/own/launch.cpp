@@ -50,22 +50,6 @@ RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
   return rank;
 }
 
-/// The whole vocabulary's logits, where every rank computes its own rows.
-int64_t gathered_logits(const model::ModelSpec& spec, const RankLaunch& rank, int64_t ranks) {
-  if (ranks == 1) return 0;
-  return (Amount{rank.layout.limits.logits_rows} * spec.vocab_size * 4).value();
-}
-
-int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& footprint,
-                     DType dtype) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < rank.present.size(); ++i) {
-    if (rank.present[i]) continue;
-    bytes += memory::Arena::aligned(footprint.weight_bytes(rank.spec.weights[i], dtype));
-  }
-  return static_cast<int64_t>(bytes);
-}
-
 /// What the first rank of each stage has besides where processes share the ranks; run refuses
 /// numbers of them that do not divide these.
 void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, int64_t processes,
@@ -83,7 +67,7 @@ void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, in
 }  // namespace
 
 int64_t RankLaunch::fixed_bytes() const {
-  Amount bytes = Amount{gathered_bytes} - absent_weight_bytes;
+  Amount bytes = 0;
   for (const memory::Region& region : plan.regions) {
     if (region.name != "kv blocks") bytes += static_cast<int64_t>(region.bytes);
   }
@@ -103,66 +87,38 @@ std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu, arguments));
 }
 
-CutModel cut_model(const model::ModelSpec& spec, const Arguments& arguments, DType dtype) {
-  const EngineArgs& args = arguments.args;
-  const shard::Layout layout{.tensor_parallel = args.tensor_parallel,
-                             .pipeline_parallel = args.pipeline_parallel,
-                             .dtype = dtype,
-                             .pipeline_partition = args.pipeline_partition};
-  CutModel cut{spec, dtype, {}, {}, {}};
-  cut.refusal = shard::tensor_refusal(spec, args.tensor_parallel);
-  const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
-  if (packed && !cut.refusal.empty()) throw Error(ExitCode::usage, cut.refusal);
-  if (cut.refusal.empty())
-    cut.stages = shard::stage_models(spec, layout);
-  else
-    cut.ranks = shard::rank_models(spec, layout);
-  return cut;
+std::vector<shard::StageModel> cut_model(const model::ModelSpec& spec, const EngineArgs& args,
+                                         DType dtype) {
+  return shard::stage_models(spec, {.tensor_parallel = args.tensor_parallel,
+                                    .pipeline_parallel = args.pipeline_parallel,
+                                    .dtype = dtype,
+                                    .pipeline_partition = args.pipeline_partition});
 }
 
 std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& arguments,
                                       const hardware::Gpu* gpu, int64_t length) {
-  const model::ModelSpec& spec = model.whole;
-  const DType dtype = model.dtype;
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu, arguments);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
+  engine::EngineOptions engine = with_room(engine_options(arguments, model.dtype), length);
   Arguments of_length = arguments;
   if (length > 0) of_length.args.max_model_len = length;
-  engine.pictures = picture_options(spec, of_length, footprint);
+  engine.pictures = picture_options(model.whole, of_length, footprint);
   const int64_t tensor = arguments.args.tensor_parallel;
-  const int64_t stages = arguments.args.pipeline_parallel;
-  memory::NcclShape nccl = memory::nccl_shape(tensor, stages, arguments.processes);
+  memory::NcclShape nccl =
+      memory::nccl_shape(tensor, arguments.args.pipeline_parallel, arguments.processes);
   if (tensor > 1 && gpu != nullptr && gpu->hides_memory()) nccl.team = tensor;
+  std::vector<engine::EngineLayout> layouts =
+      engine::resolve_stages(model.whole, stage_views(model.stages), engine, footprint);
+  spread_stages(layouts, tensor, arguments.processes, footprint);
   std::vector<RankLaunch> ranks;
-  const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
-    if (gpu != nullptr) {
-      rank.overheads = memory::device_overheads(backend::overhead_shape(
-          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes), nccl));
-    }
-    rank.stage = std::ssize(ranks);
-    ranks.push_back(std::move(rank));
-  };
-  if (model.refusal.empty()) {
-    const std::vector<shard::StageModel>& models = model.stages;
-    std::vector<engine::EngineLayout> layouts =
-        engine::resolve_stages(spec, stage_views(models), engine, footprint);
-    spread_stages(layouts, tensor, arguments.processes, footprint);
-    for (size_t i = 0; i < models.size(); ++i) {
-      RankLaunch rank = describe(models[i].spec, layouts[i], footprint);
-      rank.first_layer = models[i].first_layer;
-      finish(std::move(rank), models[i].spec);
-    }
-    return ranks;
-  }
-  int64_t first_layer = 0;
-  for (const shard::RankModel& part : model.ranks) {
-    RankLaunch rank =
-        describe(part.spec, engine::resolve_layout(part.spec, engine, footprint), footprint);
-    rank.first_layer = std::exchange(first_layer, first_layer + rank.layers);
-    rank.absent_weight_bytes = absent_bytes(part, footprint, dtype);
-    rank.gathered_bytes = gathered_logits(spec, rank, tensor);
-    finish(std::move(rank), part.spec);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const shard::StageModel& stage = model.stages[i];
+    RankLaunch& rank = ranks.emplace_back(describe(stage.spec, layouts[i], footprint));
+    rank.stage = static_cast<int64_t>(i);
+    rank.first_layer = stage.first_layer;
+    if (gpu == nullptr) continue;
+    rank.overheads = memory::device_overheads(backend::overhead_shape(
+        stage.spec, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes), nccl));
   }
   return ranks;
 }

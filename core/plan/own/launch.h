@@ -23,8 +23,6 @@ struct RankLaunch {
   int64_t layers = 0;
   engine::EngineLayout layout;              // its pool has no size yet
   engine::EnginePlan plan;                  // regions; that of the KV blocks is to be left out
-  int64_t absent_weight_bytes = 0;          // of the region of weights: what other stages hold
-  int64_t gathered_bytes = 0;               // logits of all ranks of the vocabulary; 0 for one rank
   std::vector<memory::Overhead> overheads;  // beside the arena; none on the host
   std::vector<int64_t> page_bytes;          // by layer of the stage
   std::vector<int64_t> windows;             // by layer of the stage
@@ -44,13 +42,13 @@ std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
 struct CutModel {
   const model::ModelSpec& whole;
   DType dtype;
-  std::string refusal;                    // why `run` has no such ranks; empty: it has
-  std::vector<shard::StageModel> stages;  // where it has: as it cuts them
-  std::vector<shard::RankModel> ranks;    // else as vLLM does
+  std::vector<shard::StageModel> stages;
 };
 
-/// `spec` must outlive the result. Throws Error(usage) where sizes do not divide.
-CutModel cut_model(const model::ModelSpec& spec, const Arguments& arguments, DType dtype);
+/// The stages of a launch, as a rank of each holds them. Throws Error(usage) where `run` has no
+/// such ranks or sizes do not divide.
+std::vector<shard::StageModel> cut_model(const model::ModelSpec& spec, const EngineArgs& args,
+                                         DType dtype);
 
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).

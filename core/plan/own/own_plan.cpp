@@ -128,9 +128,8 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
       readable_bytes(result.kv_cache_bytes));
 }
 
-void add_notes(PlanResult& result, const CutModel& model, const RankLaunch& rank,
+void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
                const Arguments& arguments, const std::string& refusal) {
-  const model::ModelSpec& spec = model.whole;
   const EngineArgs& args = arguments.args;
   if (!spec.dtype_stated && args.dtype == "auto" && !arguments.weights) {
     result.notes.push_back(fmt::format(
@@ -154,8 +153,6 @@ void add_notes(PlanResult& result, const CutModel& model, const RankLaunch& rank
         args.processor_cache_gib));
   }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
-  if (!model.refusal.empty())
-    result.notes.push_back("this is what each rank would hold, but " + model.refusal);
   const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {
     return layer.has_attention() && layer.attention.kv_heads < args.tensor_parallel;
   });
@@ -221,7 +218,7 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
       return std::pair(blocks_of(one), -one.fixed_bytes());
     });
   };
-  const CutModel cut = cut_model(spec, arguments, dtype);
+  const CutModel cut{spec, dtype, cut_model(spec, arguments.args, dtype)};
   std::vector<RankLaunch> ranks = lay_out_ranks(cut, arguments, gpu, 0);
   const RankLaunch* rank = tightest(ranks);
   Contexts contexts{.wanted = rank->layout.max_model_len, .blocks = blocks_of(*rank)};
@@ -264,7 +261,7 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
   }
   add_arguments(result, arguments.args);
   const auto card = device_footprint(gpu, arguments);
-  add_notes(result, cut, *rank, arguments,
+  add_notes(result, spec, *rank, arguments,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
   const int64_t copies = arguments.args.data_parallel;

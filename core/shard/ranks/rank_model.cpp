@@ -1,7 +1,6 @@
 #include "shard/ranks/rank_model.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "base/error.h"
@@ -12,7 +11,6 @@
 namespace plimsoll::shard {
 namespace {
 
-using model::LayerSpec;
 using model::ModelSpec;
 using model::WeightSpec;
 
@@ -24,47 +22,6 @@ struct LayerRange {
 [[noreturn]] void refuse_empty_stage(const ModelSpec& spec, const Layout& layout) {
   fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",
        layout.pipeline_parallel, spec.layers.size());
-}
-
-/// The index of one of the spec's weights; towers' tensors and constants are none.
-std::optional<size_t> id_of(const ModelSpec& spec, const WeightSpec* weight) {
-  const WeightSpec* first = spec.weights.data();
-  if (weight == nullptr || std::less<>()(weight, first)) return std::nullopt;
-  const auto id = static_cast<size_t>(weight - first);
-  return id < spec.weights.size() ? std::optional(id) : std::nullopt;
-}
-
-/// The rank's shape of every weight, and the rows of its vocabulary.
-ModelSpec cut_weights(const ModelSpec& spec, const std::vector<Stage>& stages) {
-  ModelSpec cut = spec;
-  for (const Stage& stage : stages) {
-    for (const ShardTensor& tensor : stage) {
-      const auto id = id_of(spec, tensor.weight);
-      if (!id) continue;
-      cut.weights[*id].shape = tensor.shape;
-      if (static_cast<model::WeightId>(*id) == spec.head) cut.vocab_size = tensor.shape.front();
-    }
-  }
-  return cut;
-}
-
-/// What vLLM leaves out and `run` adds stands with the weights before it.
-void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
-  const Stage shares = make_run_tensors(spec, ranks);
-  for (size_t id = 1; id < spec.weights.size(); ++id) {
-    if (spec.weights[id].kept != model::Kept::in_run) continue;
-    rank.present[id] = rank.present[id - 1];
-    rank.spec.weights[id].shape = shares[id].shape;
-    if (static_cast<model::WeightId>(id) == spec.head) {
-      rank.spec.vocab_size = shares[id].shape.front();
-    }
-  }
-}
-
-/// A weight that every layer of its kind has.
-model::WeightId weight_of(const LayerSpec& layer) {
-  if (layer.has_attention()) return layer.attention.out.weight;
-  return layer.recurrent ? layer.recurrent->out.weight : layer.mlp.down.weight;
 }
 
 /// What the first stage alone computes with, and the last alone.
@@ -120,23 +77,12 @@ ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
   return stage;
 }
 
-/// Norms over all heads are cut as these, where vLLM holds all of their weights.
-void cut_spanning_norms(const LayerSpec& layer, ModelSpec& rank) {
-  const model::AttentionSpec& attention = layer.attention;
-  if (!layer.has_attention() || attention.norm_span != model::NormSpan::all_heads) return;
-  const auto cut = [&](const model::Norm& norm, int64_t heads) {
-    if (norm.weight == model::kNoWeight) return;
-    rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
-  };
-  cut(attention.q_norm, attention.heads);
-  cut(attention.k_norm, attention.kv_heads);
-}
-
 // A stage would need what another has: the token table, keys, the first layer's input.
-void refuse_uncut(const ModelSpec& spec, const char* cure) {
+void refuse_uncut(const ModelSpec& spec) {
   if (spec.layer_inputs.width == 0 && !spec.shares_blocks()) return;
-  fail(ExitCode::usage, "{} has {}, which are not cut so yet; use {}", spec.architecture,
-       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share", cure);
+  fail(ExitCode::usage, "{} has {}, which are not cut so yet; use --pipeline-parallel-size 1",
+       spec.architecture,
+       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
 }
 
 /// Layers that see what the layer before chose have it in their stage.
@@ -157,7 +103,7 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
   std::optional<ModelSpec> cut;
   if (layout.tensor_parallel > 1) model = &cut.emplace(cut_for_run(spec, layout.tensor_parallel));
   if (layout.pipeline_parallel == 1) return {{*model, 0}};
-  refuse_uncut(spec, "--pipeline-parallel-size 1");
+  refuse_uncut(spec);
   Layout stages_alone = layout;
   stages_alone.tensor_parallel = 1;
   (void)make_stages(spec, stages_alone);  // refuses what vLLM cannot divide
@@ -172,34 +118,6 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
     first = end;
   }
   return stages;
-}
-
-std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
-  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) {
-    refuse_uncut(spec, "--tensor-parallel-size 1 and --pipeline-parallel-size 1");
-  }
-  const std::vector<Stage> stages = make_stages(spec, layout);
-  const ModelSpec cut = cut_weights(spec, stages);
-  std::vector<RankModel> models;
-  for (const Stage& stage : stages) {
-    RankModel rank{cut, std::vector<bool>(spec.weights.size(), false)};
-    for (const ShardTensor& tensor : stage) {
-      if (const auto id = id_of(spec, tensor.weight)) rank.present[*id] = true;
-    }
-    add_weights_of_run(spec, layout.tensor_parallel, rank);
-    std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
-      return !rank.present[static_cast<size_t>(weight_of(layer))];
-    });
-    if (rank.spec.layers.empty()) refuse_empty_stage(spec, layout);
-    std::vector<LayerSpec> layers = std::move(rank.spec.layers);
-    for (LayerSpec& layer : layers) {
-      cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
-      cut_spanning_norms(layer, rank.spec);
-    }
-    rank.spec.layers = std::move(layers);
-    models.push_back(std::move(rank));
-  }
-  return models;
 }
 
 }  // namespace plimsoll::shard

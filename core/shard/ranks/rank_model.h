@@ -10,19 +10,6 @@
 
 namespace plimsoll::shard {
 
-/// One rank's part of a pipeline stage; ranks of a stage are alike.
-struct RankModel {
-  /// The stage's layers, with this rank's heads, KV heads (whole ones, on several ranks where there
-  /// are fewer than ranks), intermediate sizes and rows of the vocabulary. The weights keep their
-  /// ids and have the rank's shapes.
-  model::ModelSpec spec;
-  std::vector<bool> present;  // by WeightId: whether the stage holds it
-};
-
-/// The stages in order. Throws Error(usage) where sizes do not divide, as vLLM does, or a stage
-/// would have no layer.
-std::vector<RankModel> rank_models(const model::ModelSpec& spec, const Layout& layout);
-
 /// A pipeline stage as a tensor-parallel rank of `run` holds it; ranks of a stage are alike.
 struct StageModel {
   /// The stage's layers. Its weights keep their ids and have the rank's shapes, and say of how many
@@ -32,8 +19,9 @@ struct StageModel {
   int64_t first_layer = 0;
 };
 
-/// The stages in order; one stage of one rank is the model itself. Throws Error(usage) as
-/// rank_models, and with tensor_refusal().
+/// The stages in order; one stage of one rank is the model itself. Throws Error(usage) with
+/// tensor_refusal(), where sizes do not divide as vLLM divides them, or a stage would have no
+/// layer.
 std::vector<StageModel> stage_models(const model::ModelSpec& spec, const Layout& layout);
 
 /// Why `run` does not cut the model over so many tensor-parallel ranks, and what would do; empty:

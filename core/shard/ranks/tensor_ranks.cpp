@@ -93,6 +93,32 @@ std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
   return "";
 }
 
+/// A layer of `spec` as the weights of `rank` are, which are cut; what vLLM replicates stays whole.
+void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, LayerSpec& layer) {
+  const auto is_cut = [&](model::WeightId id) {
+    return rank.weight(id).rows() != spec.weight(id).rows() ||
+           rank.weight(id).columns() != spec.weight(id).columns();
+  };
+  if (layer.recurrent && is_cut(layer.recurrent->out.weight)) {
+    cut_recurrent(ranks, *layer.recurrent);
+  }
+  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
+    layer.mlp.intermediate /= ranks;
+  }
+  model::SharedExperts& shared = layer.mlp.shared;
+  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
+  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
+  if (layer.shared_block) layer.shared_block->mlp.intermediate /= ranks;
+  if (!layer.has_attention()) return;
+  model::AttentionSpec& attention = layer.attention;
+  const bool latent = attention.latent.kv_rank > 0;
+  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
+    attention.whole_group = attention.group();
+    attention.heads /= ranks;
+    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
+  }
+}
+
 ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) {
   ModelSpec cut = spec;
   for (size_t id = 0; id < tensors.size(); ++id) {
@@ -199,33 +225,6 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
 }
 
 }  // namespace
-
-void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, LayerSpec& layer) {
-  const auto is_cut = [&](model::WeightId id) {
-    return rank.weight(id).rows() != spec.weight(id).rows() ||
-           rank.weight(id).columns() != spec.weight(id).columns();
-  };
-  if (layer.recurrent && is_cut(layer.recurrent->out.weight)) {
-    const std::string why = mixer_refusal(spec, *layer.recurrent, ranks);
-    if (!why.empty()) fail(ExitCode::usage, "--tensor-parallel-size {}: {}", ranks, why);
-    cut_recurrent(ranks, *layer.recurrent);
-  }
-  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
-    layer.mlp.intermediate /= ranks;
-  }
-  model::SharedExperts& shared = layer.mlp.shared;
-  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
-  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
-  if (layer.shared_block) layer.shared_block->mlp.intermediate /= ranks;
-  if (!layer.has_attention()) return;
-  model::AttentionSpec& attention = layer.attention;
-  const bool latent = attention.latent.kv_rank > 0;
-  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
-    attention.whole_group = attention.group();
-    attention.heads /= ranks;
-    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
-  }
-}
 
 std::string tensor_refusal(const ModelSpec& spec, int64_t ranks) {
   if (ranks == 1) return "";

@@ -1,0 +1,80 @@
+#include "cli/run/prompt_setup.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "cli/run/launch.h"
+#include "text/chat_template.h"
+
+namespace plimsoll::cli {
+namespace {
+
+void read_texts(const RunOptions& options, const std::filesystem::path& folder,
+                PromptSetup& setup) {
+  try {
+    setup.tokenizer = text::Tokenizer::load(folder);
+  } catch (const Error& error) {
+    fail(error.code(), "{} (--tokenizer DIR names another, --skip-tokenizer-init does without)",
+         error.what());
+  }
+  setup.chat.templates = text::folder_templates(folder);
+  setup.chat.special_tokens = text::special_token_texts(folder);
+  setup.chat.chat_template = options.chat_template;
+}
+
+model::GenerationConfig read_generation(const RunOptions& options,
+                                        const std::filesystem::path& folder, const Json& config) {
+  const std::string& named = options.generation_config;
+  const bool own = named == "auto" || named == "vllm";
+  model::GenerationConfig generation =
+      model::read_generation_config(own ? folder : std::filesystem::path(named), config);
+  if (named != "vllm") return generation;
+  // No sampling values; where a sequence ends is no matter of sampling.
+  model::GenerationConfig ends_alone;
+  ends_alone.eos_token_ids = std::move(generation.eos_token_ids);
+  return ends_alone;
+}
+
+}  // namespace
+
+PromptSetup read_prompt_setup(const RunOptions& options, const Environment& environment,
+                              const std::filesystem::path& folder, const Json& config) {
+  PromptSetup setup;
+  setup.generation = read_generation(options, folder, config);
+  setup.chat.now = template_time(environment);
+  if (options.skip_tokenizer_init) return setup;
+  const bool own = options.tokenizer.empty();
+  read_texts(options,
+             own ? folder : checkpoint::find_model(options.tokenizer, {environment.hub_cache}),
+             setup);
+  return setup;
+}
+
+batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup& setup,
+                                    int64_t context,
+                                    std::shared_ptr<batch::PictureLoader> pictures) {
+  batch::PromptOptions prompts;
+  prompts.tokenizer = setup.tokenizer ? &*setup.tokenizer : nullptr;
+  prompts.max_model_len = context;
+  prompts.max_tokens_cap = max_tokens_cap(options, setup.generation);
+  prompts.long_prompt = options.long_prompt;
+  prompts.split_overlap = options.split_overlap;
+  prompts.pictures = std::move(pictures);
+  return prompts;
+}
+
+batch::SurveyOptions survey_options(const RunOptions& options, const PromptSetup& setup,
+                                    int64_t context, int64_t vocabulary,
+                                    std::shared_ptr<batch::PictureLoader> pictures) {
+  batch::SurveyOptions survey;
+  survey.prompts = prompt_options(options, setup, context, std::move(pictures));
+  survey.prompts.pixels = batch::PromptOptions::Pixels::counted;
+  survey.chat = setup.chat;
+  survey.defaults = default_fields(options, setup.generation);
+  survey.limits = {.vocab_size = vocabulary, .max_logprobs = options.max_logprobs};
+  survey.unknown_fields = options.unknown_fields;
+  survey.max_line_bytes = options.max_line_bytes;
+  return survey;
+}
+
+}  // namespace plimsoll::cli
