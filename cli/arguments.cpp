@@ -33,7 +33,7 @@ constexpr std::string_view kMethods[] = {
     "modelopt",     "modelopt_fp4", "moe_wna16",  "mxfp4",   "petit_nvfp4",  "ptpc_fp8",
     "quark",        "qqq",          "rtn",        "torchao", "tpu_int8"};
 
-std::string before_equals(std::string text) {
+std::string before_equals(const std::string& text) {
   return text.substr(0, std::min(text.size(), text.find('=')));
 }
 
@@ -99,7 +99,7 @@ std::string explain_extra(const std::string& extra, const CLI::App& command) {
 /// The flag whose value CLI11 misses ("--max-tokens: 1 required N missing") or does not want
 /// ("Could not convert: --help = all").
 std::string explain_value(const CLI::ParseError& error, const CLI::App& command) {
-  const std::string what = error.what();
+  std::string what = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error)) {
     const size_t from = what.find(": "), to = what.find(" = ");
     if (from == std::string::npos || to == std::string::npos || to < from) return what;

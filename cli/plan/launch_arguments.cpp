@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <string_view>
 
 #include "base/json.h"
@@ -28,7 +27,7 @@ using Arguments = std::vector<std::pair<std::string, std::string>>;
 /// {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) hands it on as it is.
 void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
   for (const auto& [key, value] : object.items()) {
-    const std::string name = flag + "." + key;
+    const std::string name = fmt::format("{}.{}", flag, key);
     if (value.is_object() && !value.empty()) {
       add_dotted(arguments, name, value);
     } else {
@@ -60,8 +59,12 @@ std::string shell_quoted(const std::string& text) {
   const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
   if (plain && !text.empty()) return text;
   std::string word = "'";
-  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
+  for (const char c : text) {
+    if (c == '\'') word += "'\\'";
+    word += c;
+  }
+  word += '\'';
+  return word;
 }
 
 void add_given(plan::PlanResult& result, const PlanOptions& options) {
@@ -70,8 +73,12 @@ void add_given(plan::PlanResult& result, const PlanOptions& options) {
   const auto holds = [](const auto& names, const std::string& name) {
     return std::ranges::find(names, name) != std::end(names);
   };
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::find(result.arguments, name, &Arguments::value_type::first) !=
+           result.arguments.end();
+  };
   for (const auto& [flag, value] : options.launch.given) {
-    if (holds(kResolved, flag) || holds(result.arguments | std::views::keys, flag)) continue;
+    if (holds(kResolved, flag) || is_there(flag)) continue;
     if (own ? holds(options.launch.for_vllm, flag) : holds(kOwn, flag)) continue;
     if (own || value.empty()) {
       const OrderedJson read = value_of(flag, value);

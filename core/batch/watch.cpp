@@ -83,7 +83,7 @@ void Watch::work() {
 
 void Watch::look() {
   const Clock::time_point now = Clock::now();
-  const ProgressSample current = sample(now);
+  ProgressSample current = sample(now);
   progress_.tick(now, [&] { return current; });
   if (options_.status && options_.status->exchange(false)) {
     progress_.note(describe(current));

@@ -106,13 +106,13 @@ struct Shortage {
          size_text(*options.memory_budget), blocks, shorter,
          size_text(shortage.rest + needed_bytes));
   }
-  // Bytes of the pool: the flag takes the place of the other, which is in GiB of two decimals.
+  // --kv-cache-memory takes the place of --cpu-kvcache-space, which is in GiB of two decimals.
   constexpr uint64_t gib = kGiB;
+  const uint64_t hundredths = (needed_bytes * 100 + gib - 1) / gib;
   const std::string pool =
       options.kv_cache_memory
           ? fmt::format("--kv-cache-memory {}", needed_bytes)
-          : fmt::format("--cpu-kvcache-space {:.2f}",
-                        static_cast<double>((needed_bytes * 100 + gib - 1) / gib) / 100);
+          : fmt::format("--cpu-kvcache-space {:.2f}", static_cast<double>(hundredths) / 100);
   fail(ExitCode::does_not_fit,
        "one sequence of {} tokens needs {} of KV cache ({} blocks), the pool of {} holds {} "
        "blocks: {}{}",
