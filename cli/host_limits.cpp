@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "cli/units.h"
+#include "base/units.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -5,7 +5,8 @@
 
 namespace plimsoll::cli {
 
-vllm::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment) {
+vllm::EngineArgs with_variables(const launch::LaunchRequest& flags,
+                                const Environment& environment) {
   vllm::EngineArgs args = flags.args;
   if (environment.layer_partition) {
     args.pipeline_partition = model::parse_partition(*environment.layer_partition);
@@ -19,7 +20,8 @@ vllm::EngineArgs with_variables(const EngineFlags& flags, const Environment& env
   return args;
 }
 
-plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment) {
+plan::own::Arguments own_arguments(const launch::LaunchRequest& flags,
+                                   const Environment& environment) {
   plan::own::Arguments arguments;
   arguments.args = with_variables(flags, environment);
   arguments.ceiling = flags.gpu_memory.value_or(0);

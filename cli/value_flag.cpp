@@ -1,7 +1,7 @@
 #include "cli/value_flag.h"
 
-#include <algorithm>
-#include <cctype>
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
@@ -36,23 +36,6 @@ void switch_flag(CLI::App& command, const std::string& name, std::function<void(
       .add_flag_function(
           "--" + name + ",!--no-" + name, [set](int64_t count) { set(count > 0); }, help)
       ->take_last();
-}
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-double parse_share(const std::string& text) {
-  size_t end = 0;
-  double share = 0;
-  try {
-    share = std::stod(text, &end);
-  } catch (const std::logic_error&) {
-    end = 0;
-  }
-  if (end == text.size() && share > 0 && share <= 1) return share;
-  throw std::invalid_argument("expected a number above 0 and at most 1");
 }
 
 std::string read_template(const std::string& text) {

@@ -1,20 +1,18 @@
 // Flags whose text is read by a function of ours. Given twice, the last one counts.
 #pragma once
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cli/units.h"
+#include "base/choice.h"
+#include "base/units.h"
 
 namespace plimsoll::cli {
 
@@ -30,12 +28,6 @@ CLI::Option* text_flag(CLI::App& command, const std::string& names, std::string&
 void switch_flag(CLI::App& command, const std::string& name, std::function<void(bool)> set,
                  const std::string& help);
 
-/// What a count may be, both included.
-struct CountBounds {
-  int64_t least = 1;
-  int64_t most = std::numeric_limits<int64_t>::max();
-};
-
 template <typename Number>
 Number number_of(const std::optional<Number>&);
 template <typename Number>
@@ -46,15 +38,10 @@ template <typename Target>
 CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& target,
                         CountBounds bounds, const std::string& help) {
   using Number = decltype(number_of(target));
+  constexpr Number most = std::numeric_limits<Number>::max();
+  if (std::in_range<int64_t>(most)) bounds.most = std::min(bounds.most, static_cast<int64_t>(most));
   return value_flag(command, names, "N", help, [&target, bounds](const std::string& text) {
-    const int64_t count = parse_count(text);
-    if (count < bounds.least || count > bounds.most || !std::in_range<Number>(count)) {
-      throw std::invalid_argument(
-          bounds.most == std::numeric_limits<int64_t>::max()
-              ? fmt::format("expected a number of at least {}", bounds.least)
-              : fmt::format("expected a number from {} to {}", bounds.least, bounds.most));
-    }
-    target = static_cast<Number>(count);
+    target = static_cast<Number>(parse_count(text, bounds));
   });
 }
 
@@ -62,47 +49,23 @@ CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& tar
 template <typename Target>
 CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& target,
                        const std::string& help, uint64_t bare_unit = 1,
-                       const std::string& type = "SIZE", uint64_t least = 1) {
+                       const std::string& type = "SIZE") {
   using Number = decltype(number_of(target));
-  return value_flag(command, names, type, help,
-                    [&target, bare_unit, least](const std::string& text) {
-                      const uint64_t size = parse_size(text, bare_unit);
-                      if (size < least || !std::in_range<int64_t>(size)) {
-                        throw std::invalid_argument("expected a size above 0, such as 40GiB");
-                      }
-                      target = static_cast<Number>(size);
-                    });
+  return value_flag(command, names, type, help, [&target, bare_unit](const std::string& text) {
+    target = static_cast<Number>(parse_size(text, bare_unit, 1));
+  });
 }
-
-/// Whether two texts are the same but for the case of letters.
-bool same_word(std::string_view a, std::string_view b);
 
 /// One of several words, in any case. What another word chooses too is taken, but not listed.
 template <typename Enum>
 CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& target,
-                         std::vector<std::pair<std::string, Enum>> choices,
-                         const std::string& help) {
-  std::string type;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    bool listed = true;
-    for (size_t before = 0; before < i; ++before)
-      listed = listed && choices[before].second != choices[i].second;
-    if (listed) type += (type.empty() ? "" : "|") + choices[i].first;
-  }
-  return value_flag(
-      command, names, type, help,
-      [&target, choices = std::move(choices), type](const std::string& text) {
-        for (const auto& [name, value] : choices) {
-          if (!same_word(name, text)) continue;
-          target = value;
-          return;
-        }
-        throw std::invalid_argument(fmt::format("expected one of {}, found \"{}\"", type, text));
-      });
+                         Choices<Enum> choices, const std::string& help) {
+  const std::string type = listed(choices);
+  return value_flag(command, names, type, help,
+                    [&target, choices = std::move(choices)](const std::string& text) {
+                      target = chosen(text, choices);
+                    });
 }
-
-/// A number above 0 and at most 1.
-double parse_share(const std::string& text);
 
 /// A chat template: the file of that name, or the text itself. Throws std::invalid_argument.
 std::string read_template(const std::string& text);

@@ -168,6 +168,7 @@ int plan_command(const PlanOptions& given) {
 
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_sound_environment();
+  if (given.engine == "plimsoll") plan::own::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());

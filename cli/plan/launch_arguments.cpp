@@ -6,17 +6,13 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "cli/engine_values.h"
 #include "cli/plan/parts.h"
+#include "launch/parameters.h"
+#include "launch/values.h"
 
 namespace plimsoll::cli {
 namespace {
 
-// Flags of a launch that vLLM does not have.
-constexpr std::string_view kOwn[] = {
-    "--gpu-memory",    "--reserved-memory", "--cpu-kvcache-space", "--quantized-activations",
-    "--deterministic", "--device",          "--threads",           "--cpu-isa",
-    "--usage"};
 // Flags that a plan resolves: it has its own values of them (plan/arguments.cpp).
 constexpr std::string_view kResolved[] = {"--tensor-parallel-size", "--pipeline-parallel-size",
                                           "--data-parallel-size",   "--max-model-len",
@@ -41,7 +37,7 @@ void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson
 OrderedJson value_of(const std::string& flag, const std::string& text) {
   if (flag == "--limit-mm-per-prompt" && text.find('{') == std::string::npos) {
     vllm::EngineArgs args;
-    read_modality_limits(text, args);
+    launch::read_modality_limits(text, args);
     OrderedJson limits = OrderedJson::object();
     for (const auto& [modality, limit] : args.limits) limits[modality] = limit.count;
     return limits;
@@ -70,16 +66,15 @@ std::string shell_quoted(const std::string& text) {
 void add_given(plan::PlanResult& result, const PlanOptions& options) {
   const vllm::EngineArgs& args = options.launch.args;
   const bool own = result.engine == "plimsoll";
-  const auto holds = [](const auto& names, const std::string& name) {
-    return std::ranges::find(names, name) != std::end(names);
-  };
   const auto is_there = [&](const std::string& name) {
     return std::ranges::find(result.arguments, name, &Arguments::value_type::first) !=
            result.arguments.end();
   };
-  for (const auto& [flag, value] : options.launch.given) {
-    if (holds(kResolved, flag) || is_there(flag)) continue;
-    if (own ? holds(options.launch.for_vllm, flag) : holds(kOwn, flag)) continue;
+  const launch::Engine heeding = own ? launch::Engine::plimsoll : launch::Engine::vllm;
+  for (const auto& [parameter, flag, value] : options.launch.given) {
+    if (std::ranges::find(kResolved, flag) != std::end(kResolved) || is_there(flag)) continue;
+    const launch::Engine engine = parameter->facts.engine;
+    if (engine != launch::Engine::both && engine != heeding) continue;
     if (own || value.empty()) {
       const OrderedJson read = value_of(flag, value);
       if (read.is_object()) {

@@ -4,8 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <stdexcept>
 
+#include "base/units.h"
 #include "cli/borrowed_flags.h"
-#include "cli/units.h"
+#include "cli/launch_flags.h"
 #include "cli/value_flag.h"
 
 namespace plimsoll::cli {
@@ -104,7 +105,7 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
   declare_inputs(command, options.run, "prompts: lengths, faults, need for cache")
       ->each([&options](const std::string&) { options.has_prompts = true; });
   declare_plan_alone(command, options);
-  declare_engine_flags(command, options.launch);
+  declare_launch_flags(command, options.launch);
   const auto flags = std::make_shared<CLI::App>();
   declare_run_alone(*flags, options.run);
   borrow_flags(command, {flags, nullptr}, {}, options.ignored);

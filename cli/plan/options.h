@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/cli11_names.h"
-#include "cli/engine_flags.h"
 #include "cli/run/options.h"
+#include "launch/request.h"
 #include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
@@ -21,7 +21,7 @@ enum class PlanFormat { text, json, html, args, serve };
 struct PlanOptions {
   std::string model;
   std::string engine = "plimsoll";
-  EngineFlags launch;
+  launch::LaunchRequest launch;
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
   std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
   std::optional<int64_t> gpu_total_memory;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/own_arguments.h"
 #include "cli/run/fleet.h"
+#include "launch/parameters.h"
 #include "plan/own/own_plan.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
@@ -63,9 +64,10 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
         fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
   }
   result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
-  if (options.engine == "plimsoll" && !options.launch.for_vllm.empty()) {
-    result.notes.push_back(fmt::format("without effect on our own engine: {}",
-                                       fmt::join(options.launch.for_vllm, ", ")));
+  const std::vector<std::string> for_vllm = launch::given_for_vllm(options.launch);
+  if (options.engine == "plimsoll" && !for_vllm.empty()) {
+    result.notes.push_back(
+        fmt::format("without effect on our own engine: {}", fmt::join(for_vllm, ", ")));
   }
 }
 

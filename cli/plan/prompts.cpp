@@ -11,6 +11,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
 #include "cli/own_arguments.h"
@@ -18,7 +19,6 @@
 #include "cli/run/launch.h"
 #include "cli/run/prompt_setup.h"
 #include "cli/run/scan.h"
-#include "cli/units.h"
 #include "plan/own/picture_room.h"
 #include "plan/prompt_load.h"
 

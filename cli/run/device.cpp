@@ -12,6 +12,7 @@
 #include "base/rounding.h"
 #include "base/size_text.h"
 #include "cli/run/no_card.h"
+#include "launch/parameters.h"
 #include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
@@ -77,7 +78,7 @@ void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceI
   settle_nccl(args, choice);
 }
 
-void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
+void choose_card(const launch::LaunchRequest& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
   // The streams of ranks that wait for each other must not share one of the card's queues.
   if (choice.ranks_per_card > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -96,8 +97,8 @@ bool kernels_may_overlap() {
   return value == nullptr || std::string_view(value) != "0";
 }
 
-std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const DeviceChoice& choice,
-                                               int64_t rank) {
+std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flags,
+                                               const DeviceChoice& choice, int64_t rank) {
   if (!choice.card) {
     backend::CpuOptions cpu = choice.cpu;
     // Ranks of a stage compute side by side, as copies do.
@@ -116,7 +117,7 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
        .nccl = choice.nccl});
 }
 
-CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,
+CardBudget card_budget(const launch::LaunchRequest& flags, const backend::DeviceMemory& memory,
                        int64_t ranks) {
   CardBudget budget;
   plan::own::Arguments arguments;
@@ -151,19 +152,14 @@ namespace {
 constexpr int64_t kHeadStart = 32;
 
 // The card's memory matters to a run on one alone.
-std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptions& engine) {
+std::vector<std::string> apply_cpu(const launch::LaunchRequest& flags,
+                                   engine::EngineOptions& engine) {
   std::vector<std::string> notes;
-  if (!flags.for_cards.empty()) {
-    notes.push_back(fmt::format("{}: without effect on the CPU", fmt::join(flags.for_cards, ", ")));
-  }
+  const std::vector<std::string> for_cards = launch::given_for_cards(flags);
+  if (!for_cards.empty())
+    notes.push_back(fmt::format("{}: without effect on the CPU", fmt::join(for_cards, ", ")));
   engine.capture_sizes.reset();
   engine.head_start = kHeadStart;
-  if (engine.kv_dtype == DType::f8_e4m3) return notes;
-  if (engine.kv_dtype && *engine.kv_dtype != engine.dtype) {
-    notes.push_back(fmt::format("--kv-cache-dtype: the CPU keeps the cache in the model's {}",
-                                torch_name(engine.dtype)));
-  }
-  engine.kv_dtype.reset();
   return notes;
 }
 
@@ -180,7 +176,7 @@ backend::DeviceMemory memory_of(const backend::Backend& backend,
 }
 
 // What the cards give a launch of `engine`: the tightest for all ranks alike.
-void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
+void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                   const RankBackends& backends, const std::vector<engine::StageView>& stages,
                   engine::Processes* processes, engine::EngineOptions& engine, DeviceSetup& setup) {
   // How many sizes are recorded does not depend on the pool: this one has room for everything.
@@ -211,7 +207,7 @@ void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
 
 }  // namespace
 
-DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
+DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                          const RankBackends& backends, const model::ModelSpec& spec,
                          const std::vector<engine::StageView>& stages, engine::Processes* processes,
                          engine::EngineOptions& engine) {

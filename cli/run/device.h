@@ -9,9 +9,9 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/device.h"
-#include "cli/engine_flags.h"
 #include "engine/ranks/processes.h"
 #include "engine/ranks/stage_layouts.h"
+#include "launch/request.h"
 
 namespace plimsoll::cli {
 
@@ -39,7 +39,7 @@ struct DeviceChoice {
 
 /// Chooses the cards to run on, if any: auto takes the first ones where there are any, one for each
 /// rank. Throws Error(usage).
-void choose_card(const EngineFlags& flags, DeviceChoice& choice);
+void choose_card(const launch::LaunchRequest& flags, DeviceChoice& choice);
 
 /// Of `there`, one for each rank of this process, or for a few: those of its place where all
 /// processes of the machine see the same, else all that it sees. Throws Error(usage) where these
@@ -51,8 +51,8 @@ void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceI
 bool kernels_may_overlap();
 
 /// Of a rank. Throws Error when it cannot be had.
-std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const DeviceChoice& choice,
-                                               int64_t rank);
+std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flags,
+                                               const DeviceChoice& choice, int64_t rank);
 
 /// What a launch has of a card.
 struct CardBudget {
@@ -63,7 +63,7 @@ struct CardBudget {
 
 /// The ceiling that the flags set, of each of `ranks` on the card, and what it leaves for the
 /// arena, beside other processes. Throws Error(does_not_fit) when nothing is left.
-CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,
+CardBudget card_budget(const launch::LaunchRequest& flags, const backend::DeviceMemory& memory,
                        int64_t ranks = 1);
 
 /// What became of the flags.
@@ -79,7 +79,7 @@ using RankBackends = std::vector<backend::Backend*>;
 
 /// Sets what `engine` must know of the device; on cards, the budget, which is the least that any of
 /// the processes has (null: there is one). `stages` are the spec's.
-DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
+DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                          const RankBackends& backends, const model::ModelSpec& spec,
                          const std::vector<engine::StageView>& stages, engine::Processes* processes,
                          engine::EngineOptions& engine);

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.h"
 #include "files/identity.h"
 #include "files/names.h"
-#include "plan/own/pictures.h"
+#include "launch/parameters.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -62,44 +62,19 @@ OrderedJson describe_answers(const RunOptions& options) {
   answers["max_tokens"] = or_null(options.max_tokens);
   answers["chat_template"] = or_null(options.chat_template);
   answers["chat_template_kwargs"] = options.chat_template_kwargs;
-  answers["pictures"] = {{"mm_processor_kwargs", options.launch.processor_kwargs},
-                         {"images", plan::own::most_items(options.launch.args, "image")},
-                         {"videos", plan::own::most_items(options.launch.args, "video")},
-                         {"pixels", options.max_image_pixels},
-                         {"folder", options.media_path}};
+  answers["pictures"] = {{"pixels", options.max_image_pixels}, {"folder", options.media_path}};
   return answers;
 }
 
-// The flags that decide how many tokens a KV cache holds.
-OrderedJson describe_kv_cache(const EngineFlags& flags) {
-  const vllm::EngineArgs& args = flags.args;
-  return {{"cpu_kvcache_space", or_null(flags.host_cache)},
-          {"kv_cache_memory", args.kv_cache_memory},
-          {"blocks", args.blocks_override},
-          {"gpu_memory_utilization", args.gpu_memory_utilization},
-          {"gpu_memory", or_null(flags.gpu_memory)}};
-}
-
 OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
-  const vllm::EngineArgs& args = options.launch.args;
-  OrderedJson launch = {{"device", device.card ? "cuda" : "cpu"},
-                        {"dtype", args.dtype},
-                        {"kv_cache_dtype", args.kv_cache_dtype},
-                        {"quantization", args.quantization},
-                        {"max_model_len", args.max_model_len},
-                        {"random_weights", options.random_weights},
-                        {"file_pattern", options.file_pattern},
-                        {"sharded_state", options.sharded_state},
-                        {"quantized_activations", !args.whole_activations}};
-  // With --max-model-len auto the context is what the KV cache holds.
-  launch["kv_cache"] = if_so(args.max_model_len == -1, describe_kv_cache(options.launch));
-  // Another instruction set gives other bits; --cpu-isa pins it.
   const bool on_cards = device.card.has_value();
+  OrderedJson launch = launch::deciding_values(options.launch, on_cards);
+  launch["device"] = on_cards ? "cuda" : "cpu";
+  // Another instruction set gives other bits; --cpu-isa pins it.
   launch["cpu_isa"] = if_so(!on_cards, backend::isa_name(device.cpu.isa));
-  // On cards these change the order in which numbers are summed.
-  launch["tensor_parallel"] = if_so(on_cards, args.tensor_parallel);
-  launch["expert_parallel"] = if_so(on_cards, args.expert_parallel);
-  launch["deterministic"] = if_so(on_cards, options.launch.deterministic);
+  launch["random_weights"] = options.random_weights;
+  launch["file_pattern"] = options.file_pattern;
+  launch["sharded_state"] = options.sharded_state;
   return launch;
 }
 

@@ -42,7 +42,8 @@ std::vector<int32_t> eos_ids(const PromptSetup& prompts) {
 
 engine::EngineOptions engine_options(const RunOptions& options,
                                      const plan::own::Arguments& arguments, const Launch& launch) {
-  engine::EngineOptions engine = plan::own::engine_options(arguments, launch.dtype);
+  engine::EngineOptions engine =
+      plan::own::engine_options(arguments, launch.dtype, launch.backend->footprint());
   engine.pictures = plan::own::picture_options(launch.spec, arguments, launch.backend->footprint());
   engine.kv_cache_bytes = *arguments.host_cache;
   engine.seed = options.seed;
@@ -92,7 +93,7 @@ class Weights {
 
 /// Stages, and a backend for each rank that this process has: of all copies' stages' ranks, one
 /// copy after the other.
-void divide(const EngineFlags& flags, const vllm::EngineArgs& args,
+void divide(const launch::LaunchRequest& flags, const vllm::EngineArgs& args,
             const engine::Processes* processes, Launch& launch) {
   launch.stages = plan::own::cut_model(launch.spec, args, launch.dtype);
   launch.tensor_ranks = args.tensor_parallel;
@@ -293,8 +294,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                                plan::own::stage_views(launch->stages), processes, engine);
   plan::own::settle_context(launch->spec, plan::own::stage_views(launch->stages), arguments,
                             launch->backend->footprint(), engine);
-  const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
-  if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
+  for (std::string& text :
+       plan::own::dtype_notes(launch->spec, options.launch.args, launch->backend->footprint()))
+    launch->setup.notes.push_back(std::move(text));
   const std::string widths = widths_note(options, *launch);
   if (!widths.empty()) launch->setup.notes.push_back(widths);
   for (const std::string& note : launch->setup.notes) {

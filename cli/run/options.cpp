@@ -8,9 +8,10 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "cli/borrowed_flags.h"
+#include "cli/launch_flags.h"
 #include "cli/plan/options.h"
-#include "cli/units.h"
 #include "cli/value_flag.h"
 #include "plan/own/arguments.h"
 
@@ -257,7 +258,7 @@ void declare_run_alone(CLI::App& command, RunOptions& options) {
 
 void declare_run_flags(CLI::App& command, RunOptions& options) {
   declare_run_alone(command, options);
-  declare_engine_flags(command, options.launch);
+  declare_launch_flags(command, options.launch);
   name_environment_variables(command);
   // What only plan needs is noted; what is another action of plan stays unknown.
   const auto plan = std::make_shared<PlanOptions>();
@@ -272,9 +273,7 @@ void check_run_options(const RunOptions& options) {
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
-  (void)plan::own::kv_dtype(options.launch.args);
-  if (options.launch.args.max_model_len == 1)
-    refuse("--max-model-len 1: leaves no room for an answer");
+  plan::own::check_values(options.launch.args);
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }

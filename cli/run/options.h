@@ -15,9 +15,9 @@
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
 #include "cli/cli11_names.h"
-#include "cli/engine_flags.h"
 #include "cli/run/part.h"
 #include "files/output_file.h"
+#include "launch/request.h"
 
 namespace plimsoll::cli {
 
@@ -35,7 +35,7 @@ struct RunOptions {
   bool random_weights = false;  // for benchmarks
   bool sharded_state = false;   // the weights' files are shards
   std::string file_pattern;     // of shards; empty: vLLM's
-  EngineFlags launch;
+  launch::LaunchRequest launch;
   uint64_t seed = 0;
   // prompts
   OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not say

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/terminal.h"
+#include "launch/parameters.h"
 
 namespace plimsoll::cli {
 
@@ -19,10 +20,9 @@ void note_unused(const RunOptions& options) {
   if (!options.ignored.empty()) {
     say(fmt::format("{}: for plan alone, without effect here", fmt::join(options.ignored, ", ")));
   }
-  if (!options.launch.for_vllm.empty()) {
-    say(fmt::format("{}: without effect on our own engine",
-                    fmt::join(options.launch.for_vllm, ", ")));
-  }
+  const std::vector<std::string> for_vllm = launch::given_for_vllm(options.launch);
+  if (!for_vllm.empty())
+    say(fmt::format("{}: without effect on our own engine", fmt::join(for_vllm, ", ")));
 }
 
 void tell_resumed(const RunOptions& options, const batch::RunFiles& files) {

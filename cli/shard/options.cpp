@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
-#include "cli/units.h"
+#include "base/units.h"
 #include "cli/value_flag.h"
 
 namespace plimsoll::cli {

@@ -168,7 +168,9 @@ uint64_t fill_budget(const model::ModelSpec& spec, const EngineOptions& options,
                      const backend::Footprint& footprint, EngineLayout& layout) {
   size_step(spec, options, footprint, layout);
   const uint64_t rest = bytes_beside_blocks(spec, layout, footprint);
-  const uint64_t left = *options.memory_budget - std::min(*options.memory_budget, rest);
+  constexpr uint64_t kAlignment = memory::Arena::kAlignment;
+  const uint64_t budget = *options.memory_budget / kAlignment * kAlignment;
+  const uint64_t left = budget - std::min(budget, rest);
   layout.num_blocks = static_cast<int64_t>(left / layout.kv.block_bytes);
   return rest;
 }

@@ -7,17 +7,32 @@
 
 #include "base/error.h"
 #include "hardware/capability.h"
+#include "launch/parameters.h"
 #include "plan/prompt_load.h"
 #include "plan/solver.h"
 
 namespace plimsoll::plan {
 namespace {
 
+/// A change of one flag; without one, another checkpoint: the model quantised to 4 bits (AWQ).
 struct Change {
   std::string words;
   std::string flag;
+  std::string value;  // of a switch none
   std::string cost;
-  std::function<void(EngineArgs&)> apply;
+
+  /// As a user types it.
+  [[nodiscard]] std::string text() const {
+    if (value.empty()) return flag;
+    return value.front() == '{' ? fmt::format("{} '{}'", flag, value) : flag + " " + value;
+  }
+  void apply(EngineArgs& args) const {
+    if (flag.empty()) {
+      args.as_awq = true;
+    } else {
+      launch::change(args, flag, value.empty() ? "true" : value);
+    }
+  }
 };
 
 /// What a card pays for 8-bit floating point.
@@ -29,16 +44,14 @@ std::string fp8_cost(const hardware::Gpu* gpu, const char* lossy, const char* sl
 
 void add_quantization(std::vector<Change>& changes, const EngineArgs& args,
                       const hardware::Gpu* gpu) {
-  changes.push_back({"fp8 weights, quantized while loading", "--quantization fp8",
-                     fp8_cost(gpu, "a little accuracy", "no faster products"),
-                     [](EngineArgs& a) { a.quantization = "fp8"; }});
+  changes.push_back({"fp8 weights, quantized while loading", "--quantization", "fp8",
+                     fp8_cost(gpu, "a little accuracy", "no faster products")});
   if (args.version < vllm::kWithoutBitsandbytes) {
-    changes.push_back({"4-bit weights, quantized while loading", "--quantization bitsandbytes",
-                       "accuracy, and speed",
-                       [](EngineArgs& a) { a.quantization = "bitsandbytes"; }});
+    changes.push_back({"4-bit weights, quantized while loading", "--quantization", "bitsandbytes",
+                       "accuracy, and speed"});
   } else {
     changes.push_back({"a 4-bit checkpoint of the model (AWQ, groups of 128), if there is one", "",
-                       "accuracy; another download", [](EngineArgs& a) { a.as_awq = true; }});
+                       "", "accuracy; another download"});
   }
 }
 
@@ -46,9 +59,8 @@ void add_quantization(std::vector<Change>& changes, const EngineArgs& args,
 /// processor has none of the name.
 void add_image_settings(std::vector<Change>& changes) {
   const auto add = [&](std::string words, const std::string& name, int64_t value) {
-    changes.push_back(
-        {std::move(words), fmt::format("--mm-processor-kwargs '{{\"{}\": {}}}'", name, value),
-         "details of large images", [name, value](EngineArgs& a) { a.processor[name] = value; }});
+    changes.push_back({std::move(words), "--mm-processor-kwargs",
+                       fmt::format("{{\"{}\": {}}}", name, value), "details of large images"});
   };
   add("images of at most 1280 squares of 28 x 28 pixels", "max_pixels", 1280 * 28 * 28);
   add("images in at most 4 tiles", "max_dynamic_patch", 4);
@@ -64,16 +76,15 @@ Amount needed_bytes(const PlanResult& result) {
 std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base,
                                    const hardware::Gpu* gpu, int64_t ranks) {
   std::vector<Change> changes;
-  const auto add = [&](std::string words, std::string flag, std::string cost,
-                       std::function<void(EngineArgs&)> apply) {
-    changes.push_back({std::move(words), std::move(flag), std::move(cost), std::move(apply)});
+  const auto add = [&](std::string words, std::string flag, std::string value, std::string cost) {
+    changes.push_back({std::move(words), std::move(flag), std::move(value), std::move(cost)});
   };
   if (base.auto_max_model_len > 0 || base.estimated_max_model_len > 0) {
     const int64_t length =
         base.auto_max_model_len > 0 ? base.auto_max_model_len : base.estimated_max_model_len;
     if (length < base.max_model_len) {
-      add("the longest context that fits", fmt::format("--max-model-len {}", length),
-          "longer requests are refused", [length](EngineArgs& a) { a.max_model_len = length; });
+      add("the longest context that fits", "--max-model-len", std::to_string(length),
+          "longer requests are refused");
     }
   }
   const bool states =
@@ -81,62 +92,51 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
                   [](const KvKindCount& kind) { return kind.spec.kind == KvKind::state; });
   const int64_t blocks = base.num_gpu_blocks;
   if (states && blocks > 0 && base.max_num_seqs > blocks) {
-    add("as many sequences as there are blocks of state", fmt::format("--max-num-seqs {}", blocks),
-        "throughput with many requests", [blocks](EngineArgs& a) { a.max_num_seqs = blocks; });
+    add("as many sequences as there are blocks of state", "--max-num-seqs", std::to_string(blocks),
+        "throughput with many requests");
   }
   const int64_t half = base.max_model_len / 2;
   if (half >= 256) {
-    add("half the context", fmt::format("--max-model-len {}", half), "longer requests are refused",
-        [half](EngineArgs& a) { a.max_model_len = half; });
+    add("half the context", "--max-model-len", std::to_string(half), "longer requests are refused");
   }
   if (args.kv_cache_dtype == "auto") {
-    add("an fp8 KV cache", "--kv-cache-dtype fp8",
-        fp8_cost(gpu, "a little accuracy", "few attention kernels take it"),
-        [](EngineArgs& a) { a.kv_cache_dtype = "fp8"; });
+    add("an fp8 KV cache", "--kv-cache-dtype", "fp8",
+        fp8_cost(gpu, "a little accuracy", "few attention kernels take it"));
   }
   for (const int64_t seqs : {64, 16}) {
     if (seqs >= base.max_num_seqs) continue;
-    add(fmt::format("{} sequences at once", seqs), fmt::format("--max-num-seqs {}", seqs),
-        "throughput with many requests", [seqs](EngineArgs& a) { a.max_num_seqs = seqs; });
+    add(fmt::format("{} sequences at once", seqs), "--max-num-seqs", std::to_string(seqs),
+        "throughput with many requests");
     break;
   }
   if (base.max_num_batched_tokens > 2048) {
-    add("2048 tokens a step", "--max-num-batched-tokens 2048", "slower reading of long prompts",
-        [](EngineArgs& a) { a.max_num_batched_tokens = 2048; });
+    add("2048 tokens a step", "--max-num-batched-tokens", "2048", "slower reading of long prompts");
   }
-  add(fmt::format("tensor parallel over {} GPUs", ranks),
-      fmt::format("--tensor-parallel-size {}", ranks), "more cards; communication in every layer",
-      [ranks](EngineArgs& a) { a.tensor_parallel = ranks; });
+  add(fmt::format("tensor parallel over {} GPUs", ranks), "--tensor-parallel-size",
+      std::to_string(ranks), "more cards; communication in every layer");
   if (!base.quantized) {
     add_quantization(changes, args, gpu);
   }
   if (!args.enforce_eager && base.cuda_graphs > 0) {
-    add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes 1,2,4,8,16",
-        "slower steps of larger batches", [](EngineArgs& a) {
-          a.capture_sizes = std::vector<int64_t>{1, 2, 4, 8, 16};
-        });
-    add("no CUDA graphs", "--enforce-eager", "slower decoding",
-        [](EngineArgs& a) { a.enforce_eager = true; });
+    add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes", "1,2,4,8,16",
+        "slower steps of larger batches");
+    add("no CUDA graphs", "--enforce-eager", "", "slower decoding");
   }
   if (base.gpu_memory_utilization < 0.95 && args.available_kv == 0) {
-    add("a larger share of the card", "--gpu-memory-utilization 0.95",
-        "less room for other processes and for graphs",
-        [](EngineArgs& a) { a.gpu_memory_utilization = 0.95; });
+    add("a larger share of the card", "--gpu-memory-utilization", "0.95",
+        "less room for other processes and for graphs");
   }
   if (base.image_tokens > 0 && args.processor.empty()) add_image_settings(changes);
   if (args.limits.empty() && !args.language_only) {
-    add("text only, no vision encoder", R"(--limit-mm-per-prompt '{"image": 0, "video": 0}')",
-        "requests with images or videos are refused", [](EngineArgs& a) {
-          a.limits = {{"image", {}}, {"video", {}}};
-        });
+    add("text only, no vision encoder", "--limit-mm-per-prompt", R"({"image": 0, "video": 0})",
+        "requests with images or videos are refused");
   }
   if (args.cpu_offload == 0 && args.available_kv == 0) {
     const Amount lacking = needed_bytes(base) - base.budget_bytes;
     const Amount part = lacking > Amount{0} ? lacking : Amount{base.weights_bytes / 4};
     const int64_t gib = std::max<int64_t>(1, ceil_div(part, kGiB).value());
-    add(fmt::format("{} GiB of the weights kept on the host", gib),
-        fmt::format("--cpu-offload-gb {}", gib), "much slower: they cross the bus in every step",
-        [gib](EngineArgs& a) { a.cpu_offload = gib << 30; });
+    add(fmt::format("{} GiB of the weights kept on the host", gib), "--cpu-offload-gb",
+        std::to_string(gib), "much slower: they cross the bus in every step");
   }
   return changes;
 }
@@ -184,7 +184,7 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
   Suggestion suggestion;
   for (const Change* change : changes) {
     suggestion.change += (suggestion.change.empty() ? "" : ", and ") + change->words;
-    suggestion.flag += (suggestion.flag.empty() ? "" : " ") + change->flag;
+    suggestion.flag += (suggestion.flag.empty() ? "" : " ") + change->text();
     suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + change->cost;
   }
   if (changed.image_tokens > 0 && changed.image_tokens < base.image_tokens) {
@@ -215,8 +215,7 @@ struct Partial {
 std::string subject_of(const Change& change) {
   if (change.flag.find("-mm-") != std::string::npos) return "images";
   if (change.flag == "--enforce-eager" || change.flag.starts_with("--cudagraph")) return "graphs";
-  if (change.flag.empty()) return "--quantization";  // another checkpoint
-  return change.flag.substr(0, change.flag.find(' '));
+  return change.flag.empty() ? "--quantization" : change.flag;  // another checkpoint
 }
 
 bool about_different_things(const std::vector<Partial>& chosen, const Change& next) {

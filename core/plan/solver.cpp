@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -28,10 +29,22 @@ bool holds(const std::optional<PlanResult>& result, int64_t count) {
          result->max_concurrency >= static_cast<double>(count);
 }
 
+/// Why a launch has no more sequences.
+std::string_view bound_of(int64_t sequences, const EngineArgs& args) {
+  if (sequences == kMostSequences) return "the search goes no further";
+  if (sequences == args.max_num_batched_tokens)
+    return "each needs one token of --max-num-batched-tokens";
+  return "the KV cache holds no more";
+}
+
 }  // namespace
 
+int64_t most_sequences(const std::function<bool(int64_t)>& holds) {
+  const auto counts = std::views::iota(int64_t{1}, kMostSequences + 1);
+  return *std::ranges::partition_point(counts, holds) - 1;
+}
+
 PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu) {
-  constexpr int64_t kMost = 65536;
   const auto with = [&](int64_t count) {
     EngineArgs changed = args;
     changed.max_num_seqs = count;
@@ -44,22 +57,14 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hard
     result.solved = "Not even one sequence of this context finds room.";
     return result;
   }
-  int64_t low = 1;
-  int64_t high = kMost;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    std::optional<PlanResult> result = with(middle);
-    if (holds(result, middle)) {
-      low = middle;
-      best = std::move(result);
-    } else {
-      high = middle - 1;
-    }
-  }
-  const bool capped = low == kMost;
-  best->solved =
-      fmt::format("Most sequences at once, each of {} tokens: {} ({}).", best->max_model_len, low,
-                  capped ? "the search goes no further" : "the KV cache holds no more");
+  const int64_t most = most_sequences([&](int64_t count) {
+    std::optional<PlanResult> result = with(count);
+    const bool fits = holds(result, count);
+    if (fits) best = std::move(result);
+    return fits;
+  });
+  best->solved = fmt::format("Most sequences at once, each of {} tokens: {} ({}).",
+                             best->max_model_len, most, bound_of(most, args));
   return *best;
 }
 

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <set>
 
-#include "cli/engine_flags.h"
+#include "cli/launch_flags.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
@@ -108,8 +108,8 @@ TEST_CASE("flags of --format args, pasted back, give the same plan") {
 
 TEST_CASE("every flag of a launch has a row above") {
   CLI::App command;
-  cli::EngineFlags flags;
-  cli::declare_engine_flags(command, flags);
+  launch::LaunchRequest flags;
+  cli::declare_launch_flags(command, flags);
   std::string rows;
   for (const std::vector<Row>* some : {&kBoth, &kVllm, &kOwn})
     for (const Row& row : *some) rows += row.flags + " ";

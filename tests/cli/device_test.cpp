@@ -116,7 +116,7 @@ TEST_CASE("random weights are read from no file") {
 }
 
 TEST_CASE("a card's ceiling is divided") {
-  EngineFlags flags;
+  launch::LaunchRequest flags;
   const backend::DeviceMemory idle{.total = 80 * kGiB, .free = 79 * kGiB, .outside = kGiB};
   SECTION("by share") {
     flags.args.gpu_memory_utilization = 0.5;

@@ -182,7 +182,7 @@ TEST_CASE("run takes with --max-model-len auto the context that plan names") {
 
     const model::ModelSpec spec = model.spec(arguments);
     const auto footprint = own::device_footprint(&card, arguments);
-    engine::EngineOptions options = own::engine_options(arguments, spec.dtype);
+    engine::EngineOptions options = own::engine_options(arguments, spec.dtype, *footprint);
     options.pictures = own::picture_options(spec, arguments, *footprint);
     options.memory_budget = static_cast<uint64_t>(planned.budget_bytes - planned.non_torch_bytes -
                                                   planned.cuda_graph_bytes);

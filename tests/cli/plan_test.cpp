@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/plan/options.h"
 #include "cli/program.h"
+#include "launch/values.h"
 
 using namespace plimsoll;
 
@@ -173,14 +174,15 @@ TEST_CASE("memory that others hold may keep vLLM from starting") {
 
 TEST_CASE("limits of modalities in both forms") {
   vllm::EngineArgs args;
-  cli::read_modality_limits("image=2,video=0", args);
+  launch::read_modality_limits("image=2,video=0", args);
   CHECK(args.limits.at("image").count == 2);
   CHECK(args.limits.at("video").count == 0);
-  cli::read_modality_limits(R"({"image": {"count": 5, "width": 512, "height": 256}})", args);
+  launch::read_modality_limits(R"({"image": {"count": 5, "width": 512, "height": 256}})", args);
   CHECK(args.limits.at("image").count == 5);
   CHECK(args.limits.at("image").width == 512);
-  CHECK_THROWS_AS(cli::read_modality_limits("images", args), std::invalid_argument);
-  CHECK_THROWS_AS(cli::read_modality_limits(R"({"image": "many"})", args), std::invalid_argument);
+  CHECK_THROWS_AS(launch::read_modality_limits("images", args), std::invalid_argument);
+  CHECK_THROWS_AS(launch::read_modality_limits(R"({"image": "many"})", args),
+                  std::invalid_argument);
 }
 
 TEST_CASE("the page of --format html stands alone") {

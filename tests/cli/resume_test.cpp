@@ -360,7 +360,7 @@ TEST_CASE("with a context that the cache decides, another cache is another run")
   REQUIRE(shell(scratch, command).status == 0);
   const Outcome other = shell(scratch, command + " --cpu-kvcache-space 1");
   CHECK(other.status == 8);
-  CHECK_THAT(other.err, Catch::Contains("launch.kv_cache.cpu_kvcache_space"));
+  CHECK_THAT(other.err, Catch::Contains("launch.cpu_kvcache_space"));
 }
 
 TEST_CASE("on the CPU answers come before all prompts are read") {

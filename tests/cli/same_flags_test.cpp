@@ -94,6 +94,17 @@ TEST_CASE("-q is quiet, and before a method --quantization") {
   CHECK(shell(scratch, "plimsoll run -q $MODEL < /dev/null").err.empty());
 }
 
+TEST_CASE("as many sequences as a step has tokens are the most, for plan and run alike") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"To be\",\"max_tokens\":2}\n");
+  const std::string flags = " $MODEL --max-num-seqs auto --max-num-batched-tokens 7";
+  const Outcome plan = shell(scratch, "plimsoll plan" + flags);
+  CHECK_THAT(plan.out, Contains("tokens: 7 (each needs one token of"));
+  const Outcome run = shell(scratch, "plimsoll run -i in -o out" + flags);
+  CHECK(run.status == 0);
+  CHECK_THAT(run.err, Contains("--max-num-seqs auto: 7\n"));
+}
+
 TEST_CASE("flags that our engine cannot heed are refused by both") {
   const Scratch scratch;
   for (const char* flags : {"--cpu-offload-gb 1", "--enable-expert-parallel", "--enable-lora",

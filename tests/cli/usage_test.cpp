@@ -7,12 +7,12 @@
 #include <regex>
 #include <set>
 
+#include "base/units.h"
 #include "batch/request_fields.h"
 #include "cli/arguments.h"
 #include "cli/child.h"
 #include "cli/help_flags.h"
 #include "cli/program.h"
-#include "cli/units.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;

@@ -1,10 +1,13 @@
 #include "plan/own/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "base/error.h"
 #include "engine/layout.h"
+#include "plan/solver.h"
 #include "quantization/online.h"
 
 namespace plimsoll::plan::own {
@@ -32,6 +35,29 @@ void check_quantization(const std::string& asked, const std::string& stored) {
        asked);
 }
 
+/// --kv-cache-dtype; absent: the model's. Throws Error(usage) for what our engine does not have.
+std::optional<DType> asked_kv_dtype(const EngineArgs& args) {
+  const std::string& name = args.kv_cache_dtype;
+  if (name == "auto") return std::nullopt;
+  if (name == "fp8" || name == "fp8_e4m3") return DType::f8_e4m3;
+  for (const std::string_view known : {"bfloat16", "float16", "float32"}) {
+    if (name == known) return dtype_from_torch(name);
+  }
+  fail(ExitCode::usage,
+       "--kv-cache-dtype {}: our own engine has auto, fp8 (e4m3), bfloat16, float16 and float32; "
+       "plan --engine vllm plans it for vLLM",
+       name);
+}
+
+/// The dtype of the cache: on the processor the model's in place of one that it does not keep.
+std::optional<DType> kv_dtype(const EngineArgs& args, DType model,
+                              const backend::Footprint& footprint) {
+  const std::optional<DType> asked = asked_kv_dtype(args);
+  if (asked && footprint.shares_memory() && !footprint.stores_kv(*asked, model))
+    return std::nullopt;
+  return asked;
+}
+
 }  // namespace
 
 int threads_of_copy(int threads, int64_t copies) {
@@ -43,9 +69,17 @@ DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
   return spec.dtype == DType::f64 ? DType::f32 : spec.dtype;
 }
 
-std::string dtype_note(const model::ModelSpec& spec, const EngineArgs& args) {
-  if (args.dtype != "auto" || spec.dtype != DType::f64) return "";
-  return "the model is of float64: it is run in float32";
+std::vector<std::string> dtype_notes(const model::ModelSpec& spec, const EngineArgs& args,
+                                     const backend::Footprint& footprint) {
+  std::vector<std::string> notes;
+  if (args.dtype == "auto" && spec.dtype == DType::f64)
+    notes.emplace_back("the model is of float64: it is run in float32");
+  const DType dtype = run_dtype(spec, args);
+  if (asked_kv_dtype(args) != kv_dtype(args, dtype, footprint)) {
+    notes.push_back(fmt::format("--kv-cache-dtype: the CPU keeps the cache in the model's {}",
+                                torch_name(dtype)));
+  }
+  return notes;
 }
 
 checkpoint::Keeping keeping(const EngineArgs& args) {
@@ -61,6 +95,14 @@ int64_t budget_bytes(const Arguments& arguments, int64_t total) {
                            ? arguments.ceiling
                            : static_cast<int64_t>(static_cast<double>(total) * share);
   return std::clamp<int64_t>(ceiling, 0, total - std::min(total, args.reserved));
+}
+
+void check_values(const EngineArgs& args) {
+  (void)asked_kv_dtype(args);
+  if (args.max_model_len == 1) {
+    fail(ExitCode::usage,
+         "--max-model-len 1: expected at least 2, for a token of the prompt and one of the answer");
+  }
 }
 
 void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
@@ -83,30 +125,14 @@ void divide_experts(const EngineArgs& args, model::ModelSpec& spec) {
        spec.architecture);
 }
 
-std::optional<DType> kv_dtype(const EngineArgs& args) {
-  const std::string& name = args.kv_cache_dtype;
-  if (name == "auto") return std::nullopt;
-  if (name == "fp8" || name == "fp8_e4m3") return DType::f8_e4m3;
-  for (const std::string_view known : {"bfloat16", "float16", "float32"}) {
-    if (name == known) return dtype_from_torch(name);
-  }
-  fail(ExitCode::usage,
-       "--kv-cache-dtype {}: our own engine has auto, fp8 (e4m3), bfloat16, float16 and float32; "
-       "plan --engine vllm plans it for vLLM",
-       name);
-}
-
-engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
+engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
+                                     const backend::Footprint& footprint) {
   const EngineArgs& args = arguments.args;
   engine::EngineOptions engine;
   engine.dtype = dtype;
   engine.copies = args.data_parallel;
   engine.tensor_ranks = args.tensor_parallel;
   engine.threads = threads_of_copy(arguments.threads, args.data_parallel);
-  if (args.max_model_len == 1) {
-    fail(ExitCode::usage,
-         "--max-model-len 1: expected at least 2, for a token of the prompt and one of the answer");
-  }
   engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
   engine.auto_model_len = args.max_model_len == -1;
   engine.max_num_seqs = args.max_num_seqs;
@@ -122,13 +148,12 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
   } else {
     engine.capture_sizes = args.capture_sizes;
   }
-  engine.kv_dtype = kv_dtype(args);
+  engine.kv_dtype = kv_dtype(args, dtype, footprint);
   return engine;
 }
 
 int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
                        engine::EngineOptions options, const backend::Footprint& footprint) {
-  constexpr int64_t kMost = 65536;
   const auto holds = [&](int64_t count) {
     options.max_num_seqs = count;
     const engine::EngineLayout layout =
@@ -137,20 +162,15 @@ int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::S
         engine::blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
     return layout.num_blocks / count >= each;
   };
-  int64_t low = 1;
-  int64_t high = kMost;
-  if (!holds(low)) return low;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    bool fits = false;
+  if (!holds(1)) return 1;
+  return plan::most_sequences([&](int64_t count) {
     try {
-      fits = holds(middle);
+      return holds(count);
     } catch (const Error& error) {
-      if (error.code() != ExitCode::does_not_fit) throw;
+      if (error.code() == ExitCode::does_not_fit || error.code() == ExitCode::usage) return false;
+      throw;
     }
-    (fits ? low : high) = fits ? middle : middle - 1;
-  }
-  return low;
+  });
 }
 
 }  // namespace plimsoll::plan::own

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/json.h"
@@ -44,8 +45,9 @@ struct Arguments {
 /// The dtype of weights and activations: --dtype, else the model's (float32 for one of float64).
 DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args);
 
-/// Says that the model's dtype is not the run's; empty: it is, or --dtype was given.
-std::string dtype_note(const model::ModelSpec& spec, const EngineArgs& args);
+/// Says where weights or cache are not of the dtype that is asked for.
+std::vector<std::string> dtype_notes(const model::ModelSpec& spec, const EngineArgs& args,
+                                     const backend::Footprint& footprint);
 
 /// How weights are kept.
 checkpoint::Keeping keeping(const EngineArgs& args);
@@ -60,6 +62,9 @@ int threads_of_copy(int threads, int64_t copies);
 /// processes leave (--reserved-memory).
 int64_t budget_bytes(const Arguments& arguments, int64_t total);
 
+/// Throws Error(usage) for values that no launch of our engine has, whatever the model.
+void check_values(const EngineArgs& args);
+
 /// Throws Error(usage) for what our engine does not have.
 void check_supported(const EngineArgs& args, const model::ModelSpec& spec);
 
@@ -67,12 +72,10 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec);
 /// none.
 void divide_experts(const EngineArgs& args, model::ModelSpec& spec);
 
-/// --kv-cache-dtype; absent: the model's. Throws Error(usage) for what our engine does not have.
-std::optional<DType> kv_dtype(const EngineArgs& args);
-
 /// What the engine is asked, with a cache of any size. Throws Error(usage) for what it does not
 /// have.
-engine::EngineOptions engine_options(const Arguments& arguments, DType dtype);
+engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
+                                     const backend::Footprint& footprint);
 
 /// The most sequences of the whole context that the cache of each stage of `spec` holds at once; at
 /// least 1. Throws Error(does_not_fit) where not even one fits.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/amount.h"
+#include "memory/arena.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -20,7 +21,9 @@ std::optional<int64_t> blocks_asked(const RankLaunch& rank, const EngineArgs& ar
 int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t budget) {
   if (const auto asked = blocks_asked(rank, arguments.args)) return *asked;
   const Amount left = Amount{budget} - rank.fixed_bytes();
-  return std::max<int64_t>(0, left.value()) / static_cast<int64_t>(rank.layout.kv.block_bytes);
+  constexpr auto kAlignment = static_cast<int64_t>(memory::Arena::kAlignment);  // of the region
+  return std::max<int64_t>(0, left.value()) / kAlignment * kAlignment /
+         static_cast<int64_t>(rank.layout.kv.block_bytes);
 }
 
 /// Blocks of a run on this machine's processor.

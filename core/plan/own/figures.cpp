@@ -141,7 +141,7 @@ StageFigures stage_figures(const PlanResult& result, const RankLaunch& rank, int
   figures.num_gpu_blocks = blocks;
   const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
   figures.kv_cache_bytes = (Amount{result.num_gpu_blocks} * block).value();
-  figures.parts.push_back({"kv cache", figures.kv_cache_bytes,
+  figures.parts.push_back({"kv cache", rank.pool_bytes(result.num_gpu_blocks),
                            fmt::format("{} blocks x {} B", result.num_gpu_blocks, block),
                            "as many blocks as the tightest stage has"});
   return figures;

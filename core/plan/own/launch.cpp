@@ -9,6 +9,7 @@
 #include "backend/cuda/step_nodes.h"
 #include "base/amount.h"
 #include "base/error.h"
+#include "memory/arena.h"
 #include "plan/own/pictures.h"
 
 namespace plimsoll::plan::own {
@@ -66,6 +67,12 @@ void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, in
 
 }  // namespace
 
+int64_t RankLaunch::pool_bytes(int64_t blocks) const {
+  constexpr auto kAlignment = static_cast<int64_t>(memory::Arena::kAlignment);
+  const Amount bytes = Amount{blocks} * static_cast<int64_t>(layout.kv.block_bytes);
+  return (ceil_div(bytes, kAlignment) * kAlignment).value();
+}
+
 int64_t RankLaunch::fixed_bytes() const {
   Amount bytes = 0;
   for (const memory::Region& region : plan.regions) {
@@ -99,7 +106,8 @@ std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& ar
                                       const hardware::Gpu* gpu, int64_t length) {
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu, arguments);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  engine::EngineOptions engine = with_room(engine_options(arguments, model.dtype), length);
+  engine::EngineOptions engine =
+      with_room(engine_options(arguments, model.dtype, footprint), length);
   Arguments of_length = arguments;
   if (length > 0) of_length.args.max_model_len = length;
   engine.pictures = picture_options(model.whole, of_length, footprint);

@@ -29,6 +29,8 @@ struct RankLaunch {
 
   /// Bytes beside the KV blocks: arena and overheads.
   [[nodiscard]] int64_t fixed_bytes() const;
+  /// Bytes of the region of so many KV blocks.
+  [[nodiscard]] int64_t pool_bytes(int64_t blocks) const;
 };
 
 /// The stages as the engine lays them out; points into `stages`.

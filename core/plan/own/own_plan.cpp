@@ -45,7 +45,7 @@ std::string shortage(const PlanResult& result, const RankLaunch& rank) {
 
 /// Why the blocks that flags ask for do not fit; empty where they do.
 std::string excess(const PlanResult& result, const RankLaunch& rank, const EngineArgs& args) {
-  const Amount whole = Amount{rank.fixed_bytes()} + result.kv_cache_bytes;
+  const Amount whole = Amount{rank.fixed_bytes()} + rank.pool_bytes(result.num_gpu_blocks);
   const bool asked = args.blocks_override > 0 || args.kv_cache_memory > 0;
   if (!asked || result.budget_bytes == 0 || args.available_kv > 0 ||
       whole <= Amount{result.budget_bytes}) {
@@ -90,7 +90,7 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& cont
     result.fits = false;
     result.reason = why;
   }
-  result.parts.push_back({"kv cache", result.kv_cache_bytes,
+  result.parts.push_back({"kv cache", rank.pool_bytes(blocks),
                           fmt::format("{} blocks x {} B", blocks, rank.layout.kv.block_bytes),
                           "what is left of the budget"});
 }
@@ -111,8 +111,7 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
   const memory::Available available = memory::available_memory();
   Amount whole = 0;
   for (const RankLaunch& rank : ranks) {
-    whole += Amount{rank.fixed_bytes()} +
-             Amount{result.num_gpu_blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes);
+    whole += Amount{rank.fixed_bytes()} + rank.pool_bytes(result.num_gpu_blocks);
   }
   const int64_t copies = args.data_parallel;
   whole = whole * copies - Amount{borrowed_weights(ranks)} * (copies - 1);
@@ -136,7 +135,6 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
         "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
         result.dtype));
   }
-  if (std::string note = dtype_note(spec, args); !note.empty()) result.notes.push_back(note);
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
@@ -261,8 +259,10 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
   }
   add_arguments(result, arguments.args);
   const auto card = device_footprint(gpu, arguments);
-  add_notes(result, spec, *rank, arguments,
-            picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
+  const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
+  for (std::string& note : dtype_notes(spec, arguments.args, footprint))
+    result.notes.push_back(std::move(note));
+  add_notes(result, spec, *rank, arguments, picture_refusal(spec, arguments, footprint));
   if (gpu != nullptr) return result;
   const int64_t copies = arguments.args.data_parallel;
   if (copies > 1) {

@@ -5,7 +5,7 @@
 
 #include "vllm/engine_args.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::launch {
 
 /// More than any machine has: a larger number is a slip.
 inline constexpr int kMostThreads = 1024;
@@ -25,4 +25,4 @@ void read_modality_limits(const std::string& text, vllm::EngineArgs& args);
 /// Of --mm-processor-kwargs.
 void read_processor(const std::string& text, vllm::EngineArgs& args);
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::launch

@@ -1,4 +1,4 @@
-#include "cli/engine_values.h"
+#include "launch/values.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 
 #include "base/json.h"
 #include "base/nearest_name.h"
-#include "cli/units.h"
+#include "base/units.h"
 #include "vllm/items/encoder_memory.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::launch {
 namespace {
 
 Json read_json(const std::string& text) {
@@ -174,4 +174,4 @@ void read_processor(const std::string& text, vllm::EngineArgs& args) {
   vllm::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::launch

@@ -1,4 +1,4 @@
-#include "cli/units.h"
+#include "base/units.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
-namespace plimsoll::cli {
+namespace plimsoll {
 namespace {
 
 struct Unit {
@@ -59,6 +60,15 @@ int64_t parse_count(const std::string& text) {
   return static_cast<int64_t>(parse_quantity(text, 1, "a number such as 4096, 32k or 32K"));
 }
 
+int64_t parse_count(const std::string& text, CountBounds bounds) {
+  const int64_t count = parse_count(text);
+  if (count >= bounds.least && count <= bounds.most) return count;
+  throw std::invalid_argument(
+      bounds.most == std::numeric_limits<int64_t>::max()
+          ? fmt::format("expected a number of at least {}", bounds.least)
+          : fmt::format("expected a number from {} to {}", bounds.least, bounds.most));
+}
+
 std::vector<int64_t> parse_counts(const std::string& text) {
   std::vector<int64_t> counts;
   std::string item;
@@ -75,6 +85,25 @@ std::vector<int64_t> parse_counts(const std::string& text) {
 
 uint64_t parse_size(const std::string& text, uint64_t bare_unit) {
   return parse_quantity(text, static_cast<double>(bare_unit), "a size such as 4GiB or 512M");
+}
+
+uint64_t parse_size(const std::string& text, uint64_t bare_unit, uint64_t least) {
+  const uint64_t size = parse_size(text, bare_unit);
+  if (size < least || !std::in_range<int64_t>(size))
+    throw std::invalid_argument("expected a size above 0, such as 40GiB");
+  return size;
+}
+
+double parse_share(const std::string& text) {
+  size_t end = 0;
+  double share = 0;
+  try {
+    share = std::stod(text, &end);
+  } catch (const std::logic_error&) {
+    end = 0;
+  }
+  if (end == text.size() && share > 0 && share <= 1) return share;
+  throw std::invalid_argument("expected a number above 0 and at most 1");
 }
 
 double parse_duration(const std::string& text) {
@@ -94,4 +123,4 @@ double parse_duration(const std::string& text) {
   }
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll
