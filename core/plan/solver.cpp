@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 
 #include <fmt/format.h>
 
@@ -40,8 +39,16 @@ std::string_view bound_of(int64_t sequences, const EngineArgs& args) {
 }  // namespace
 
 int64_t most_sequences(const std::function<bool(int64_t)>& holds) {
-  const auto counts = std::views::iota(int64_t{1}, kMostSequences + 1);
-  return *std::ranges::partition_point(counts, holds) - 1;
+  int64_t low = 0, high = kMostSequences;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (holds(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
 }
 
 PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu) {
