@@ -13,13 +13,13 @@
 
 namespace plimsoll::batch {
 
-/// What the run knows about templates.
+/// Templates of a run and their constants.
 struct ChatOptions {
   std::map<std::string, std::string> templates;  // the model's, by name
   std::optional<std::string> chat_template;      // --chat-template: source
   std::map<std::string, std::string> special_tokens;
   std::optional<std::tm> now;  // for strftime_now, the same for every line of a run
-  /// What stands for pictures and videos in templates that take text alone.
+  /// Placeholders of pictures and videos in templates that take text alone.
   std::string image_placeholder, video_placeholder;
 };
 

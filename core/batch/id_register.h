@@ -13,10 +13,10 @@ namespace plimsoll::batch {
 /// Given ids take a slot of a digest table; ids that are only the line's number take a bit.
 class IdRegister {
  public:
-  /// Takes the line's id. Returns the line that has it already (1-based), or 0.
+  /// Takes the line's id. Returns the line (1-based) that has it already, or 0.
   uint64_t take(const LineHead& head);
-  /// Of a line that failed: an id that it gives stands in the output; the number in place of one
-  /// that could not be read takes none from a line behind it.
+  /// Takes the id that a failed line gives, since it stands in the output. A line whose id could
+  /// not be read takes none: its line number stays free for later lines.
   void take_failed(const LineHead& head) {
     if (!head.id_is_line_number) (void)take(head);
   }

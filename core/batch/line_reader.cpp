@@ -117,8 +117,8 @@ void LineReader::check_magic() const {
   }
 }
 
-// Of a value over several lines every line would fail. It is told from an object that is torn off,
-// which costs itself alone, by what was read behind it: another object.
+// Throws for an input whose first value goes over several lines, because every line would fail. A
+// torn object fails its own line only, and is told apart by what follows it: another object.
 void LineReader::check_first_line(std::string_view text) const {
   const std::string_view line = trimmed(text, " \t\r");
   const std::string_view behind = trimmed(std::string_view(buffer_).substr(start_), " \t\r\n");

@@ -10,7 +10,7 @@
 
 namespace plimsoll::batch {
 
-/// What a JSON array is, and the command that makes lines of it.
+/// Message for an input that is a JSON array, with the command that makes lines of it.
 inline constexpr const char* kJsonArray = "a JSON array; make it lines: jq -c '.[]' FILE";
 
 /// A line that is not blank.

@@ -1,4 +1,4 @@
-// Plan against measured: what a launch was planned to take, and what it took.
+// The memory that a launch was planned to take, and what it took.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct MemoryReport {
   std::vector<MemoryLine> lines;  // the arena's regions, then what lies outside the arena
   uint64_t planned = 0;           // sum of what was planned
   uint64_t measured_peak = 0;     // what `planned` is held against
-  uint64_t arena_peak = 0;        // of the arena, scratch counted as far as it was in use
+  uint64_t arena_peak = 0;        // peak of the arena, scratch counted as far as it was in use
   uint64_t peak_rss = 0;          // of the process on the host
   std::optional<DeviceMemoryReport> device;
 };
@@ -40,20 +40,21 @@ struct MemoryReport {
 /// What one rank of several has and has read; its regions are lines that begin with "rank N: ".
 struct RankReport {
   int64_t copy = 0;
-  int64_t tensor_rank = 0;   // of those that have the same layers;
-  int64_t tensor_ranks = 1;  // how many they are
+  int64_t tensor_rank = 0;   // among the ranks that have the same layers
+  int64_t tensor_ranks = 1;  // number of ranks that have the same layers
   int64_t first_layer = 0;
   int64_t layers = 0;
-  uint64_t planned = 0;          // of its arena
-  uint64_t placed = 0;           // what the launch took
-  uint64_t arena_peak = 0;       // as MemoryReport's
+  uint64_t planned = 0;          // bytes of its arena
+  uint64_t placed = 0;           // bytes that the launch took
+  uint64_t arena_peak = 0;       // bytes, as in MemoryReport
   std::optional<uint64_t> read;  // bytes of the checkpoint's files; absent: none were there
 };
 
-/// Of an arena in host memory: the regions are what is planned and what is measured.
+/// Report of an arena in host memory, whose regions are both the plan and the measurement.
 MemoryReport host_memory_report(const std::vector<engine::MeasuredRegion>& regions,
                                 uint64_t peak_rss);
-/// Adds a rank's arena, of several, whose lines begin with `prefix`; returns what it adds.
+/// Adds the arena of one rank of several, its lines prefixed with `prefix`; returns that rank's
+/// share of the report.
 RankReport add_rank(MemoryReport& report, const std::vector<engine::MeasuredRegion>& regions,
                     const std::string& prefix);
 

@@ -1,4 +1,4 @@
-// Output lines, literally: plain, OpenAI batch, ids alone; answers and failures.
+// Output lines as text: plain, OpenAI batch, ids alone; answers and failures.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct OutputOptions {
   const text::Tokenizer* tokenizer = nullptr;
   std::string model;    // name shown in response bodies
   int64_t created = 0;  // seconds, shown in response bodies
-  uint64_t seed = 0;    // ids are derived from the line's text and this
+  uint64_t seed = 0;    // with the line's text, the source of response ids
 };
 
 /// A line whose every part is answered.
@@ -31,15 +31,15 @@ struct FinishedLine {
   Digest identity;  // of the line's text
   RequestFields fields;
   std::string last_role;     // chat: role of the last message
-  std::string last_content;  // chat with echo: what the answer goes on from
+  std::string last_content;  // chat with echo: the text that the answer continues
   std::vector<Prompt> prompts;
   std::vector<engine::RequestOutput> outputs;  // one per part of each prompt, in order
   int64_t dropped_tokens = 0;
 };
 
-/// The whole line, with its line end.
+/// The output line of an answer, with its line end.
 std::string answer_line(const FinishedLine& line, const OutputOptions& options);
-/// The whole line of one that failed, with its line end.
+/// The output line of a failure, with its line end.
 std::string failure_line(const LineHead& head, const Digest& identity, const LineError& error,
                          const OutputOptions& options);
 

@@ -13,7 +13,7 @@ namespace plimsoll::batch {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of `count` a second; 0 before any time has passed.
+/// Rate per second: `count` over `seconds`; 0 before any time has passed.
 double rate(uint64_t count, double seconds);
 
 enum class ProgressMode : uint8_t { none, lines, bar };
@@ -24,8 +24,8 @@ struct ProgressSample {
   uint64_t done = 0;  // lines answered or failed
   uint64_t failed = 0;
   std::optional<uint64_t> total;   // lines, where known
-  std::optional<double> fraction;  // 0..1 of the work, where known
-  double before = 0;               // of that, what earlier lives of the run did
+  std::optional<double> fraction;  // 0..1: share of the work that is done, where known
+  double before = 0;               // share of the work that earlier processes of the run did
   uint64_t tokens_in = 0;
   uint64_t tokens_out = 0;
   int64_t running = 0;
@@ -34,11 +34,13 @@ struct ProgressSample {
   double seconds = 0;
 };
 
-/// "12/40 lines (1 failed), 30 %, in 120 out 80 tok/s, running 8 (+2), KV 12 %, 0:12 left", or its
-/// phase and time. What matters least is left out when it is longer than `width`.
+/// Text of a sample: "12/40 lines (1 failed), 30 %, in 120 out 80 tok/s, running 8 (+2), KV 12 %,
+/// 0:12 left", or its phase and time. What matters least is left out when it is longer than `width`
+/// columns.
 std::string describe(const ProgressSample& sample, size_t width = SIZE_MAX);
 
-/// Its functions may be called from several threads.
+/// Shows the progress of a run on the terminal or in a log. Its functions may be called from
+/// several threads.
 class Progress {
  public:
   /// `write` takes bytes for the terminal or log; `width` is its columns (bar only).
@@ -48,7 +50,7 @@ class Progress {
   void tick(Clock::time_point now, const std::function<ProgressSample()>& sample);
   /// A whole line beside the progress.
   void note(std::string_view line);
-  /// Takes the bar away.
+  /// Erases the bar.
   void finish();
 
  private:

@@ -15,7 +15,7 @@
 
 namespace plimsoll::batch {
 
-/// What becomes of a prompt that is longer than the context.
+/// What a run does with a prompt that is longer than the context.
 enum class LongPrompt : uint8_t { error, truncate_left, truncate_right, split };
 
 struct PromptOptions {
@@ -24,7 +24,7 @@ struct PromptOptions {
   std::optional<int64_t> max_tokens_cap{};  // --max-tokens
   LongPrompt long_prompt = LongPrompt::error;
   int64_t split_overlap = 0;  // tokens that neighbouring chunks share
-  /// Where pictures come from; counted: their headers are read, and no pixels.
+  /// Source of pictures; `counted`: their headers are read, and no pixels.
   std::shared_ptr<PictureLoader> pictures = nullptr;
   enum class Pixels : uint8_t { loaded, counted } pixels = Pixels::loaded;
 };
@@ -33,7 +33,7 @@ struct PromptOptions {
 struct Prompt {
   std::string text;                                            // for echo; empty unless asked
   std::vector<TokenIds> parts;                                 // one, unless the prompt was split
-  std::shared_ptr<const engine::Pictures> pictures = nullptr;  // of the one part; null: none
+  std::shared_ptr<const engine::Pictures> pictures = nullptr;  // of the only part; null: none
 };
 
 /// A picture whose pixels may be on their way.
@@ -45,12 +45,13 @@ struct ComingPicture {
 
 struct BuiltRequest {
   std::vector<Prompt> prompts;
-  /// Per part of each prompt, in order: the fields with max_tokens, bad words and logprobs settled.
+  /// Sampling parameters per part of each prompt, in order: the request's fields with max_tokens,
+  /// bad words and logprobs resolved.
   std::vector<engine::SamplingParams> sampling;
   int64_t dropped_tokens = 0;         // cut from prompts by --long-prompt or truncate_prompt_tokens
-  std::vector<ComingPicture> coming;  // of the one prompt, until PromptBuilder::finish
+  std::vector<ComingPicture> coming;  // of the only prompt, until PromptBuilder::finish
 
-  /// Whether all pixels are there.
+  /// True when the pixels of all pictures are there.
   [[nodiscard]] bool is_ready() const;
 };
 
@@ -58,13 +59,14 @@ class PromptBuilder {
  public:
   PromptBuilder(PromptOptions options, ChatOptions chat);
 
-  /// Throws LineError.
+  /// Builds a request and waits for its pictures. Throws LineError.
   BuiltRequest build(const LineHead& head, const LineRequest& request);
-  /// Likewise, but pictures may be on their way.
+  /// Builds a request whose pictures may still be on their way: BuiltRequest::is_ready tells.
+  /// Throws LineError.
   BuiltRequest start(const LineHead& head, const LineRequest& request);
-  /// Waits for them. Throws LineError for those that cannot be read.
+  /// Waits for the pictures of a started request. Throws LineError for those that cannot be read.
   void finish(BuiltRequest& built) const;
-  /// Whether lines under way hold as many pictures as may be.
+  /// True while the lines under way hold as many pictures as memory allows.
   [[nodiscard]] bool is_full() const { return options_.pictures && options_.pictures->is_full(); }
   [[nodiscard]] PreparedPictures prepared_pictures() const {
     return options_.pictures ? options_.pictures->prepared() : PreparedPictures{};
@@ -78,7 +80,7 @@ class PromptBuilder {
   TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields,
                        const std::vector<OpenedPicture>& pictures);
   std::vector<OpenedPicture> open_pictures(const LineRequest& request);
-  /// Of a line with pictures: nothing may be cut from it.
+  /// Throws LineError where a prompt with pictures is too long, because nothing may be cut from it.
   void check_whole(const LineHead& head, const RequestFields& fields, size_t length) const;
   [[nodiscard]] std::vector<ComingPicture> load_pictures(std::vector<OpenedPicture> opened,
                                                          const ExpandedPrompt& prompt) const;

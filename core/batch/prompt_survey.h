@@ -24,7 +24,7 @@ struct SurveyOptions {
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read
   int64_t block_size = 16;           // prefixes are shared in whole blocks
-  /// What the launch has against a line's pictures; null: nothing.
+  /// Why the launch refuses a line's pictures, if it does; null: it refuses none.
   std::function<std::optional<engine::RequestOutput::Failure>(const engine::Pictures&)>
       picture_fault;
 };
@@ -38,25 +38,26 @@ struct SurveyedSequence {
 struct PromptSurvey {
   int64_t lines = 0;  // not blank
   int64_t chats = 0;
-  int64_t bad_lines =
-      0;  // `run` would answer them with an error; lines over the context not counted
+  /// Lines that `run` would answer with an error; lines over the context are not counted.
+  int64_t bad_lines = 0;
   uint64_t first_bad_line = 0;
   std::string first_bad_reason;
   int64_t duplicate_ids = 0;
   int64_t cut_lines = 0;       // lines whose prompt --long-prompt or truncate_prompt_tokens cuts
-  int64_t dropped_tokens = 0;  // cut from them
+  int64_t dropped_tokens = 0;  // tokens cut from them
   int64_t split_lines = 0;     // lines whose prompt --long-prompt splits
   int64_t over_context = 0;    // lines that fail because their prompt does not fit
   uint64_t first_over_context = 0;
   int64_t longest_over_context = 0;  // tokens of the longest of them
   int64_t open_ended = 0;            // lines that state no max_tokens
   int64_t prompt_tokens = 0;         // of `sequences`, each prompt once
-  int64_t shared_tokens = 0;         // of those, in whole blocks of a prefix that stood before
-  bool sharing_cut_off = false;      // the file has more blocks than are remembered
+  // of `prompt_tokens`, those in whole blocks of a prefix that stood before
+  int64_t shared_tokens = 0;
+  bool sharing_cut_off = false;             // the file has more blocks than are remembered
   std::vector<SurveyedSequence> sequences;  // lines that would run, each choice by itself
 };
 
-/// Reads the input to its end. Throws Error(input_unusable) for what is no text.
+/// Reads the input to its end. Throws Error(input_unusable) for what is not text.
 PromptSurvey survey_prompts(files::InputFile& input, const SurveyOptions& options);
 
 }  // namespace plimsoll::batch

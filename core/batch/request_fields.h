@@ -43,13 +43,13 @@ struct RequestFields {
   std::string model;  // the name that the line gives; empty when it gives none
 };
 
-/// What the checks need to know of the run.
+/// Limits of the run that the checks of fields need.
 struct FieldLimits {
   int64_t vocab_size = 0;
   int64_t max_logprobs = 20;  // -1: no limit
 };
 
-/// One field. `set` checks the value (never null) and stores it.
+/// One field of a request. `set` checks the value (never null) and stores it.
 struct Field {
   std::string_view name;
   enum Where : uint8_t { chat = 1, completions = 2, both = 3 } where;

@@ -14,7 +14,7 @@
 
 namespace plimsoll::batch {
 
-/// Who a line is; known as far as reading got, also when it fails.
+/// Identity of a line, known as far as reading got, also when it fails.
 struct LineHead {
   uint64_t number = 0;
   Envelope envelope = Envelope::plain;
@@ -36,9 +36,9 @@ struct LineRequest {
   std::vector<Media> media;        // pictures and videos, in order
 };
 
-/// Whether the line has another service's batch form: a custom_id beside `params`.
+/// True when the line has the batch form of another service: a custom_id beside `params`.
 bool is_other_service(const OrderedJson& object);
-/// What that form is, and the command that makes it ours.
+/// Message for a line of that form, with the command that converts it.
 inline constexpr std::string_view kOtherService =
     "the batch form of another service; make it OpenAI's: jq -c '{custom_id, body: (.params | "
     ".messages = [{role: \"system\", content: .system} | select(.content)] + .messages | "

@@ -332,7 +332,8 @@ void Runner::fail_line(uint64_t slot, const LineHead& head, const Digest& identi
   output_.put(slot, errors_ ? "" : text);
   if (errors_) errors_->put(slot, text);
   if (options_.in_flight) options_.in_flight->end(head.number);
-  // Of a regular input the scan before the run has told which lines cannot be answered.
+  // A regular input was scanned before the run, which has reported the lines that cannot be
+  // answered.
   if (!input_.is_regular() && counts_.failed < kToldFailures) {
     const std::string place = fmt::format("line {}", head.number);
     const std::string reason = error.what();
@@ -355,7 +356,7 @@ std::string Runner::running() const {
   return text;
 }
 
-// Those in hand, each counting as the share of it that is computed.
+// Lines in hand, each counted as the share of it that is computed.
 double Runner::lines_under_way() const {
   const engine::EngineStats& stats = engine_.stats();
   const uint64_t in_hand = counts_.lines - counts_.ok - counts_.failed;

@@ -30,8 +30,8 @@ namespace plimsoll::batch {
 struct RunnerOptions {
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;
-  std::optional<uint64_t> total_lines;  // of the slice, where known
-  const DoneLines* done = nullptr;      // by earlier lives of the run
+  std::optional<uint64_t> total_lines;  // lines of the slice, where known
+  const DoneLines* done = nullptr;      // lines that earlier processes of the run have finished
   InFlight* in_flight = nullptr;        // where lines in hand are noted, if anywhere
   UnknownFields unknown_fields = UnknownFields::warn;
   RequestFields defaults;
@@ -41,11 +41,11 @@ struct RunnerOptions {
 
 enum class Ending : uint8_t { complete, stopped, time_limit, stalled };
 
-/// What became of the lines.
+/// Number of lines by their outcome, and of their tokens.
 struct RunCounts {
   uint64_t lines = 0;             // read and within the slice
   std::optional<uint64_t> total;  // of the slice, where known
-  uint64_t resumed = 0;           // of ok and failed: finished by earlier lives of the run
+  uint64_t resumed = 0;  // lines of `ok` and `failed` that earlier processes of the run finished
   uint64_t ok = 0;
   uint64_t failed = 0;
   uint64_t abandoned = 0;  // read, not finished when the run was stopped
@@ -64,15 +64,17 @@ class Runner {
   Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
          Output* errors, Progress& progress, Watch& watch, RunnerOptions options);
 
-  /// Runs to the end of the input or to the stop. Line errors cost their line; what throws ends the
-  /// run: Error(input_unusable, output_unwritable), BrokenPipe, and whatever the engine throws.
+  /// Runs to the end of the input or to the stop. A line's error costs that line. Throws
+  /// Error(input_unusable, output_unwritable), BrokenPipe, and whatever the engine throws; each
+  /// ends the run.
   RunCounts run();
-  /// So far; to be read with the watch's outputs() held.
+  /// Counts so far; to be read with the watch's outputs() held.
   [[nodiscard]] const RunCounts& counts() const { return counts_; }
-  /// The digests (low halves) of the lines that were read, by slot; of a regular input.
+  /// The digests (low halves) of the lines that were read, by slot; for a regular input only.
   [[nodiscard]] std::vector<uint64_t> take_texts() { return std::move(texts_); }
   [[nodiscard]] ProgressSample sample() const;
-  /// Numbers of the lines that the engine has, the first of them, for messages; likewise.
+  /// Numbers of the first 20 lines that the engine has, for messages; to be read with the watch's
+  /// outputs() held.
   [[nodiscard]] std::string running() const;
 
  private:
@@ -90,7 +92,7 @@ class Runner {
     std::shared_ptr<Running> running;
     BuiltRequest built;
   };
-  /// Of the watch's outputs().
+  /// Lock of the watch's outputs().
   using Lock = std::unique_lock<std::timed_mutex>;
 
   void admit(Lock& outputs);
@@ -105,11 +107,12 @@ class Runner {
   void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
   void pass_over(uint64_t slot);
-  /// Hands prepared lines on, in order, as far as their pictures are there.
+  /// Queues prepared lines in order, up to the first whose pictures are not there yet.
   void queue_prepared();
-  /// Whether no line is under way.
+  /// True when no line is under way.
   [[nodiscard]] bool is_idle() const { return engine_.idle() && prepared_.empty(); }
-  /// Likewise; with nothing else to do the first line's pictures are waited for.
+  /// Queues prepared lines, and waits for the first one's pictures when the engine has nothing to
+  /// do.
   void await_prepared(Lock& outputs);
   void queue(const std::shared_ptr<Running>& running, BuiltRequest built);
   void answer(engine::RequestOutput output);
@@ -135,10 +138,11 @@ class Runner {
   std::vector<uint64_t> texts_;
   IdRegister ids_;
   Envelope usual_ = Envelope::plain;
-  bool ended_ = false;                // no more lines to read
-  std::optional<Line> held_;          // a line under suspicion, until nothing else runs
-  bool alone_ = false;                // it runs
-  std::optional<Error> input_error_;  // that ended them; told when they are answered
+  bool ended_ = false;        // no more lines to read
+  std::optional<Line> held_;  // a line under suspicion, held until nothing else runs
+  bool alone_ = false;        // the line under suspicion runs now
+  // the error that ended the input; thrown when all lines before it are answered
+  std::optional<Error> input_error_;
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;
   std::deque<Prepared> prepared_;

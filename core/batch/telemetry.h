@@ -8,13 +8,13 @@
 
 namespace plimsoll::batch {
 
-/// {"event":...,"phase":...,"done":...,...}, one line with its end. `event`: "status" or "end";
-/// `exit_status` stands in the latter alone.
+/// Status of a run as one JSON line: {"event":...,"phase":...,"done":...,...}. `event`: "status" or
+/// "end"; `exit_status` stands in the latter alone.
 std::string status_json(const ProgressSample& sample, uint64_t peak_rss);
 std::string end_json(int exit_status);
 
-/// For the textfile collector of Prometheus' node_exporter, which drops figures of one name that
-/// come from several files: `output` is the label that tells those of one run from another's.
+/// Metrics for the textfile collector of Prometheus' node_exporter, which drops figures of one name
+/// that come from several files: the label `output` tells the figures of one run from another's.
 std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss,
                          const std::string& output);
 

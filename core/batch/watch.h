@@ -15,7 +15,7 @@ namespace plimsoll::batch {
 
 /// Why a run ends before its input does.
 enum class Cause : uint8_t { none, signal, time_limit, stall };
-/// Whether the outputs and counts were still when the process is ended.
+/// Whether outputs and counts were unchanging when the process is ended.
 enum class AtRest : uint8_t { no, yes };
 
 struct WatchOptions {
@@ -28,7 +28,7 @@ struct WatchOptions {
   std::optional<Clock::duration> stall{};
   /// Ends the process, after a sync; does not return.
   std::function<void(Cause, AtRest)> leave{};
-  /// Once a second, and when something ends or begins.
+  /// Publishes the status once a second, and when a stage begins or ends.
   std::function<void(const ProgressSample&)> publish_status{};
 };
 
@@ -40,20 +40,20 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// A stage of the command without lines of its own, such as "reading weights"; while there is
-  /// one, being told to stop ends the process at once: there is nothing to finish.
+  /// Begins a stage of the command without lines of its own, such as "reading weights". While there
+  /// is one, a stop ends the process at once, because there is nothing to finish.
   void enter(const std::string& phase);
-  /// Where the run stands; a sign of life.
+  /// Shows where the run stands, and counts as a sign of life.
   void show(const ProgressSample& sample);
 
-  /// Held by the run whenever it touches outputs and counts, so not during a step.
+  /// Lock that the run holds whenever it touches outputs and counts, so not during a step.
   std::timed_mutex& outputs() { return outputs_; }
-  /// What SIGUSR1 does beside its line; called with outputs() held.
+  /// Sets what SIGUSR1 does beside its status line; called with outputs() held.
   void on_status(std::function<void()> sync);
 
-  /// Whether the run is told to stop, and why.
+  /// Why the run is to stop; none: it goes on.
   [[nodiscard]] Cause cause() const;
-  /// When running lines must have ended.
+  /// When running lines must have ended after a stop.
   [[nodiscard]] Clock::time_point end_of_grace();
 
  private:
@@ -67,14 +67,14 @@ class Watch {
   Progress& progress_;
   WatchOptions options_;
   std::timed_mutex outputs_;
-  std::mutex board_;  // of what follows
+  std::mutex board_;  // guards what follows
   ProgressSample shown_;
   Clock::time_point shown_at_ = Clock::now();
   Clock::duration silent_{};  // since the last sign of life
   std::function<void()> sync_;
-  std::optional<Clock::time_point> told_;  // to stop
+  std::optional<Clock::time_point> told_;  // when the run was told to stop
   bool ended_ = false;
-  Clock::time_point published_{};  // of the second thread alone, and the next
+  Clock::time_point published_{};  // read and written by the second thread alone, as the next
   Clock::time_point looked_ = Clock::now();
   std::condition_variable wake_;
   std::thread thread_;

@@ -14,27 +14,28 @@ namespace plimsoll::batch {
 
 class InFlight {
  public:
-  /// Takes up what an earlier life has left. Throws Error(output_unwritable, locked).
+  /// Reads the notes that an earlier process of this run left. Throws Error(output_unwritable,
+  /// locked).
   explicit InFlight(const std::string& output);
-  /// The life ends in good order: what is still under suspicion stays noted, else nothing.
+  /// Ends the notes in good order: lines under suspicion stay noted, all others are forgotten.
   ~InFlight();
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// How often the process died by itself with this line (1-based number) in hand. What kills it
-  /// from outside and cannot be caught (SIGKILL) does not count.
+  /// How often the process died by itself while this line (1-based number) was in hand. Deaths from
+  /// outside that cannot be caught (SIGKILL) do not count.
   [[nodiscard]] int deaths(uint64_t line) const;
-  /// So many make the line fail.
+  /// A line fails after this many deaths.
   static constexpr int kTooMany = 2;
 
-  /// The line goes to the engine; it has its record. A note that cannot be written is no reason to
-  /// end a run.
+  /// Notes that the line goes to the engine (begin), and that its record is written (end). A note
+  /// that cannot be written does not end the run.
   void begin(uint64_t line) noexcept;
   void end(uint64_t line) noexcept;
 
-  /// This life ends by something that the lines in hand may have brought about.
+  /// Notes that this process dies by something that the lines in hand may have caused.
   void mark_crash() noexcept;
-  /// The same for signal handlers: writing kMark to this descriptor.
+  /// File descriptor of the notes for signal handlers, which mark a crash by writing kMark to it.
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }
   static constexpr std::string_view kMark = "\n!\n";
 

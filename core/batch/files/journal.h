@@ -1,5 +1,5 @@
 // The working file of an output: records in order of completion, each in one write. It is the only
-// checkpoint: what it holds is done.
+// checkpoint: a line is done when the journal has its record.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::batch {
 
-/// When records go to the disk for good: one by one; once a second or every MiB; at the end alone.
+/// When records are synced to the disk: each one; once a second or every MiB; at the end alone.
 enum class Fsync : uint8_t { each, interval, end };
 
 struct Extent {
@@ -28,37 +28,37 @@ class Journal {
   /// Opens or makes PATH.part under a lock that this process keeps. Throws Error(locked,
   /// output_unwritable).
   Journal(std::string path, Fsync fsync);
-  /// One that is empty leaves nothing behind.
+  /// Removes the file when it is empty.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Where PATH is finished and there is no PATH.part: takes PATH for the journal.
+  /// Takes PATH, a finished output, for the journal where there is no PATH.part.
   void reopen_published();
 
   /// Calls `found` for every record, in order. Bytes behind the last whole record are cut and
   /// counted; what an interrupted publish has moved away is brought back. Throws
   /// Error(foreign_output) for anything else that is no record, with line and byte.
   uint64_t recover(const std::function<void(const Extent&, const Record&)>& found);
-  /// The record of a slot, found by recover().
+  /// Notes where the record of a slot lies that recover() has found.
   void adopt(uint64_t slot, const Extent& extent);
-  /// Forgets all that is there.
+  /// Removes all records.
   void clear();
 
   /// Appends the record of a slot. When it cannot be written, no part of it stays.
   void append(uint64_t slot, std::string_view record);
   void sync();
 
-  /// PATH is packed with gzip or zstd, by its name; PATH.part never is.
+  /// True when PATH is packed with gzip or zstd, by its name; PATH.part never is.
   [[nodiscard]] bool is_packed() const { return packing_ != files::Packing::none; }
   [[nodiscard]] bool empty() const { return end_ == 0; }
   [[nodiscard]] uint64_t records() const;
   [[nodiscard]] const std::string& part() const { return part_.path(); }
 
-  /// PATH appears, its records ordered by slot, and PATH.part goes. Moving gives the journal's
-  /// space back on the way where the file system can; where the space is missing, throws
-  /// Error(output_unwritable) with the number before anything is written. `about_to_rename` is told
-  /// the inode that PATH will have.
+  /// Makes PATH of the records, ordered by slot, and removes PATH.part. Moving gives the journal's
+  /// space back on the way where the file system can; where space is missing, throws
+  /// Error(output_unwritable) with the number before anything is written. `about_to_rename` is
+  /// called with the inode that PATH will have.
   void publish(files::Existing existing, const std::function<void(uint64_t)>& about_to_rename);
 
  private:

@@ -1,5 +1,5 @@
-// The record beside an output, PATH.run.json: what the run is, so that the same command goes on
-// and another one does not; and how far its files are.
+// The record beside an output, PATH.run.json: what the run is, so that the same command resumes it
+// and another command is refused; and the state of its files.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class RunState : uint8_t {
 };
 
 struct Manifest {
-  /// What decides whether two runs are the same one; texts, numbers and objects of them.
+  /// The settings that decide whether two commands are one run: texts, numbers and objects of them.
   OrderedJson job = OrderedJson::object();
   /// What may differ between lives of one run, and where its input was.
   OrderedJson notes = OrderedJson::object();
@@ -35,8 +35,8 @@ struct Manifest {
   uint64_t errors_bytes = 0;  // of the --errors file
   /// What --report says of the life that ended the run; null before.
   OrderedJson report;
-  /// Of a run that has failed lines: the digest (low half) of every line by slot, so that lines
-  /// which were corrected are told from those that are as they were.
+  /// The digest (low half) of every line by slot, kept where lines failed: on the next run it tells
+  /// lines that were corrected from unchanged ones.
   std::vector<uint64_t> texts;
 };
 

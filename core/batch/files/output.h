@@ -10,19 +10,20 @@
 
 namespace plimsoll::batch {
 
-/// Lines come by slot: 0, 1, 2 ... in input order, each once, in any order of time.
+/// A destination of output lines. They come by slot: 0, 1, 2 ... in input order, each once, in any
+/// order of time.
 class Output {
  public:
   virtual ~Output() = default;
-  /// The line of a slot with its line end; empty: nothing for this slot here, or nothing new.
+  /// Takes the line of a slot with its line end; empty: the slot has no line here, or no new one.
   virtual void put(uint64_t slot, std::string line) = 0;
   /// Bytes held back in memory until earlier slots come.
   [[nodiscard]] virtual size_t held_back() const { return 0; }
-  /// What has come goes to the disk.
+  /// Syncs to the disk what has come so far.
   virtual void sync() = 0;
 };
 
-/// Lines go into the journal as they come.
+/// Output to a journal: lines are appended as they come.
 class JournalOutput final : public Output {
  public:
   explicit JournalOutput(Journal& journal) : journal_(journal) {}
@@ -35,14 +36,14 @@ class JournalOutput final : public Output {
   Journal& journal_;
 };
 
-/// "-", a pipe or a device: a line is written as soon as all earlier slots are.
+/// Output to "-", a pipe or a device: a line is written as soon as all earlier slots are.
 class StreamOutput final : public Output {
  public:
   explicit StreamOutput(const std::string& path) : file_(files::OutputFile::open_stream(path)) {}
   void put(uint64_t slot, std::string line) override;
   [[nodiscard]] size_t held_back() const override { return held_back_; }
   void sync() override { file_.sync(); }
-  /// What waits for earlier slots is written too; then the stream is closed.
+  /// Writes the lines that wait for earlier slots too, and closes the stream.
   void finish();
 
  private:

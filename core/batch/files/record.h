@@ -19,10 +19,10 @@ struct Record {
   std::string code;  // of a failure
 };
 
-/// Of a line without its line end; none when it is no whole record of ours.
+/// Reads an output line (given without its line end); none when it is no whole record of ours.
 std::optional<Record> read_record(std::string_view text);
 
-/// Where a record is found again: by line, or by id.
+/// Key under which a record is found again: by line number, or by id.
 Digest key_of_line(uint64_t line);
 Digest key_of_id(std::string_view id);
 Digest key_of(const Record& record);

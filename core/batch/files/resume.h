@@ -1,4 +1,4 @@
-// Which lines of an input are done, by the records that are there.
+// Which lines of an input are done, by the records in the journals.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace plimsoll::batch {
 
-/// Slots of a slice that an earlier life of the run has finished.
+/// Slots of a slice that earlier processes of the run have finished.
 struct DoneLines {
   enum class State : uint8_t { open, ok, failed };
   std::vector<State> slots;  // as far as anything is done
   uint64_t ok = 0;
   uint64_t failed = 0;
   std::map<std::string, uint64_t> failed_by_code;
-  uint64_t lines = 0;          // of the slice; of unread inputs, records
-  uint64_t dropped_bytes = 0;  // of a torn tail
+  uint64_t lines = 0;          // of the slice; without an input, number of records
+  uint64_t dropped_bytes = 0;  // of a torn last record
 
   [[nodiscard]] State at(uint64_t slot) const {
     return slot < slots.size() ? slots[slot] : State::open;
@@ -32,8 +32,8 @@ struct ResumeOptions {
   size_t max_line_bytes = 0;
   Slice slice;
   Failed failed = Failed::keep;
-  /// The digest (low half) of each line by slot, when its record was made: a line whose text is
-  /// another one now is not done. Empty: the input is what it was.
+  /// The digest (low half) of each line by slot, when its record was made: a line whose text has
+  /// changed since is not done. Empty: the input is unchanged.
   std::vector<uint64_t> texts = {};
 };
 
@@ -41,7 +41,7 @@ struct ResumeOptions {
 /// Throws Error(foreign_output) when a record belongs to no line.
 DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& input,
                         const ResumeOptions& options);
-/// Without an input: every record is a line, in order of completion.
+/// Counts every record as a line, in order of completion, for a run without an input.
 DoneLines recover_records(Journal& output, Journal* errors);
 
 }  // namespace plimsoll::batch

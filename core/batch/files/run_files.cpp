@@ -25,7 +25,8 @@ void finish(Output& output) {
   }
 }
 
-// The same command is no cure where the program or the machine is another one.
+// How the user mends a `difference` from the run that was begun, as the end of an error message.
+// Giving the same command helps only where the program and the machine are the same too.
 std::string_view cure_of(std::string_view difference, Failed failed) {
   if (difference.starts_with("input.") && failed == Failed::retry) {
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
@@ -36,8 +37,8 @@ std::string_view cure_of(std::string_view difference, Failed failed) {
   return "give the same command";
 }
 
-/// What may change where only lines that failed are answered again: their texts, where those of
-/// all lines are known, and the flags that failed them.
+/// Takes over the settings that may change when only failed lines are answered again: the input,
+/// where the texts of all lines are known, and the flags that made lines fail.
 void allow_corrections(OrderedJson& then, const OrderedJson& now, bool texts_known) {
   const auto allow = [&](const char* key) {
     const OrderedJson::json_pointer at(key);

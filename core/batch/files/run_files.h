@@ -1,5 +1,6 @@
-// The files that a run makes, from the first record to the published output, over as many lives as
-// it takes: PATH.part (journal), PATH.run.json (what the run is), PATH; the same of --errors.
+// The files that a run makes, from the first record to the published output, over as many processes
+// as it takes: PATH.part (journal), PATH.run.json (what the run is) and PATH. --errors has a
+// journal of its own.
 #pragma once
 
 #include <memory>
@@ -25,28 +26,28 @@ struct RunFilesOptions {
   ResumeOptions resume;
 };
 
-/// An output that is there already and has no record is refused before anything else is looked at.
-/// Throws Error(foreign_output).
+/// Refuses an output that exists and has no record, before anything else is looked at. Throws
+/// Error(foreign_output).
 void refuse_unknown_output(const std::string& path);
 
 class RunFiles {
  public:
-  /// Opens or goes on with the files before the long work. Throws Error: foreign_output when they
+  /// Opens the files, or resumes them, before the long work. Throws Error: foreign_output when they
   /// belong to another run, naming the key that differs, locked, output_unwritable. `input` may be
   /// null where it is gone: then records keep the order of their completion.
   RunFiles(RunFilesOptions options, files::InputFile* input);
-  /// A run without a first record leaves nothing behind.
+  /// Removes the files of a run that has no first record.
   ~RunFiles();
   RunFiles(const RunFiles&) = delete;
   RunFiles& operator=(const RunFiles&) = delete;
 
-  /// The same command has ended before; there is nothing to do.
+  /// True when this run was completed by an earlier process: nothing is left to do.
   [[nodiscard]] bool finished() const { return finished_; }
   /// Counts of a run that is finished.
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
-  /// An earlier life of this run has left its record, with or without lines.
+  /// True when an earlier process of this run has left its record, with or without lines.
   [[nodiscard]] bool is_known_run() const { return known_; }
-  /// The output was there, and has become its journal again.
+  /// True when the output was published already and has become the journal again.
   [[nodiscard]] bool was_published() const { return was_published_; }
   [[nodiscard]] const DoneLines& done() const { return done_; }
   [[nodiscard]] Output& output() { return *output_; }
@@ -60,9 +61,9 @@ class RunFiles {
   void note_texts(std::vector<uint64_t> texts) { manifest_.texts = std::move(texts); }
   /// What --report says, one JSON object, after publish().
   void note_report(std::string_view report);
-  /// The outputs get their names. `missing` lines of the input have no record.
+  /// Publishes the outputs under their names. `missing`: number of input lines without a record.
   void publish(uint64_t ok, uint64_t failed, uint64_t missing);
-  /// Stopping early: what has come is kept safe.
+  /// Keeps the lines so far safely on disk when a run stops early.
   void keep();
 
  private:

@@ -19,56 +19,57 @@
 
 namespace plimsoll::batch {
 
-/// Above so many pixels Pillow, and so vLLM, takes a file for a decompression bomb.
+/// Pixels above which Pillow, and so vLLM, takes a file for a decompression bomb.
 inline constexpr int64_t kPillowPixels = 178'956'970;
 
-/// What a run makes of pictures.
+/// Which pictures a run answers, and how it processes them.
 struct PictureRules {
   std::shared_ptr<const model::VisionSpec> vision;  // null: none are answered
-  std::string refusal;                              // why, where there is none
-  Json settings = Json::object();                   // the model's processor's
+  std::string refusal;                              // why not, where `vision` is null
+  Json settings = Json::object();                   // of the model's image processor
   OrderedJson overrides = OrderedJson::object();    // --mm-processor-kwargs
-  int64_t most_images = 0;                          // of a prompt
+  int64_t most_images = 0;                          // per prompt
   int64_t most_videos = 0;
-  int64_t most_pixels = kPillowPixels;  // of one picture, as its file has them
+  int64_t most_pixels = kPillowPixels;  // per picture, as its file has them
   std::string allowed_folder;           // --allowed-local-media-path; empty: no files
-  size_t cache_bytes = 0;               // of processed pictures that are kept
-  int threads = 0;                      // that decode; none: where pictures are asked for
+  size_t cache_bytes = 0;               // for processed pictures that are kept
+  int threads = 0;                      // that decode; 0: the thread that asks decodes
 };
 
 using PixelsFuture = std::shared_future<std::shared_ptr<const image::Pixels>>;
 
-/// What came of files so far; those that a cache had are not among them.
+/// Pictures processed so far; hits of a cache are not counted.
 struct PreparedPictures {
   uint64_t count = 0;
-  double processor_seconds = 0;  // of decoding, resizing and what else processors do
+  double processor_seconds = 0;  // for decoding, resizing and what else processors do
 };
 
 /// A picture or video whose header is read.
 struct OpenedPicture {
   MediaKind kind = MediaKind::image;
   image::Layout layout;
-  engine::Hash128 key;                      // of the files and the settings
+  engine::Hash128 key;                      // hash of the files and the settings
   std::vector<std::vector<uint8_t>> files;  // one, or a video's frames
-  size_t decoder_bytes = 0;                 // that decoding all of them takes
+  size_t decoder_bytes = 0;                 // memory that decoding all of them takes
   std::shared_ptr<const image::Processor> processor;
-  std::string field;  // whom to blame
+  std::string field;  // of the request, named in errors
 };
 
 class PictureLoader {
  public:
-  /// Throws Error(usage) for settings of the launch that are none.
+  /// Throws Error(usage) for settings of the launch that are invalid.
   explicit PictureLoader(PictureRules rules);
 
   /// Reads the files and their headers, no pixels. `overrides` are the line's mm_processor_kwargs.
   /// Throws LineError.
   std::vector<OpenedPicture> open(const std::vector<Media>& media, const OrderedJson& overrides);
-  /// Decodes and prepares, perhaps in another thread; a picture that was so lately is the same one.
-  /// The future throws LineError.
+  /// Decodes and processes a picture, perhaps in another thread; one that is still in the cache is
+  /// not processed again. The future throws LineError.
   PixelsFuture load(OpenedPicture picture);
 
   [[nodiscard]] const PictureRules& rules() const { return rules_; }
-  /// Whether pictures under way and those kept take as much memory as they may: no more lines.
+  /// True while pictures under way and in the cache take all the memory they may: no more lines are
+  /// read.
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] PreparedPictures prepared() const;
 
@@ -98,7 +99,7 @@ class PictureLoader {
   std::list<Kept> kept_;                            // most recently used first
   std::map<engine::Hash128, std::list<Kept>::iterator, Less> by_key_;
   size_t kept_bytes_ = 0;
-  /// Of pixels that anybody has or will have, and of files that wait.
+  /// Bytes of pixels that are kept or on their way, and of files that wait for a thread.
   std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   std::atomic<uint64_t> prepared_ = 0;
   std::atomic<double> prepare_seconds_ = 0;

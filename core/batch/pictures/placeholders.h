@@ -1,4 +1,4 @@
-// Where pictures stand in prompts: placeholders as people write them, and what becomes of them.
+// Where pictures stand in prompts: placeholders as people write them, and the tokens they become.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,11 @@
 
 namespace plimsoll::batch {
 
-/// A prompt with all its embeddings' positions.
+/// A prompt with the positions of all its embeddings.
 struct ExpandedPrompt {
   std::vector<int32_t> ids;
-  std::vector<std::vector<engine::PictureRun>> runs;  // of each picture, as they were given
+  // runs of embeddings, for each picture in the order given
+  std::vector<std::vector<engine::PictureRun>> runs;
 };
 
 /// Where `part`, which is not empty, begins in a text; places don't overlap.
@@ -25,30 +26,31 @@ class Placeholders {
   Placeholders(const model::VisionSpec& vision, const text::Tokenizer* tokenizer)
       : vision_(vision), tokenizer_(tokenizer) {}
 
-  /// What stands for a picture in a text; where the model has none LineError(no_images).
+  /// Placeholder of a picture in a text. Throws LineError(no_images) where the model has none.
   [[nodiscard]] std::string text_of(MediaKind kind) const;
-  /// A text with placeholders as one where every tile's embeddings stand as one token. Throws
-  /// LineError(bad_field) where there are not as many as pictures.
+  /// Text with each placeholder spelled out: one token for every tile's embeddings. Throws
+  /// LineError(bad_field) where there are not as many placeholders as pictures.
   [[nodiscard]] std::string spell_text(const std::string& text,
                                        const std::vector<OpenedPicture>& pictures) const;
-  /// Likewise for ids.
+  /// Token ids with each placeholder spelled out, as spell_text() does it for a text.
   [[nodiscard]] std::vector<int32_t> spell_ids(const std::vector<int32_t>& ids,
                                                const std::vector<OpenedPicture>& pictures) const;
-  /// A spelled prompt with a token for each embedding. Throws LineError(bad_field) as above.
+  /// Expands a spelled prompt to one token for each embedding. Throws LineError(bad_field) where
+  /// placeholders and pictures differ in number.
   [[nodiscard]] ExpandedPrompt expand(const std::vector<int32_t>& spelled,
                                       const std::vector<OpenedPicture>& pictures) const;
 
  private:
   /// The token that an embedding takes the place of.
   [[nodiscard]] int32_t embedded_token(MediaKind kind) const;
-  /// Whether a picture becomes more than its embeddings.
+  /// True when a picture is spelled with more tokens than its embeddings.
   [[nodiscard]] bool is_framed() const;
-  /// What becomes of one placeholder, a token for every tile.
+  /// Spelling of one placeholder: a token for every tile, and the tokens around them.
   [[nodiscard]] std::string spelling(const image::Layout& layout) const;
   [[nodiscard]] std::string tiles_of_idefics3(const image::Layout& layout) const;
   [[nodiscard]] std::string token_text(int32_t token) const;
   [[nodiscard]] std::vector<int32_t> encode(const std::string& text) const;
-  /// Behind `to`; line ends that meet become one token, as they would in a text.
+  /// Appends `ids` to `to`; line ends that meet become one token, as they would in a text.
   void append(std::vector<int32_t>& to, std::span<const int32_t> ids) const;
   [[nodiscard]] size_t line_ends(int32_t token) const;
 

@@ -13,14 +13,14 @@ namespace plimsoll::batch {
 
 class Workers {
  public:
-  /// None: tasks run where they are given. At its end it waits for the tasks under way; those that
-  /// have not begun are left out.
+  /// Starts `threads` threads; with none, tasks run in the thread that adds them. The destructor
+  /// waits for tasks under way and drops those that have not begun.
   Workers(int threads, size_t bytes_at_once);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Tasks begin in the order in which they come, as long as those under way need no more than
-  /// `bytes_at_once` together, or alone. They must not throw.
+  /// Adds a task, which must not throw. Tasks begin in the order in which they come, as long as
+  /// those under way need no more than `bytes_at_once` together; a larger task runs alone.
   void add(std::function<void()> task, size_t bytes);
 
  private:
