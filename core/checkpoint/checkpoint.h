@@ -19,7 +19,7 @@ namespace plimsoll::checkpoint {
 /// HOME).
 struct HubCache {
   std::filesystem::path folder;  // ".../hub"
-  std::string wanted = {};       // names of the files that are enough; empty: the whole model
+  std::string wanted = {};       // file names that suffice; empty: the whole model
 };
 
 /// The folder of MODEL: a local directory, or a hub id ("org/name", "org/name@revision") that the
@@ -54,13 +54,13 @@ class Checkpoint {
   [[nodiscard]] const std::map<std::string, TensorEntry>& tensors() const;
   /// The file that the index names for a tensor that no file holds; empty: it names none.
   [[nodiscard]] std::string promised_file(const std::string& name) const;
-  /// Lets a tensor that is there count as one of another shape of as many elements.
+  /// Gives an existing tensor another shape of as many elements.
   void reshape(const std::string& name, const std::vector<int64_t>& shape);
-  /// Lets a tensor that is there count as those that it holds one after the other. They are of
-  /// shape [rest] where its first size is their count, else of [first size / count, rest], if the
+  /// Splits an existing tensor into the tensors that it holds one after the other. Their shape is
+  /// [rest] where the tensor's first size is their count, else [first size / count, rest], if the
   /// stack does not say. The count divides the first size.
   void split(const model::StackedTensor& stack);
-  /// Lets a tensor that is there count as one of each of `names` instead.
+  /// Replaces an existing tensor by one of each of `names`.
   void share(const std::string& name, const std::vector<std::string>& names);
 
  private:
@@ -82,7 +82,7 @@ struct Block {
   int64_t column = 0, columns = 0;
 };
 
-/// Where the engine gets its weights from.
+/// The source of the engine's weights.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -90,17 +90,17 @@ class WeightSource {
   /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
   virtual void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                          void* to) const = 0;
-  /// The same of some of the columns, to `to` [block.rows, block.columns]. A source that knows no
-  /// better reads the rows.
+  /// Reads a block of a weight, columns too, to `to` [block.rows, block.columns], converted. By
+  /// default whole rows are read and cut.
   virtual void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
                           void* to) const;
   /// Opens a block of a part of a weight that is kept quantised (Part::packing), rows counted from
-  /// the part's first. The source must outlive it. One that knows no better quantises plain rows
-  /// where that is asked for.
+  /// the part's first. The source must outlive it. By default plain rows are read, and quantised
+  /// where the packing asks for that.
   [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                                   size_t part,
                                                                   const Block& block) const;
-  /// Bytes in the files that those rows, or such a part, are read from; 0 where nobody knows.
+  /// Bytes in the files that these rows (or this part) are read from; 0: not known.
   [[nodiscard]] virtual uint64_t stored_bytes(const model::WeightSpec&, int64_t /*first*/,
                                               int64_t /*count*/) const {
     return 0;
@@ -141,7 +141,7 @@ class WeightReader final : public WeightSource {
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, size_t part) const override;
 
   /// Throws Error(checkpoint_unusable) where a bias that the model has no place for holds more than
-  /// zeros: vLLM leaves such out, and so does `shard`, but answers would not be the checkpoint's.
+  /// zeros. vLLM and `shard` leave such biases out, but answers would not be the checkpoint's.
   void require_zero_biases() const;
 
   /// The tensor that a part of the weight table is stored in, whatever its spelling.

@@ -40,7 +40,7 @@ void for_each_part(const model::WeightSpec& weight, int64_t first, int64_t count
   }
 }
 
-/// Whether convert() takes the dtype to the engine's.
+/// True when convert() converts the dtype to the engine's.
 bool is_convertible(DType dtype);
 
 /// Copies a block of a part, whose rows count from its first on, to `to` [rows, columns],
@@ -48,17 +48,17 @@ bool is_convertible(DType dtype);
 void copy_rows(const TensorEntry& tensor, const model::Part& part, const Block& block, DType dtype,
                std::byte* to);
 
-/// Copies a block of a weight that is known without a checkpoint.
+/// Copies a block of a weight whose values are a constant, not from a checkpoint.
 void copy_constant(const model::WeightSpec& weight, const Block& block, DType dtype, std::byte* to);
 
-/// The value as a dtype has it (float32, bfloat16 or float16).
+/// The value rounded to a dtype (float32, bfloat16 or float16).
 float rounded(float value, DType dtype);
-/// What the mapping makes of float32 values of the tensor, in place.
+/// Applies the mapping to float32 values of the tensor, in place.
 void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* values, size_t count);
-/// The way back from Mapping::minus_exp: ln(-x).
+/// Reverses Mapping::minus_exp: ln(-x).
 void unmap_values(std::byte* values, size_t count);
-/// What the part makes of its values (Part::is_changed): whole rows of `columns` of them, each
-/// rounded to the dtype (float32, bfloat16 or float16).
+/// Applies the part's change (Part::is_changed) to whole rows of `columns` values, each rounded to
+/// the dtype (float32, bfloat16 or float16).
 void change_values(const model::Part& part, std::byte* values, DType dtype, int64_t rows,
                    int64_t columns);
 

@@ -9,7 +9,7 @@ namespace plimsoll::checkpoint {
 
 class CountedSource final : public WeightSource {
  public:
-  /// `source` must outlive the reading, and nothing else.
+  /// `source` must outlive the reading; the object itself need not.
   explicit CountedSource(const WeightSource& source) : source_(source) {}
 
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
@@ -37,7 +37,7 @@ class CountedSource final : public WeightSource {
     return source_.packed(weight, part, block);
   }
 
-  /// Of the files, so far; a block of a quantised part counts when it is opened.
+  /// Bytes read from files so far; a block of a quantised part counts when it is opened.
   [[nodiscard]] uint64_t bytes_read() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// A tensor under its name or another spelling of it.
+// Looks up a tensor by its name or another spelling of it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::checkpoint {
 
-/// Null where the checkpoint has it under no spelling that the spec knows.
+/// The tensor of this name; null where the checkpoint has it under no spelling that the spec knows.
 const TensorEntry* find_tensor(const Checkpoint& checkpoint, const model::ModelSpec& spec,
                                const std::string& name);
 

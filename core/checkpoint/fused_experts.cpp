@@ -128,7 +128,8 @@ void take_codes(const Checkpoint& checkpoint, WeightSpec& weight) {
   for (Part& part : weight.parts) part.tensor += ".weight";
 }
 
-/// Of a weight whose experts are called one by one: gate and up lie one under the other.
+/// Takes a quantised stack of experts apart: each expert becomes a tensor NAME[i].weight, in which
+/// gate and up lie one under the other.
 void take_fused_codes(Checkpoint& checkpoint, const std::string& name, WeightSpec& weight) {
   split_codes(checkpoint, name, weight.matrices());
   const size_t each = weight.parts_in_matrix();
@@ -157,7 +158,7 @@ void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
       take_fused_codes(checkpoint, name, weight);
       continue;
     }
-    // Of another shape than the config's: the reader says so.
+    // A fused tensor whose shape is not the config's stays as it is, and the reader reports it.
     std::vector<int64_t> stored = weight.shape;
     if (fused->shape == stored) {
       stored = {weight.matrices() * weight.rows(), weight.columns()};

@@ -13,7 +13,7 @@ quantization::FindStored find_stored(const Checkpoint& checkpoint, const model::
 std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
                                              const model::Part& part, const Block& block,
                                              const quantization::FindStored& find);
-/// The block that is all of it.
+/// The block that covers a whole part.
 Block whole_part(const model::WeightSpec& weight, const model::Part& part);
 
 }  // namespace plimsoll::checkpoint

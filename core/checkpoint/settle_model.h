@@ -1,4 +1,5 @@
-// What a config leaves open, and a checkpoint's tensors and the launch decide.
+// Parts of a model's spec that the config leaves open, and the checkpoint's tensors and the launch
+// decide.
 #pragma once
 
 #include <string>
@@ -9,18 +10,18 @@
 
 namespace plimsoll::checkpoint {
 
-/// How a launch keeps weights.
+/// How a launch keeps weights in memory.
 struct Keeping {
   quantization::Activations activations = quantization::Activations::rounded;
-  std::string online = {};  // method that plain weights are quantised by while they are read, or ""
+  std::string online = {};  // method that quantises plain weights while they are read, or ""
 };
 
-/// By the tensors: the dtype of a config that states none, whether experts are stored as one
-/// tensor, whether the head is the token table. Throws Error(checkpoint_unusable).
+/// Resolves by the tensors: the dtype of a config that states none, whether experts are stored as
+/// one tensor, whether the head is the token table. Throws Error(checkpoint_unusable).
 void settle_stored(Checkpoint& checkpoint, model::ModelSpec& spec);
 
-/// After that, by the launch: how weights are kept in memory. `checkpoint` null: by the config
-/// alone. Throws Error(checkpoint_unusable).
+/// Resolves by the launch, after settle_stored, how weights are kept in memory. `checkpoint` null:
+/// by the config alone. Throws Error(checkpoint_unusable).
 void settle_kept(const Json& config, const Checkpoint* checkpoint, const Keeping& keeping,
                  model::ModelSpec& spec);
 

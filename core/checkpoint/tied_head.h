@@ -1,4 +1,4 @@
-// Whether a head that config.json ties to the token table is that table in the checkpoint too.
+// Heads that config.json ties to the token table: whether the checkpoint has another head.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
@@ -6,13 +6,13 @@
 
 namespace plimsoll::checkpoint {
 
-/// By value, as torch.equal: zeros of either sign are equal, NaN is not. For matrices of
-/// convertible dtypes.
+/// Compares two matrices of convertible dtypes by value, as torch.equal: zeros of either sign are
+/// equal, NaN is not.
 bool have_equal_values(const TensorEntry& a, const TensorEntry& b);
 
-/// Lets the checkpoint decide, as transformers and vLLM do: a head of its own with other values
+/// Resolves a tied head by the checkpoint, as transformers and vLLM do: a head with other values
 /// than the token table's is used instead of tying. Where it is a copy, the spec stays tied and
-/// notes that the copy is there.
+/// notes that the copy exists.
 void settle_tied_head(const Checkpoint& checkpoint, model::ModelSpec& spec);
 
 }  // namespace plimsoll::checkpoint

@@ -297,7 +297,8 @@ uint64_t WeightReader::stored_bytes(const WeightSpec& weight, int64_t first, int
   return bytes;
 }
 
-// Of tensors that several parts share, this part's rows' share.
+// Bytes of a quantised part; a tensor that several parts share counts by this part's share of its
+// rows.
 uint64_t WeightReader::stored_bytes(const WeightSpec& weight, size_t index) const {
   const Part& part = weight.parts[index];
   const std::string module = part.tensor.substr(0, part.tensor.rfind('.') + 1);

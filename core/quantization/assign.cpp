@@ -143,7 +143,8 @@ class Assignment {
            "{}: quantised and stored transposed, which is not run of {}; use the unquantised model",
            matrix.module, format_name(part.packing->format));
     }
-    // Of rows that do not lie together a nested scale's block follows from no row number.
+    // Rows that are not consecutive in the stored matrix cannot keep nested scales, whose blocks
+    // are found by row number.
     const bool together = part.block_count == 1 && part.order == model::RowOrder::stored;
     if (part.packing->scale == model::ScaleType::nested && !together)
       part.packing->scale = model::ScaleType::f32;

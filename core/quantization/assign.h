@@ -1,5 +1,5 @@
-// Which weights of a model are quantised, and how each is kept: a configuration and the tensors
-// that are there, put into the weight table.
+// Which weights of a model are quantised, and how each is kept: fills the weight table by a
+// configuration and the checkpoint's tensors.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@
 
 namespace plimsoll::quantization {
 
-/// The tensor of a checkpoint that has this name, or another spelling of it.
+/// Finds the tensor of a checkpoint that has this name, or another spelling of it.
 using FindStored = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
 /// Whether products round their inputs where the checkpoint's format asks for it.
 enum class Activations : uint8_t { whole, rounded };
 
-/// Gives parts of the table their packing, after config's quantization_config, and empties
-/// spec.quantization. `find` null: by the configuration alone, without a checkpoint. What is stored
-/// has the last word on which modules are quantised. Throws Error(checkpoint_unusable), naming the
-/// module, for what is not run.
+/// Gives parts of the table their packing, by config's quantization_config, and empties
+/// spec.quantization. `find` null: by the configuration alone, without a checkpoint. The stored
+/// tensors have the last word on which modules are quantised. Throws Error(checkpoint_unusable),
+/// naming the module, for schemes that `run` does not support.
 void assign_packings(const Json& config, const FindStored& find, Activations activations,
                      model::ModelSpec& spec);
 

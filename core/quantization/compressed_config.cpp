@@ -59,7 +59,7 @@ bool is_mx(const ConfigView& numbers) {
          numbers.integer({"group_size"}, kMxGroup, {-1, 1 << 20}) == kMxGroup;
 }
 
-/// The same beside four-bit floats.
+/// How inputs beside four-bit floats are rounded, where `run` does not support it; null: it does.
 const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
   if (format == WeightFormat::mxfp4) {
     const int64_t bits = inputs.integer({"num_bits"}, 4, kBits);
@@ -142,7 +142,8 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   return scheme;
 }
 
-/// Of the transforms one that no weight has in it already.
+/// Name and location of the first transform that is computed at run time, because no weight has it
+/// folded in; "": there is none.
 std::string transform_at_run_time(const ConfigView& config) {
   const ConfigView groups = config.child({"transform_config"}).child({"config_groups"});
   for (const auto& [name, value] : groups.json().items()) {

@@ -275,8 +275,8 @@ bool Quantization::int8_activations() const {
                      [](const Group& group) { return group.scheme.format == WeightFormat::int8; });
 }
 
-/// Of several groups that name a module a whole name goes before patterns, and those by their
-/// names; all matrices of a fused module may be named one by one.
+/// Scheme of the group that names a module. Whole names go before patterns, and among patterns
+/// those of names before those of classes; the matrices of a fused module may be named one by one.
 const WeightScheme* Quantization::group_scheme(const ModuleName& module) const {
   for (const Group& group : groups_)
     if (group.names.lists(module)) return &group.scheme;

@@ -14,7 +14,7 @@ namespace plimsoll::quantization {
 
 class Quantization {
  public:
-  /// Nothing is quantized.
+  /// A configuration without quantization.
   Quantization() = default;
   /// From `quantization_config`. A configuration without a method that vLLM knows of (MLX's) leaves
   /// everything plain. Throws Error(checkpoint_unusable) for a method that is not supported.
@@ -28,14 +28,15 @@ class Quantization {
   [[nodiscard]] bool is_online() const { return online_; }
   /// Nothing but the method's name is known of the checkpoint's own quantization.
   [[nodiscard]] bool is_assumed() const { return assumed_; }
-  /// What vLLM makes of a module.
+  /// The scheme of a linear module in vLLM.
   [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
-  /// What the checkpoint states of it, which differs where vLLM has quantised experts alone.
+  /// The scheme of a module as the checkpoint states it, which differs where vLLM quantises experts
+  /// alone.
   [[nodiscard]] WeightScheme stored(const ModuleName& module) const;
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
   [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
-  /// The scheme of modules that no rule or list speaks of.
+  /// The scheme of modules that no rule or list names.
   [[nodiscard]] const WeightScheme& usual() const { return base_; }
   /// The scheme of experts, where they have one of their own.
   [[nodiscard]] const std::optional<WeightScheme>& expert_scheme() const { return expert_scheme_; }
@@ -87,7 +88,7 @@ class Quantization {
   bool online_ = false;
   bool assumed_ = false;
   bool experts_alone_ = false;
-  bool mxfp4_packed_ = false;  // compressed-tensors' format of all
+  bool mxfp4_packed_ = false;  // compressed-tensors: the format of all groups
   bool attention_scales_ = false;
   bool latent_attention_scales_ = false;
   bool fp8_kv_cache_ = false;
@@ -101,8 +102,9 @@ class Quantization {
   std::string dropped_;
   std::string online_transform_;
   std::unordered_map<std::string, WeightScheme> by_layer_;  // ModelOpt's mixed precision
-  bool others_quantized_ = false;                           // what `by_layer_` does not list
-  std::vector<std::string> block_prefixes_;  // AutoRound: likewise, by their beginnings
+  bool others_quantized_ = false;  // whether modules are quantized that `by_layer_` does not list
+  // AutoRound: the blocks that are quantized, by the beginnings of names
+  std::vector<std::string> block_prefixes_;
 };
 
 }  // namespace plimsoll::quantization

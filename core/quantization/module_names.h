@@ -18,7 +18,7 @@ struct ModuleName {
   std::string path;                 // "layers.3.self_attn"
   std::string leaf;                 // "qkv_proj", as vLLM fuses it
   std::vector<std::string> shards;  // {"q_proj", "k_proj", "v_proj"}; empty when nothing is fused
-  /// As the checkpoint has it, wrappers and all, which patterns may speak of; empty: not known.
+  /// Name in the checkpoint, wrappers included, which patterns may match; empty: not known.
   std::string stored{};
 
   [[nodiscard]] std::string full() const { return path.empty() ? leaf : path + "." + leaf; }
@@ -27,7 +27,7 @@ struct ModuleName {
   }
 };
 
-/// The same name without the wrappers.
+/// A module's name without the wrappers `model.` and `language_model.`.
 std::string canonical_name(std::string_view name);
 
 /// How entries of a list are compared with a module's name.
@@ -45,16 +45,16 @@ class NameList {
   NameList(const std::vector<std::string>& entries, NameMatch match);
 
   [[nodiscard]] bool empty() const { return entries_ == 0; }
-  /// The fused module is listed, or each of the matrices fused into it is.
+  /// True when the list has the fused module, or each of the matrices fused into it.
   [[nodiscard]] bool lists(const ModuleName& module) const;
   [[nodiscard]] bool lists_name(const std::string& name) const;
-  /// Some entry contains the name (block-fp8's rule for experts).
+  /// True when some entry contains the name (block-fp8's rule for experts).
   [[nodiscard]] bool mentions(const std::string& name) const;
 
  private:
   struct Pattern;
   [[nodiscard]] bool matches(const std::string& entry, const std::string& name) const;
-  /// Some pattern matches. Throws Error(checkpoint_unusable) for one that takes too long.
+  /// True when some pattern matches. Throws Error(checkpoint_unusable) for one that takes too long.
   [[nodiscard]] bool fits(const std::string& name) const;
 
   NameMatch match_ = NameMatch::exact;

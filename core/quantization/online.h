@@ -1,4 +1,4 @@
-// Weights that are quantised while they are loaded: float8, a scale for each output.
+// Online quantization: weights become float8 while they are loaded, with a scale for each output.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,20 @@
 
 namespace plimsoll::quantization {
 
-/// Whether --quantization METHOD is one of plain checkpoints that `run` has: fp8, fp8_per_channel.
+/// True for the values of --quantization that quantise plain checkpoints while loading: fp8,
+/// fp8_per_channel.
 bool is_online(std::string_view method);
 
 /// Gives the linear layers of a plain model (not its head, nor routers) the packing of an online
-/// method; "" and a model that is quantised already stay as they are.
+/// method. "" and models that are quantised already change nothing.
 void assign_online(std::string_view method, Activations activations, model::ModelSpec& spec);
 
 /// Reads rows [first, first + count) as floats [count, columns].
 using ReadFloats = std::function<void(int64_t first, int64_t count, float* to)>;
 
-/// The rows of such a part, or some inputs of them: a row's scale is the largest of all its weights
-/// over 448, its codes the nearest float8. No more than what is asked for is held at a time.
+/// Rows of a part that is quantised online, or some inputs of them: a row's scale is the largest of
+/// all its weights over 448, its codes the nearest float8. No more than what is asked for is held
+/// at a time.
 std::unique_ptr<model::PackedRows> online_rows(int64_t columns, const model::Inputs& inputs,
                                                ReadFloats read);
 

@@ -1,4 +1,4 @@
-// The scheme that a quantised module is stored in, as its configuration tells.
+// The quantisation scheme of a module, by its configuration.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@ namespace plimsoll::quantization {
 enum class WeightFormat : uint8_t {
   plain,        // elements of the model's dtype
   fp8,          // one byte per weight, scales by `Scales`
-  int8,         // likewise
+  int8,         // one byte per weight, scales by `Scales`
   awq,          // int4 packed along the output, zero points and scales by group
   gptq,         // packed along the input, zero points and scales by group, one index per input
   packed,       // compressed-tensors' pack-quantized: scales by group, zero points if asymmetric
-  quark_int4,   // AMD Quark's, packed along the output as awq's
+  quark_int4,   // AMD Quark's, packed along the output like awq
   nvfp4,        // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
   mxfp4,        // 4 bits, an 8-bit exponent for each group of 32
   bitsandbytes  // 4 or 8 bits; its constants are kept outside the parameters
@@ -20,7 +20,7 @@ enum class WeightFormat : uint8_t {
 
 enum class Scales : uint8_t { tensor, channel, block };
 
-/// To what activations are rounded, where the format's name does not say it.
+/// Type that activations are rounded to, where the format's name does not say it.
 enum class TokenInputs : uint8_t {
   by_format,
   int8,
@@ -37,15 +37,15 @@ struct WeightScheme {
   Scales scales = Scales::tensor;
   int64_t bits = 16;
   int64_t group = 0;      // weights sharing a scale; 0: the whole input
-  int64_t block_out = 0;  // of Scales::block
+  int64_t block_out = 0;  // for Scales::block
   int64_t block_in = 0;
   int64_t scale_bytes = 4;    // of one block scale
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
   const char* layout_not_run = nullptr;  // an order of codes that run does not read
-  bool input_bound = false;  // a float32 that activation scales stay below, one for each layer,
-  float most_input = 0;      // and what activations do
+  bool input_bound = false;  // with `most_input`: a bound of activation scales, one for each layer,
+  float most_input = 0;      // and of the activations
   bool zero_points = false;
   bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
   bool indexed_inputs = false;        // packed: the checkpoint has each input's group
@@ -62,18 +62,18 @@ struct WeightScheme {
 
 // The schemes that several methods have.
 
-/// Of weights in blocks that are not 128 inputs wide: inputs by groups of as many.
+/// Text of `inputs_not_run` for weights in blocks that are not 128 inputs wide.
 inline constexpr const char* kOtherGroups = "8 bits by groups of inputs that are not 128";
 
-/// One scale for each matrix.
+/// fp8 with one scale for each matrix.
 inline WeightScheme tensor_fp8(bool static_input) {
   return {.format = WeightFormat::fp8, .bits = 8, .static_input = static_input};
 }
-/// One scale for each output.
+/// fp8 with one scale for each output.
 inline WeightScheme channel_fp8() {
   return {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
 }
-/// One scale for each block of outputs x inputs.
+/// fp8 with one scale for each block of outputs x inputs.
 inline WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
   return {.format = WeightFormat::fp8,
           .scales = Scales::block,
@@ -82,11 +82,11 @@ inline WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
           .block_in = inputs,
           .inputs_not_run = inputs == 128 ? nullptr : kOtherGroups};
 }
-/// Floats of four bits by a float8 for each 16 inputs, and these by a float32.
+/// NVFP4: floats of four bits, a float8 scale for each 16 inputs, and a float32 scale for these.
 inline WeightScheme nvfp4(int64_t group = 16, bool static_input = true) {
   return {.format = WeightFormat::nvfp4, .bits = 4, .group = group, .static_input = static_input};
 }
-/// The OCP's microscaling: an exponent for each 32 inputs.
+/// MXFP4, the OCP's microscaling: an exponent for each 32 inputs.
 inline WeightScheme mxfp4() {
   return {.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
 }

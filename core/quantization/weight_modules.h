@@ -1,4 +1,4 @@
-// The module that a weight of the table belongs to, as quantisation configs speak of it.
+// The module that a weight of the table belongs to, as quantisation configs name it.
 #pragma once
 
 #include "model/spec/weight.h"
@@ -6,11 +6,11 @@
 
 namespace plimsoll::quantization {
 
-/// With the checkpoint's names of what is fused into it. Of experts: the module that holds them
-/// all.
+/// Module of a weight, with the checkpoint's names of the matrices fused into it. For experts: the
+/// module that holds them all.
 ModuleName module_of_weight(const model::WeightSpec& weight);
 
-/// Of a layer's experts, with the checkpoint's names for an expert's matrices.
+/// Module of a layer's experts, with the checkpoint's names for an expert's matrices.
 ModuleName module_of_experts(const model::WeightSpec& up, const model::WeightSpec& down);
 
 }  // namespace plimsoll::quantization

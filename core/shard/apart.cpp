@@ -24,7 +24,7 @@ std::set<WeightId> fused_of(const model::ModelSpec& spec) {
   return fused;
 }
 
-/// Of one of the parts, beside the others' module.
+/// The weight of one part, named after the part's tensor in the module of the fused weight.
 WeightSpec weight_of(const WeightSpec& fused, const model::Part& part) {
   const std::string leaf = part.tensor.substr(part.tensor.rfind('.', part.tensor.rfind('.') - 1));
   const size_t module = fused.name.rfind('.', fused.name.rfind('.') - 1);

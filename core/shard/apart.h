@@ -1,12 +1,12 @@
-// Weights that `run` has fused and vLLM's class has not.
+// Splits weights that `run` fuses into the separate weights that vLLM's class has.
 #pragma once
 
 #include "model/model_spec.h"
 
 namespace plimsoll::shard {
 
-/// Gives gates and ups of MLPs, shared experts' too, a weight each where vLLM's class has them so
-/// (VllmClass::gate_apart); other models stay as they are.
+/// Gives gates and ups of MLPs, shared experts' too, a weight each where vLLM's class keeps them
+/// apart (VllmClass::gate_apart); other models are unchanged.
 void set_apart(model::ModelSpec& spec);
 
 }  // namespace plimsoll::shard

@@ -25,7 +25,7 @@ class BackgroundWriter {
   /// Appends `block`, which must stay as it is until the next call returns; waits for the block
   /// before it. Throws what writing that one threw.
   void start(std::span<const std::byte> block);
-  /// Until the last block is written. Throws what writing it threw.
+  /// Waits until the last block is written. Throws what writing it threw.
   void wait();
 
  private:

@@ -30,7 +30,7 @@ struct JobOptions {
   std::vector<int64_t> pipeline_partition = {};  // layers of each stage; empty: vLLM's choice
 };
 
-/// A stage's files, the same on all its tensor-parallel ranks.
+/// A stage's files, equal on all its tensor-parallel ranks.
 struct StagePlan {
   Stage tensors;
   std::vector<PartPlan> parts;  // point into `tensors`
@@ -51,7 +51,7 @@ class Job {
   [[nodiscard]] std::vector<std::string> file_names() const;
   /// Bytes of all files.
   [[nodiscard]] int64_t bytes() const;
-  /// The job as the sidecar tells it; two jobs are the same when these are equal.
+  /// The job as the sidecar stores it; two jobs are equal when these are.
   [[nodiscard]] Json description() const;
 
  private:
@@ -62,7 +62,7 @@ class Job {
   std::vector<StagePlan> stages_;
 };
 
-/// What the sidecar keeps of a file.
+/// What the sidecar records of a file.
 struct FileRecord {
   int64_t bytes = 0;
   std::string digest;  // XXH3 of 128 bits

@@ -1,4 +1,4 @@
-// The checkpoint's tensors again, from what the ranks hold of them.
+// The checkpoint's tensors, joined from the ranks' shares of them.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,18 @@ class JoinedTensor {
   [[nodiscard]] const model::Part& part() const { return *part_; }
   [[nodiscard]] bool is_mapped() const { return part_->mapping == model::Mapping::minus_exp; }
   [[nodiscard]] DType dtype() const { return dtype_; }
-  /// A file that holds some of it.
+  /// A file that holds part of the tensor, for messages.
   [[nodiscard]] const std::filesystem::path& file() const;
   [[nodiscard]] int64_t bytes() const;
 
   /// Copies a block to `to` [rows, columns] in the engine's orientation, converted. Thread-safe.
   /// Throws Error(checkpoint_unusable) when a file cannot be read any more.
   void copy(const checkpoint::Block& block, DType dtype, std::byte* to) const;
-  /// Likewise its transpose, to `to` [columns, rows].
+  /// Copies the transpose of a block to `to` [columns, rows], converted. Thread-safe, throws as
+  /// copy().
   void copy_transposed(const checkpoint::Block& block, DType dtype, std::byte* to) const;
 
-  /// Rows as the checkpoint stores them (a transposed tensor's rows are the engine's columns).
+  /// Rows as the checkpoint stores them (the rows of a transposed tensor are the engine's columns).
   [[nodiscard]] int64_t stored_rows() const;
   [[nodiscard]] int64_t stored_columns() const;
   void copy_stored_rows(int64_t first, int64_t count, std::byte* to) const;
@@ -53,14 +54,15 @@ class JoinedTensor {
   std::set<std::pair<int64_t, int64_t>> starts_;  // of the pieces; other ranks may repeat them
 };
 
-/// What is known of shards beside their files.
+/// What the user or a sidecar says about shards.
 struct ShardHints {
   std::string file_pattern = {};                // empty: vLLM's
   std::optional<Release> release = {};          // empty: the newest whose names fit
   std::optional<int64_t> tensor_parallel = {};  // must be what the files show
 };
 
-/// Gives the spec a head of its own where config.json ties it and the shards hold another one.
+/// Gives the spec a head of its own where config.json ties the head and the shards hold another
+/// one.
 void settle_tied_head(const std::filesystem::path& folder, const std::string& file_pattern,
                       model::ModelSpec& spec);
 
@@ -74,7 +76,7 @@ class JoinedCheckpoint {
   JoinedCheckpoint(const std::filesystem::path& folder, const model::ModelSpec& spec,
                    const ShardHints& hints);
 
-  /// By their names in the weight table.
+  /// Tensors of the checkpoint, by their names in the weight table.
   [[nodiscard]] const std::map<std::string, JoinedTensor>& tensors() const { return tensors_; }
   [[nodiscard]] int64_t tensor_parallel() const { return tensor_parallel_; }
 

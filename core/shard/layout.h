@@ -1,4 +1,4 @@
-// Which tensors a rank's files hold, and what of the checkpoint goes into them (vLLM's
+// Which tensors a rank's files hold, and which parts of the checkpoint go into them (vLLM's
 // sharded_state).
 #pragma once
 
@@ -35,7 +35,8 @@ struct Repeat {
 
 /// Columns and rows of one checkpoint tensor in the engine's orientation ([out, in]; 1-D: [n, 1]).
 struct Slice {
-  const model::Part* part = nullptr;  // names the tensor; its rows are those below, not its own
+  // names the tensor; `row` and `rows` below count, not the part's
+  const model::Part* part = nullptr;
   int64_t row = 0, rows = 0;
   int64_t column = 0, columns = 0;
   int64_t to_row = 0, to_column = 0;  // where they begin in the rank's tensor
@@ -46,22 +47,22 @@ struct Slice {
 struct ShardTensor {
   std::string name;
   DType dtype{};
-  std::vector<int64_t> shape;                 // of one rank
+  std::vector<int64_t> shape;                 // on one rank
   const model::WeightSpec* weight = nullptr;  // lives in the ModelSpec; null: a constant
-  model::Split split{};                       // the weight's, or replicated where that is refused
-  int64_t kv_heads = 0;                       // of a Split::qkv weight
+  model::Split split{};  // the weight's, or replicated where vLLM refuses that split
+  int64_t kv_heads = 0;  // of a Split::qkv weight
   Repeat repeat = {};
   std::vector<std::byte> constant = {};  // the bytes of a tensor without weight
 
-  /// What it is copied as: words may be a parameter of bytes.
+  /// The dtype that the tensor is copied as, because a parameter of words may be stored as bytes.
   [[nodiscard]] DType unit() const;
-  /// As a matrix [rows, columns] of units; experts are stacked.
+  /// Columns of the tensor as a matrix [rows, columns] of units; experts are stacked.
   [[nodiscard]] int64_t columns() const;
   [[nodiscard]] int64_t elements() const;
   [[nodiscard]] int64_t bytes() const;
 };
 
-/// The tensors of a pipeline stage in vLLM's walk order, which fills the parts.
+/// The tensors of a pipeline stage in vLLM's walk order, in which files are filled.
 using Stage = std::vector<ShardTensor>;
 
 /// The dtype that vLLM resolves "auto" to, given what the checkpoint says; others are torch's
@@ -73,30 +74,32 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const model::Mode
 /// as vLLM does. `spec` must outlive the result.
 std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
 
-/// Every weight as a tensor-parallel rank of `run` has it, by its id: those too that vLLM has no
+/// Every weight as a tensor-parallel rank of `run` has it, by its id, also weights that vLLM has no
 /// parameter for. Throws as make_stages.
 Stage make_run_tensors(const model::ModelSpec& spec, int64_t tensor_parallel);
 
-/// The module that a parameter, or a module in it, belongs to: the name up to its last dot.
+/// Name of the module that owns a parameter or module: `name` up to its last dot.
 std::string_view module_of(std::string_view name);
 
-/// The last weight before the attention's own scales, and the module that both belong to.
+/// The last weight before the attention's own scales (attention_end), and the module that owns both
+/// (attention_module).
 model::WeightId attention_end(const model::AttentionSpec& attention);
 std::string attention_module(const model::ModelSpec& spec, const model::AttentionSpec& attention);
 
 /// vLLM's name of the table that the head shares, on a stage without the head.
 std::string headless_name(const model::ModelSpec& spec);
 
-/// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
-/// other), zeros after them. Of OutputAxis::columns and none, as many for each matrix.
+/// Slices of the tensor that rank `rank` holds, stacked along the outputs (copies: one over the
+/// other), zeros after them. For OutputAxis::columns and none each matrix has as many slices.
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);
 
-/// Blocks of the whole weight that rank `rank` of `run` has of it, one over the other in the
-/// engine's order of rows; zeros follow them.
+/// Blocks of the whole weight that rank `rank` of `run` holds, one over the other in the engine's
+/// order of rows; zeros follow them.
 std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel);
-/// The same of each part, rows counted from its first; blocks may have no rows. Of Split::experts
-/// all parts, of which a rank has its share.
+/// Blocks of each part of the weight that rank `rank` of `run` holds, rows counted from the part's
+/// first; blocks may have no rows. A Split::experts weight gives all parts, of which a rank has its
+/// share.
 std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel);
 

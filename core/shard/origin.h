@@ -1,4 +1,5 @@
-// What shards, and the record beside them, tell of the checkpoint that they were cut from.
+// What is known of the checkpoint that shards were cut from, by the shards and the record beside
+// them.
 #pragma once
 
 #include <filesystem>
@@ -16,17 +17,18 @@ struct Origin {
   ShardHints hints;
   /// Other spellings of tensor names that the source used: leading `first` stood as `second`.
   std::vector<std::pair<std::string, std::string>> spellings;
-  /// Of quantised shards: tensors that the source had beside those that the config tells of, and
-  /// which of its single values had the shape [1]; without a record what is usual.
+  /// For quantised shards: tensors that the checkpoint had beside those that its config implies
+  /// (`present`), and which of its single values had the shape [1] (`listed`). Empty without a
+  /// record: what is usual.
   std::optional<TensorPatterns> present, listed;
 };
 
-/// What the folder's record says goes before `hints`. Throws Error(foreign_output) for what is no
-/// record.
+/// Reads the record of a folder, which goes before `hints`. Throws Error(foreign_output) for a file
+/// that is not a record.
 Origin read_origin(const std::filesystem::path& folder, const ShardHints& hints);
 
-/// The weight table of the shards in the folder; of quantised ones in vLLM's load layout, where the
-/// shards themselves tell what is quantised. Throws Error(checkpoint_unusable).
+/// The weight table of the shards in a folder. Quantised shards give vLLM's load layout, and the
+/// shards themselves decide which weights are quantised. Throws Error(checkpoint_unusable).
 model::ModelSpec shards_spec(const std::filesystem::path& folder, const Origin& origin);
 
 }  // namespace plimsoll::shard

@@ -35,14 +35,14 @@ class OutputFolder {
   [[nodiscard]] bool is_file(const std::string& name) const;  // no link
   [[nodiscard]] uint64_t free_bytes() const;
 
-  /// A small file, whole or not at all.
+  /// Writes a small file, whole or not at all.
   void write_file(const std::string& name, const std::string& text);
   /// Copies a file with its permissions, or a folder with all that is in it; links are followed.
   void copy(const std::filesystem::path& from, const std::string& name);
-  /// The synced temporary entry of this name gets its final name; then the folder is synced.
+  /// Renames the synced temporary entry of this name to its final name, then syncs the folder.
   void publish(const std::string& name);
   void remove(const std::string& name);
-  /// What an interrupted process left.
+  /// Removes temporary entries that an interrupted process left.
   void remove_temporaries();
 
  private:
@@ -53,15 +53,15 @@ class OutputFolder {
   int descriptor_ = -1;
 };
 
-/// Blocks that begin on multiples of it, in memory and file, can go to the disk directly.
+/// Alignment in bytes, in memory and file, of blocks that can go to the disk directly.
 inline constexpr size_t kDirectBlock = 4096;
 
 /// A file that is being written, under a temporary name; removed unless it was published.
 class TemporaryFile {
  public:
-  /// For the final name `name`; `bytes` of disk are set aside where the file system can. A file
-  /// whose bytes are told goes past the page cache where the file system can, as long as it is
-  /// written in whole blocks (kDirectBlock).
+  /// Makes the temporary file of the final name `name` and reserves `bytes` of disk where the file
+  /// system can. A file whose size is given bypasses the page cache where the file system can, as
+  /// long as it is written in whole blocks (kDirectBlock).
   TemporaryFile(OutputFolder& folder, std::string name, int64_t bytes);
   ~TemporaryFile();
   TemporaryFile(TemporaryFile&& other) noexcept;
@@ -71,9 +71,9 @@ class TemporaryFile {
 
   void write(const void* bytes, size_t count);
   void set_mode(unsigned mode);
-  /// To the disk, and closed. Throws Error(output_unwritable).
+  /// Syncs the file to the disk and closes it. Throws Error(output_unwritable).
   void finish();
-  /// finish() must have been called.
+  /// Gives the file its final name; finish() must have been called.
   void publish();
 
  private:

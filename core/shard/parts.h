@@ -10,7 +10,7 @@
 
 namespace plimsoll::shard {
 
-/// One file of every rank of a stage: names, shapes and so headers are the same on all of them.
+/// One file of every rank of a stage: names, shapes and so headers are equal on all of them.
 struct PartPlan {
   std::vector<const ShardTensor*> tensors;  // in the order of their bytes
   std::string header = {};                  // 8 bytes of length, JSON, padding to a multiple of 8

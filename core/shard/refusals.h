@@ -1,4 +1,4 @@
-// Layouts that are not written: vLLM refuses them too, or how it would write them is not known.
+// Layouts that `shard` refuses: vLLM refuses them too, or how it would write them is not known.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::shard {
 
-/// Whether the names that a release has for the model's tensors are known.
+/// True when the release's names for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
 
 /// Throws Error(usage), naming flag and value, where the model has no such ranks, stages or

@@ -1,4 +1,4 @@
-// What of a shard's keys and bytes depends on vLLM's release.
+// Differences of shards' tensor names and bytes between releases of vLLM.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A weight table of which weights became several.
+// Renumbers the weights of a spec after weights were split into several.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::shard {
 
-/// Gives what the spec names of weights their places in another table: weight i is now[i]. Of a
-/// model without recurrent layers and several residuals.
+/// Renumbers the weight ids in the spec: weight i becomes now[i]. For models without recurrent
+/// layers and several residuals.
 void renumber(model::ModelSpec& spec, const std::vector<model::WeightId>& now);
 
 }  // namespace plimsoll::shard

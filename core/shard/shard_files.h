@@ -23,19 +23,19 @@ struct ShardFiles {
   std::vector<std::vector<ShardFile>> by_rank;  // [rank]
 };
 
-/// Finds files whose names follow `pattern` (empty: vLLM's own). Throws Error(usage) for a pattern
-/// that is none, Error(checkpoint_unusable) when there are none or numbers are missing between
-/// those that are there.
+/// Finds files whose names follow `pattern` (empty: vLLM's own). Throws Error(usage) for an invalid
+/// pattern, Error(checkpoint_unusable) when there are no files or some are missing between those
+/// found.
 ShardFiles find_shard_files(const std::filesystem::path& folder, const std::string& pattern);
 
-/// Whether the folder holds files under vLLM's own names for shards.
+/// True when the folder holds files under vLLM's own names for shards.
 bool looks_sharded(const std::filesystem::path& folder);
 
 /// All tensors of one rank. Stages may repeat a tensor; the first counts.
 class RankShard {
  public:
-  /// Throws Error(checkpoint_unusable) naming the file for what is no safetensors file, and for a
-  /// tensor that two parts of a stage hold.
+  /// Opens the files. Throws Error(checkpoint_unusable) naming the file, for one that is no
+  /// safetensors file, and for a tensor that two parts of a stage hold.
   explicit RankShard(const std::vector<ShardFile>& files);
   RankShard(RankShard&&) noexcept;
   ~RankShard();

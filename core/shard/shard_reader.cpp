@@ -187,7 +187,7 @@ void ShardReader::read_block(const model::WeightSpec& weight, const checkpoint::
   const bool is_there = std::ranges::all_of(weight.parts, [&](const model::Part& part) {
     return joined_.tensors().contains(part.tensor);
   });
-  // Of vLLM alone, or a bias of `run` that vLLM's shards lack: neither computes with it here.
+  // The weight is vLLM's alone, or a bias of `run` that vLLM's shards lack: it has no effect here.
   if (weight.kept == model::Kept::in_vllm || (weight.kept == model::Kept::in_run && !is_there)) {
     std::memset(out, 0, static_cast<size_t>(block.rows * row_bytes));
     return;

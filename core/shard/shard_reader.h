@@ -12,13 +12,12 @@ namespace plimsoll::shard {
 
 class ShardReader final : public checkpoint::WeightSource {
  public:
-  /// As JoinedCheckpoint, of shards that are not quantised; refuses dtypes that do not convert to
-  /// the engine's, too, and, where a sidecar tells, files of another job. `spec` must outlive the
-  /// reader.
+  /// Opens plain shards as JoinedCheckpoint does. Also refuses dtypes that do not convert to the
+  /// engine's, and files of another job where a sidecar tells. `spec` must outlive the reader.
   ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
               const ShardHints& hints);
-  /// The same of shards that may be quantised: gives `spec` the packings that config.json and the
-  /// shards tell of.
+  /// Opens shards that may be quantised: gives `spec` the packings that config.json and the shards
+  /// state.
   ShardReader(const std::filesystem::path& folder, const Json& config, const ShardHints& hints,
               quantization::Activations activations, model::ModelSpec& spec);
 
@@ -40,12 +39,13 @@ class ShardReader final : public checkpoint::WeightSource {
  private:
   ShardReader(const std::filesystem::path& folder, std::unique_ptr<const model::ModelSpec> table,
               const ShardHints& hints);
-  /// Finds joined tensors; each is put together when it is first read, and let go with its reader.
+  /// Finds joined tensors. Each is joined when it is first read, and freed with its reader.
   [[nodiscard]] quantization::FindStored find() const;
   /// Throws Error(checkpoint_unusable) unless the shards hold all that `spec` asks for.
   void check_parts(const model::ModelSpec& spec) const;
 
-  std::unique_ptr<const model::ModelSpec> table_;  // what was cut, of quantised shards
+  // the weight table that quantised shards were cut by
+  std::unique_ptr<const model::ModelSpec> table_;
   JoinedCheckpoint joined_;
 };
 

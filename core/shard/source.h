@@ -1,4 +1,4 @@
-// The checkpoint that shards are made from, and whether it stays the same meanwhile.
+// The checkpoint that shards are made from, and a check that it does not change meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,22 @@ class Source {
   /// The method of a quantised checkpoint, whose weights stand in spec() in vLLM's load layout;
   /// empty: plain weights.
   [[nodiscard]] const std::string& quantization() const { return quantization_; }
-  /// Whether config.json ties the head to the token table and the checkpoint's own differs.
+  /// True when config.json ties the head to the token table and the checkpoint's head differs.
   [[nodiscard]] bool has_own_head() const { return own_head_; }
   /// Tensors of the checkpoint that no shard holds though answers hang on them (left_out.h).
   [[nodiscard]] std::vector<std::string> left_out() const;
 
-  /// What tells this checkpoint from another: names, sizes, times and header digests of its files.
+  /// Identity of this checkpoint: names, sizes, times and header digests of its files.
   [[nodiscard]] Json identity() const;
   /// Throws Error(checkpoint_unusable) when a file is no longer what it was when it was opened.
   void check_unchanged() const;
 
-  /// Which tensors a quantised checkpoint has beside those that the config tells of, and which of
-  /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
+  /// Tensors that a quantised checkpoint has beside those that the config implies ("present"), and
+  /// single values that have the shape [1] ("listed"), by name or pattern.
   [[nodiscard]] Json quantised_tensors() const;
 
-  /// Tensors of the checkpoint that vLLM's class has no place for: their names, or of several a
-  /// pattern with their number.
+  /// Tensors of the checkpoint that vLLM's class has no place for: their names, or a pattern with
+  /// the number of several.
   [[nodiscard]] std::vector<std::string> unplaced() const;
 
   /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`,
@@ -74,11 +74,12 @@ class Source {
   TensorPatterns present_, listed_;
 };
 
-/// Top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors. Sorted.
+/// Names of top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors.
+/// Sorted.
 std::vector<std::string> side_files(const std::filesystem::path& folder);
 
-/// Whether vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is .bin,
-/// .pt or .safetensors.
+/// True when vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is
+/// .bin, .pt or .safetensors.
 bool is_weight_name(const std::string& name);
 
 }  // namespace plimsoll::shard

@@ -1,4 +1,4 @@
-// A Hugging Face checkpoint from shards.
+// Joins shards to a Hugging Face checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace plimsoll::shard {
 /// Joins the shards in `folder` (config.json beside them) and writes model.safetensors, or several
 /// files with an index when it would exceed `options.max_file_size`, and the side files to the new
 /// or empty folder `output`. A sidecar in `folder` goes before `options`. Tensors keep the shards'
-/// dtype. A run that was interrupted is gone on with by the same call. Throws
-/// Error(checkpoint_unusable) naming file and tensor, and what OutputFolder throws.
+/// dtype. The same call resumes an interrupted run. Throws Error(checkpoint_unusable) naming file
+/// and tensor, and what OutputFolder throws.
 void unshard(const std::filesystem::path& folder, const std::filesystem::path& output,
              const JobOptions& options);
 

@@ -1,4 +1,4 @@
-// Whether shards on disk are what they should be.
+// Checks shards on disk.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,8 @@ namespace plimsoll::shard {
 /// sidecar.
 std::optional<std::string> verify_digests(const std::filesystem::path& folder);
 
-/// Digests of every file in `folder` that is no weights and no record of ours, by its path there.
+/// Digests of every file in `folder` that is neither weights nor one of our records, by its path
+/// there.
 std::map<std::string, FileRecord> side_records(const std::filesystem::path& folder);
 
 /// Compares the files beside the weights with `known`. Returns the first difference.

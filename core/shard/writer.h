@@ -15,8 +15,8 @@ struct WriteOptions {
   std::string tool_version;
   int threads = 0;                          // 0: as the machine has
   const std::atomic<bool>* stop = nullptr;  // set: leaves with Error(stopped_resumable)
-  std::function<void(int64_t bytes)> progress =
-      {};  // bytes of shards done so far; from any one thread
+  /// Called with the bytes of shards that are done so far; from any one thread.
+  std::function<void(int64_t bytes)> progress = {};
 };
 
 struct WriteResult {

@@ -62,14 +62,14 @@ class NibbleRows final : public StoredRows {
     const uint32_t word = word_at(tensor.data, line * words() + output / kInWord);
     return static_cast<uint8_t>(word >> 4 * kNibble[static_cast<size_t>(output % kInWord)] & 15);
   }
-  /// Of a vocabulary more outputs may be stored than there are tokens.
+  /// Words of a row of codes. A vocabulary may be stored with more outputs than there are tokens.
   [[nodiscard]] int64_t words_wanted() const {
     const int64_t least = (rows() + kInWord - 1) / kInWord;
     const auto found = matrix().find(names_.codes);
     const bool more = matrix().padded_rows && found && found->shape.size() == 2;
     return more ? std::max(least, found->shape[1]) : least;
   }
-  /// Quark's scales may be of the outputs alone, without those that fill the last word.
+  /// Outputs that have scales. Quark's scales may lack the outputs that only fill up the last word.
   [[nodiscard]] int64_t scales_wanted() const {
     const auto found = matrix().find(names_.scales);
     const bool exact =

@@ -113,12 +113,12 @@ class EightBitRows final : public StoredRows {
     if (axes == 1 && groups() == 1) return require_any(name, {lines()});
     return require_any(name, one_line ? Shape{lines(), 1} : turned(lines(), groups()));
   }
-  /// Of outputs that share their scales.
+  /// Rows of scales: blocks of outputs that share theirs.
   [[nodiscard]] int64_t lines() const {
     const int64_t block = packing().block_outputs;
     return block > 0 ? divide_up(rows(), block) : 1;
   }
-  /// A tensor of the shape, or for {} of one value.
+  /// A scale tensor of the given shape; {}: of one value.
   [[nodiscard]] StoredTensor require_any(const char* name, const Shape& shape) const {
     return require(name, {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::u8},
                    shape.empty() ? one_or(name, shape) : shape);

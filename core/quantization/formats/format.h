@@ -40,24 +40,24 @@ struct StoredMatrix {
   int64_t columns = 0;
   bool padded_rows = false;  // more may be stored: a vocabulary
   bool transposed = false;   // stored [columns, rows], scales too
-  model::Inputs inputs{};    // those that are read; of count 0: all
+  model::Inputs inputs{};    // range of the inputs that are read; count 0: all
   FindTensor find = nullptr;
 };
 
-/// How a matrix of this scheme is kept, by the tensors that are there; where `find` finds nothing
-/// at all, by the scheme alone. Throws Error(checkpoint_unusable) naming the module for schemes
-/// that are not run.
+/// The packing of a matrix of this scheme, by the tensors stored; where `find` finds none, by the
+/// scheme alone. Throws Error(checkpoint_unusable) naming the module for schemes that `run` does
+/// not support.
 model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix);
 
-/// Whether the tensors of a quantised matrix are there at all.
+/// True when the tensors of a quantised matrix are stored.
 bool holds_codes(const FindTensor& find);
 
-/// Whether matrices of the format are read where they are stored [in, out] (Llama 4's experts).
+/// True when `run` reads matrices of the format that are stored [in, out] (Llama 4's experts).
 constexpr bool is_run_transposed(model::PackedFormat format) {
   return format == model::PackedFormat::fp8;
 }
 
-/// What users know it by: "AWQ".
+/// Name of a format for messages: "AWQ".
 std::string_view format_name(model::PackedFormat format);
 
 /// The endings of tensors that a format may have beside its matrix.

@@ -118,7 +118,7 @@ class Nf4Rows final : public StoredRows {
   }
 
  private:
-  /// Of the whole matrix, which run over the ends of rows.
+  /// Blocks of the whole matrix; a block may run over the end of a row.
   [[nodiscard]] int64_t blocks() const {
     return divide_up(rows() * columns(), state_ ? state_->block : kUsualBlock);
   }

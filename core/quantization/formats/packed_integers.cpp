@@ -76,7 +76,7 @@ class PackedIntegerRows final : public StoredRows {
         found && found->shape.size() == 2 && found->shape[1] == whole.count(columns());
     return wide ? whole : over_ends;
   }
-  /// Those of symmetric integers say nothing.
+  /// Throws where symmetric integers have zero points that are not zero.
   void expect_no_zero_points() const {
     const StoredTensor zeros = *matrix().find("weight_zero_point");
     const std::span all(zeros.data,

@@ -1,4 +1,4 @@
-// What the formats share: tensors looked up and checked, scales copied, bits picked out of words.
+// Helpers of all formats: tensors looked up and checked, scales copied, bits picked out of words.
 #pragma once
 
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::quantization {
 
-/// Rows of a matrix of one format, of all inputs or some; what a format has none of is a bug of
-/// ours to ask for.
+/// Rows of a matrix of one format, with all inputs or some. Asking for what a format does not have
+/// is a bug of ours.
 class StoredRows : public model::PackedRows {
  public:
   StoredRows(const model::Packing& packing, const StoredMatrix& matrix);
@@ -29,7 +29,7 @@ class StoredRows : public model::PackedRows {
   /// size of -1 may be any number.
   [[nodiscard]] StoredTensor require(const std::string& ending, std::initializer_list<DType> dtypes,
                                      const Shape& shape) const;
-  /// The same for scales in any floating type.
+  /// The scales MODULE.ENDING, of any floating dtype; throws as require().
   [[nodiscard]] StoredTensor require_scales(const std::string& ending, const Shape& shape) const;
   /// Scale `i` of the tensor, in the packing's type.
   void copy_scale(const StoredTensor& tensor, int64_t i, std::byte* to) const;
@@ -45,17 +45,16 @@ class StoredRows : public model::PackedRows {
           copy_scale(tensor, index(first + i, g), to);
     });
   }
-  /// The one value of a tensor [] or [1], or of several of which the largest counts.
+  /// The one value of a tensor [] or [1]; of several values the largest.
   [[nodiscard]] float single(const std::string& ending) const;
-  /// Reads MODULE.ENDING as the groups of inputs. Throws Error for numbers outside of them.
+  /// Reads MODULE.ENDING as the group of each input. Throws Error for numbers out of range.
   [[nodiscard]] std::vector<int32_t> read_input_groups(const std::string& ending) const;
   [[noreturn]] void refuse(const std::string& tensor, const std::string& what) const;
 
   [[nodiscard]] int64_t rows() const { return matrix_.rows; }
   [[nodiscard]] int64_t columns() const { return matrix_.columns; }
   [[nodiscard]] int64_t groups() const { return packing_.groups(matrix_.columns); }
-  /// Of the inputs that are read: their number and end, and their groups (in activation order,
-  /// all).
+  /// Range of the inputs that are read, and of their groups (all groups with activation order).
   [[nodiscard]] int64_t inputs() const { return matrix_.inputs.count; }
   [[nodiscard]] int64_t end_input() const { return first_input() + inputs(); }
   [[nodiscard]] int64_t first_group() const {
@@ -71,7 +70,7 @@ class StoredRows : public model::PackedRows {
   }
 
   model::InputScale input_scale_;
-  std::vector<int32_t> input_groups_;  // of ordered packings: of all inputs
+  std::vector<int32_t> input_groups_;  // of ordered packings: the group of every input
 
  private:
   model::Packing packing_;
@@ -95,12 +94,12 @@ inline uint8_t field_at(const std::byte* data, int64_t stride, int64_t i, int64_
   return static_cast<uint8_t>((word >> shift) & ((uint64_t{1} << bits) - 1));
 }
 
-/// What a scale is kept as whose tensor is of this type.
+/// The type that a scale is kept as, by its tensor's dtype.
 model::ScaleType scale_type(DType stored);
-/// The type of the tensor's, or half precision where there is no tensor to look at.
+/// The type that a module's scales are kept as; half precision where there is no tensor.
 model::ScaleType scale_type_of(const FindTensor& find, const std::string& ending);
 
-/// The type of the format's rows, which the file of each defines.
+/// Declares the functions of a format, which the format's file defines.
 #define PLIMSOLL_FORMAT(name)                                              \
   model::Packing name##_packing(const WeightScheme&, const StoredMatrix&); \
   std::unique_ptr<model::PackedRows> open_##name(const model::Packing&, const StoredMatrix&)

@@ -1,5 +1,5 @@
-// The scales of queries, keys, values and probabilities that vLLM's attention layers have as
-// parameters in a quantised model.
+// Parameters of vLLM's attention layers in a quantised model: scales of queries, keys, values and
+// probabilities.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace plimsoll::shard {
 
-/// Adds the parameters of the attention in `module` ("model.layers.0.self_attn"), whose checkpoint
-/// calls it `stored_module`: filled from the checkpoint's tensors where it has any, under any of
-/// the names that vLLM knows, else with the value that stands for none.
+/// Adds the scales of the attention in `module` ("model.layers.0.self_attn"), which the checkpoint
+/// calls `stored_module`: filled from the checkpoint's tensors where it has any, under any of the
+/// names that vLLM knows, else with vLLM's value for "not given".
 void add_cache_scales(const std::string& method, const std::string& module,
                       const std::string& stored_module, const StoredTensors& stored,
                       std::vector<model::WeightSpec>& to);

@@ -6,16 +6,16 @@
 
 namespace plimsoll::shard {
 
-/// The scheme with the scales of groups of inputs (MXFP8) as those of blocks of one output.
+/// The scheme with scales of groups of inputs (MXFP8) rewritten as scales of blocks of one output.
 quantization::WeightScheme groups_as_blocks(quantization::WeightScheme scheme);
 
-/// The weight and its scales, of a layer or of experts.
+/// Adds the codes (or the scales) of the weight of a layer or of experts.
 model::WeightSpec& add_eight_bit_codes(QuantisedParameters& to,
                                        const quantization::WeightScheme& scheme);
 void add_eight_bit_scales(QuantisedParameters& to, const quantization::WeightScheme& scheme,
                           const LayerClass& of);
 
-/// All parameters of a linear layer.
+/// Adds all parameters of a linear layer with one-byte weights.
 void add_eight_bits(QuantisedParameters& to, const quantization::WeightScheme& scheme,
                     const LayerClass& of);
 

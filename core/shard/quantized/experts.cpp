@@ -50,7 +50,8 @@ class Experts {
     add(down_);
   }
 
-  // Of the last two, the scales: what the ranks' shares must be multiples of.
+  // Sets the block sizes of the last two parameters, the scales: ranks' shares must be multiples of
+  // them.
   void set_blocks(int64_t outputs, int64_t inputs, UnevenBlocks uneven) {
     set_blocks(result_.size() - 2, outputs, inputs, uneven);
   }

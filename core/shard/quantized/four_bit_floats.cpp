@@ -46,7 +46,8 @@ void FourBitFloats::add_input_scales(QuantisedParameters& to) const {
   if (scheme_.unused_input) add_unused_scales(to);
 }
 
-// Of older checkpoints: loaded where they are there, and dropped; of the model's type in layers.
+// Adds the input scales of older checkpoints, which vLLM loads and drops. In layers they have the
+// model's dtype, in experts float32.
 void FourBitFloats::add_unused_scales(QuantisedParameters& to) {
   const std::string name = "input_scale";
   const bool layer = !to.weight().is_stack();

@@ -8,7 +8,8 @@ namespace plimsoll::shard {
 
 bool has_four_bit_floats(const quantization::WeightScheme& scheme);
 
-/// The parameters of such layers and experts, one by one: experts have each of w13, then of w2.
+/// Adds the parameters of layers and experts with four-bit floats, kind by kind: experts have each
+/// kind for w13, then for w2.
 class FourBitFloats {
  public:
   static constexpr int64_t kInByte = 2;
@@ -16,9 +17,9 @@ class FourBitFloats {
   FourBitFloats(const quantization::WeightScheme& scheme, const LayerClass& of);
 
   void add_codes(QuantisedParameters& to) const;
-  /// Of groups of inputs.
+  /// Adds the scales of groups of inputs.
   void add_scales(QuantisedParameters& to) const;
-  /// Of the matrix; NVFP4 alone has them.
+  /// Adds the scale of the whole matrix, which NVFP4 alone has.
   void add_second_scales(QuantisedParameters& to) const;
   void add_input_scales(QuantisedParameters& to) const;
 
@@ -30,7 +31,7 @@ class FourBitFloats {
   bool second_ = false;
 };
 
-/// All parameters of a linear layer.
+/// Adds all parameters of a linear layer with four-bit floats.
 void add_four_bit_floats(QuantisedParameters& to, const quantization::WeightScheme& scheme,
                          const LayerClass& of);
 

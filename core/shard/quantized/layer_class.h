@@ -1,4 +1,4 @@
-// What differs between vLLM's layers of one scheme by the method that they belong to.
+// Differences between vLLM's layers of one scheme, by quantisation method.
 #pragma once
 
 #include <string>
@@ -6,21 +6,21 @@
 
 namespace plimsoll::shard {
 
-/// A method whose shards are known, and the parameters that its layers have.
+/// A method whose shards are known, and how its layers name and shape their parameters.
 struct LayerClass {
-  std::string_view method;  // or how it begins
+  std::string_view method;  // the method's name, or its beginning
   const char* block_scales = "weight_scale";
   bool four_axes = false;      // scales of a grid of blocks are [rows, 1, columns, 1]
   bool scale_vectors = false;  // scales of outputs are [outputs], not [outputs, 1]
-  /// Of four-bit floats: codes, the matrix's scale, the inputs', and whether the matrix's stands
-  /// before those of groups.
+  /// Names for four-bit floats: codes, the matrix's scale, the inputs' scale; and whether the
+  /// matrix's scale stands before the scales of groups.
   const char* codes = "weight";
   const char* second_scale = "weight_scale_2";
   const char* input_scale = "input_scale";
   bool second_first = true;
   bool any_group = false;       // NVFP4 in groups that config.json states
   bool pads_experts = false;    // MXFP4's, as the card's kernel asks for
-  bool quantises_head = false;  // layers over the vocabulary too
+  bool quantises_head = false;  // layers over the vocabulary are quantised too
 };
 
 /// The row of a method; null: its shards are not known.

@@ -10,13 +10,13 @@
 
 namespace plimsoll::shard {
 
-/// Replaces each quantised weight of `spec` by what vLLM 0.32's layer has for it (packed integers,
-/// scales, zero points), after `config`'s quantization_config, and adds the parameters of its
-/// attention; spec.quantization is empty after it. Throws Error(checkpoint_unusable) for methods
-/// (layer_class.h has those that are known), options and layers whose layout is not known.
+/// Replaces each quantised weight of `spec` by the parameters of vLLM 0.32's layer (packed
+/// integers, scales, zero points), following `config`'s quantization_config, and adds the scales of
+/// its attention; spec.quantization is empty after it. Throws Error(checkpoint_unusable) for
+/// methods, options and layers whose layout is not known (layer_class.h has the known methods).
 void quantize_weights(const Json& config, const StoredTensors& stored, model::ModelSpec& spec);
 
-/// A sentence on what vLLM's own saver makes of a checkpoint of this method.
+/// A sentence for messages: how vLLM's own saver treats a checkpoint of this method.
 std::string saver_behaviour(const std::string& method);
 
 }  // namespace plimsoll::shard

@@ -1,4 +1,4 @@
-// What vLLM 0.32's layers have for a quantised weight, before the kernels repack it.
+// Parameters of vLLM 0.32's layers for a quantised weight, before the kernels repack it.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@
 
 namespace plimsoll::shard {
 
-/// What stands in for the checkpoint's tensors where a layout depends on them.
+/// Questions about the checkpoint's tensors, for layouts that depend on them.
 struct StoredTensors {
-  /// Whether the linear weight is there as it is, unquantised.
+  /// True when the linear weight is stored unquantised.
   std::function<bool(const model::WeightSpec&)> is_plain;
-  /// Whether a weight of a tower is there in integers or small floats.
+  /// True when a tower's weight is stored in integers or small floats.
   std::function<bool(const model::WeightSpec&)> holds_codes;
-  /// Whether there is a tensor of this name.
+  /// True when the checkpoint has a tensor of this name.
   std::function<bool(const std::string&)> has;
-  /// Whether the single value of this name is stored in the shape [1], not [].
+  /// True when the single value of this name is stored in the shape [1], not [].
   std::function<bool(const std::string&)> is_listed;
 
   [[nodiscard]] std::vector<int64_t> scalar_shape(const std::string& name) const {
@@ -27,19 +27,19 @@ struct StoredTensors {
   }
 };
 
-/// Adds what a linear layer (or output projection) has for `weight`, in the order of its
-/// parameters. Throws Error(checkpoint_unusable) for schemes and sizes whose layout is not known.
+/// Adds the parameters of a linear layer (or output projection) for `weight`, in vLLM's order.
+/// Throws Error(checkpoint_unusable) for schemes and sizes whose layout is not known.
 void add_quantised_linear(const model::WeightSpec& weight, const quantization::WeightScheme& scheme,
                           const LayerClass& of, const StoredTensors& stored,
                           std::vector<model::WeightSpec>& result);
 
-/// The same for the experts of a layer: `up` [experts, 2 * intermediate, hidden], `down` [experts,
-/// hidden, intermediate].
+/// Adds the parameters of the experts of a layer: `up` [experts, 2 * intermediate, hidden], `down`
+/// [experts, hidden, intermediate]. Throws as add_quantised_linear.
 void add_quantised_experts(const model::WeightSpec& up, const model::WeightSpec& down,
                            const quantization::WeightScheme& scheme, const LayerClass& of,
                            const StoredTensors& stored, std::vector<model::WeightSpec>& result);
 
-/// Throws Error(checkpoint_unusable) with what is not written, and the cure.
+/// Throws Error(checkpoint_unusable) that says what `shard` does not write, and the cure.
 [[noreturn]] void refuse_quantised(const std::string& what);
 
 }  // namespace plimsoll::shard

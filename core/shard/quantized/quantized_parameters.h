@@ -1,4 +1,4 @@
-// One quantised weight as the parameters that it is stored in.
+// The parameters that one quantised weight is stored in.
 #pragma once
 
 #include <optional>
@@ -9,54 +9,58 @@
 
 namespace plimsoll::shard {
 
-/// The shape of a value for each output.
+/// Shape of a parameter with one value for each output: [outputs] or [outputs, 1].
 enum class Axes : uint8_t { vector, column };
 
 /// Adds parameters of a weight to a table, each under the weight's name with another ending.
 class QuantisedParameters {
  public:
-  /// The arguments must outlive it.
+  /// All arguments must outlive the object.
   QuantisedParameters(const model::WeightSpec& weight, const StoredTensors& stored,
                       std::vector<model::WeightSpec>& result)
       : weight_(weight), stored_(stored), result_(result) {}
 
-  /// The weight's own layout, of another type.
+  /// A parameter of the weight's own layout, of another dtype.
   model::WeightSpec& as_stored(DType dtype);
-  /// Rows as the weight's divided by `unit`, `columns` of them.
+  /// A parameter whose rows are the weight's divided by `unit`, `columns` of them.
   model::WeightSpec& by_rows(const std::string& suffix, std::optional<DType> dtype,
                              model::Split split, int64_t unit, int64_t columns);
-  /// [rows, outputs / unit], parts beside each other.
+  /// A parameter [rows, outputs / unit], parts beside each other.
   void by_columns(const std::string& suffix, std::optional<DType> dtype, model::Split split,
                   int64_t rows, int64_t unit);
-  /// What is stored beside the outputs, turned: [outputs, columns], parts over each other.
+  /// A parameter that the checkpoint stores beside the outputs, transposed: [outputs, columns],
+  /// parts over each other.
   void turned(const std::string& suffix, int64_t columns, model::Repack repack);
-  /// A value for each output, [outputs] or [outputs, 1], be it stored as the one or the other.
+  /// A value for each output, of shape `parameter` in vLLM and `stored` in the checkpoint.
   void by_output(const std::string& suffix, DType dtype, Axes parameter, Axes stored);
   /// A value for each part; no dtype: the model's.
   void by_part(const std::string& suffix, std::optional<DType> dtype = DType::f32);
-  /// Values that no tensor has, all alike.
+  /// A parameter that no tensor fills; all its values are `value`.
   void add_constant(const std::string& suffix, std::optional<DType> dtype, float value,
                     std::vector<int64_t> shape);
-  /// One value for a layer (an expert): its last part's.
+  /// One value for a layer (or an expert): the last part's.
   void by_last(const std::string& suffix, DType dtype);
-  /// compressed-tensors' record of the unpacked shape: of a fused layer the last one's.
+  /// compressed-tensors' record of the unpacked shape; a fused layer has the last part's.
   void add_shape();
-  /// Groups of inputs in order: vLLM 0.32 has no parameter for them; a checkpoint has.
+  /// The group of each input, in order: vLLM 0.32 has no parameter for it; a checkpoint has a
+  /// tensor.
   void add_group_indices(int64_t group);
-  /// What GPTQ's experts have whether the checkpoint has biases or not.
+  /// The bias of GPTQ's experts, which vLLM has whether or not the checkpoint has biases.
   void add_expert_bias();
 
   [[nodiscard]] const model::WeightSpec& weight() const { return weight_; }
   [[nodiscard]] int64_t inputs() const { return weight_.columns(); }
-  /// Whether every part has a tensor of this ending, or any.
+  /// True when every part (all_have) or any part (any_has) has a tensor of this ending.
   [[nodiscard]] bool all_have(const std::string& suffix) const;
   [[nodiscard]] bool any_has(const std::string& suffix) const;
-  /// What does not depend on the inputs is whole on every rank where these are cut.
+  /// Split of a parameter that does not depend on the inputs: whole on every rank where inputs are
+  /// cut.
   [[nodiscard]] model::Split outputs_only() const;
-  /// Scales of groups of inputs are cut with them; of all inputs together, they are not.
+  /// Split of scales of groups of inputs, which are cut with the inputs; a scale of all inputs
+  /// together is whole on every rank.
   [[nodiscard]] model::Split group_split(const quantization::WeightScheme& scheme) const;
   [[nodiscard]] int64_t groups(const quantization::WeightScheme& scheme) const;
-  /// Integers in a word of 32 bits, which the inputs must fill.
+  /// Integers in a word of 32 bits. Throws where words do not divide the inputs.
   [[nodiscard]] int64_t integers_per_word(const quantization::WeightScheme& scheme) const;
 
  private:

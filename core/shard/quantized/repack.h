@@ -14,8 +14,8 @@ namespace plimsoll::shard {
 void repack_awq_words(const checkpoint::TensorEntry& tensor, const checkpoint::Block& block,
                       std::byte* to, int64_t stride);
 
-/// Copies a block of its zero points [outputs / 2, groups], bytes of 2 outputs, with the slice's
-/// repetition of groups. The tensor is [groups, outputs / 8].
+/// Copies a block of an expert's zero points [outputs / 2, groups], bytes of 2 outputs, with the
+/// slice's repetition of groups. The tensor is [groups, outputs / 8].
 void repack_awq_zeros(const checkpoint::TensorEntry& tensor, const Repeat& repeat,
                       const checkpoint::Block& block, std::byte* to, int64_t stride);
 

@@ -1,4 +1,4 @@
-// Yes or no of many tensors, written down by the pattern of their names.
+// Sets of tensor names, stored as patterns.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace plimsoll::shard {
 class TensorPatterns {
  public:
   TensorPatterns() = default;
-  /// From patterns(). Throws Json::exception for what is none.
+  /// Reads what patterns() has written. Throws Json::exception for other JSON.
   explicit TensorPatterns(const Json& patterns);
 
   bool note(const std::string& name, bool answer);

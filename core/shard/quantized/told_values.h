@@ -1,4 +1,4 @@
-// Tensors whose elements the config or each other tell (quantised weights).
+// Tensors of quantised weights whose elements follow from the config or from other tensors.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,17 @@
 
 namespace plimsoll::shard {
 
-/// Whether the tensors whose elements the config tells (Part::values, index_group) hold just these.
-/// Throws Error(checkpoint_unusable) naming the tensor.
+/// Checks that the tensors whose elements the config implies (Part::values, index_group) hold just
+/// these. Throws Error(checkpoint_unusable) naming the tensor.
 void check_told_values(const checkpoint::WeightReader& reader, const model::ModelSpec& spec);
 
-/// The elements of such a part, [first, first + count), in `dtype`.
+/// Fills in elements [first, first + count) of a part whose elements the config implies, in
+/// `dtype`.
 void fill_told_values(const model::Part& part, DType dtype, int64_t first, int64_t count,
                       std::byte* to);
 
-/// Whether the experts' gate and up matrices have one scale of their inputs, of which vLLM keeps
-/// one; for compressed-tensors it demands that. Throws Error(checkpoint_unusable).
+/// Checks that the experts' gate and up matrices have one input scale, of which vLLM keeps one;
+/// vLLM demands it for compressed-tensors. Throws Error(checkpoint_unusable).
 void check_input_scales(const checkpoint::WeightReader& reader, const model::ModelSpec& spec);
 
 }  // namespace plimsoll::shard

@@ -19,15 +19,15 @@ namespace plimsoll::shard {
 
 class RankFile : public Sink {
  public:
-  /// `buffer_bytes` are taken twice: one buffer is filled while the other is written.
+  /// Allocates two buffers of `buffer_bytes`: one is filled while the other is written.
   RankFile(OutputFolder& folder, const std::string& name, int64_t bytes, size_t buffer_bytes);
 
   void add(const std::string& bytes);
   std::span<std::byte> room(size_t least) override;
   void commit(size_t count) override;
-  /// A tensor, or the header, ends here.
+  /// Marks the end of a tensor or of the header.
   void end_tensor();
-  /// Everything to the disk; the file still has its temporary name.
+  /// Syncs all bytes to the disk; the file still has its temporary name.
   void finish();
   void publish() { file_.publish(); }
   [[nodiscard]] const FileRecord& record() const { return record_; }
@@ -48,15 +48,15 @@ class RankFile : public Sink {
   TemporaryFile file_;
   size_t buffer_bytes_;
   std::array<Buffer, 2> buffers_;
-  size_t current_ = 0;  // of the buffers: the one that is filled
+  size_t current_ = 0;  // of the buffers: the one being filled
   size_t filled_ = 0;
   files::Digest digest_;
   FileRecord record_;
   BackgroundWriter writer_;  // the last member: it reads buffers and file
 };
 
-/// The digest of a file and of its prefixes as RankFile records them; `ends` are their byte counts.
-/// Throws Error(checkpoint_unusable) for a file that is shorter.
+/// Digest of a file and of its prefixes as RankFile records them; `ends` are the prefixes' byte
+/// counts. Throws Error(checkpoint_unusable) for a file that is shorter.
 FileRecord digest_file(const std::filesystem::path& path, const std::vector<int64_t>& ends);
 /// Where header and tensors of a part end, in bytes of the file.
 std::vector<int64_t> tensor_ends(const PartPlan& part);

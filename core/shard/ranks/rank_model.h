@@ -12,9 +12,9 @@ namespace plimsoll::shard {
 
 /// A pipeline stage as a tensor-parallel rank of `run` holds it; ranks of a stage are alike.
 struct StageModel {
-  /// The stage's layers. Its weights keep their ids and have the rank's shapes, and say of how many
-  /// ranks they are a share; those of other stages have no elements. Only the first stage has a
-  /// token table to look up in, only the last has a head; the vocabulary is the whole one.
+  /// The spec of the stage's layers. Weights keep their ids, have the rank's shapes, and say of how
+  /// many ranks they are a share; weights of other stages have no elements. Only the first stage
+  /// has a token table to look up in, only the last has a head; the vocabulary is the whole one.
   model::ModelSpec spec;
   int64_t first_layer = 0;
 };
@@ -24,8 +24,7 @@ struct StageModel {
 /// layer.
 std::vector<StageModel> stage_models(const model::ModelSpec& spec, const Layout& layout);
 
-/// Why `run` does not cut the model over so many tensor-parallel ranks, and what would do; empty:
-/// it does.
+/// Why `run` cannot cut the model over `ranks` tensor-parallel ranks, and the cure; empty: it can.
 std::string tensor_refusal(const model::ModelSpec& spec, int64_t ranks);
 
 }  // namespace plimsoll::shard

@@ -121,7 +121,7 @@ int64_t vocabulary_share(const ShardTensor& tensor, int64_t outputs, int64_t ran
   return padded / ranks / packed;
 }
 
-/// Of `outputs` in parts that are cut one by one.
+/// A rank's share of `outputs` whose parts are cut one by one.
 int64_t merged_share(const ShardTensor& tensor, const char* axis, int64_t outputs, int64_t ranks) {
   int64_t everywhere = 0;
   for (const Part& part : tensor.weight->parts) {
@@ -135,7 +135,7 @@ int64_t merged_share(const ShardTensor& tensor, const char* axis, int64_t output
   return (outputs - everywhere) / ranks + everywhere;
 }
 
-/// Of all but k and v: gates may stand with q.
+/// Rows of all parts but k and v: gates may stand with q.
 int64_t q_rows(const std::vector<Part>& parts) {
   int64_t rows = 0;
   for (size_t i = 0; i + 2 < parts.size(); ++i) rows += parts[i].rows();

@@ -12,7 +12,7 @@ struct Heads {
   int64_t kv = 0;
 };
 
-/// Whether ranks have a parameter for the weight: experts have others where groups are cut.
+/// True when ranks hold the weight. Experts whose groups are cut have other weights instead.
 bool is_held(const model::WeightSpec& weight, int64_t ranks);
 
 /// Cuts `tensor`, which has its weight's shape, to what each of `ranks` ranks holds: sets shape and

@@ -1,4 +1,4 @@
-// What one tensor-parallel rank of `run` reads of a model's weights.
+// The weights of a model that one tensor-parallel rank of `run` reads.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::shard {
 
-/// Which of a stage's ranks.
+/// A rank among the tensor-parallel ranks of a stage.
 struct TensorRank {
   int64_t rank = 0;
   int64_t ranks = 1;
@@ -17,8 +17,8 @@ struct TensorRank {
 
 class RankSource final : public checkpoint::WeightSource {
  public:
-  /// `whole` has the weights of `spec`; those of `rank_spec` are the rank's shares (stage_models).
-  /// All must outlive the source.
+  /// `whole` reads the weights of `spec`; the weights of `rank_spec` are the rank's shares
+  /// (stage_models). All must outlive the source.
   RankSource(const checkpoint::WeightSource& whole, const model::ModelSpec& spec,
              const model::ModelSpec& rank_spec, const TensorRank& rank);
 
@@ -28,15 +28,16 @@ class RankSource final : public checkpoint::WeightSource {
       const model::WeightSpec& weight, size_t part, const checkpoint::Block& block) const override;
 
  private:
-  /// Not of a tower's weights, of which each rank has the whole.
+  /// Id of a weight that ranks share; none for a tower's weights, which each rank has whole.
   [[nodiscard]] std::optional<size_t> id_of(const model::WeightSpec& weight) const;
 
   const checkpoint::WeightSource& whole_;
   const model::ModelSpec& rank_spec_;
   std::vector<const model::WeightSpec*> weights_;       // by id: the whole ones
-  std::vector<std::vector<checkpoint::Block>> blocks_;  // likewise: the rank's of them
-  std::vector<std::vector<checkpoint::Block>> parts_;   // likewise, by part
-  std::vector<size_t> first_parts_;                     // likewise: which the rank's first is
+  std::vector<std::vector<checkpoint::Block>> blocks_;  // by id: the rank's blocks of the weight
+  // by id and part: the rank's blocks of the part
+  std::vector<std::vector<checkpoint::Block>> parts_;
+  std::vector<size_t> first_parts_;  // by id: index of the rank's first part
 };
 
 }  // namespace plimsoll::shard

@@ -12,7 +12,8 @@
 namespace plimsoll::shard {
 namespace {
 
-// Of the map at a time: it stays in the processor's cache for the digest.
+// Bytes of the memory map that are passed at a time, so that they stay in the processor's cache for
+// the digest.
 constexpr size_t kPassed = size_t{1} << 20;
 
 // Rows that the rank's tensor holds just as the checkpoint stores them.

@@ -10,18 +10,18 @@
 
 namespace plimsoll::shard {
 
-/// Takes bytes in order.
+/// Destination of a tensor's bytes, in order.
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Memory for at least `least` bytes, of which commit() takes the first ones.
+  /// Memory for at least `least` bytes; commit() takes the first ones of it.
   virtual std::span<std::byte> room(size_t least) = 0;
   virtual void commit(size_t count) = 0;
-  /// Bytes that go on as they are, by room() and commit().
+  /// Passes bytes on unchanged, by room() and commit().
   void pass(std::span<const std::byte> bytes);
 };
 
-/// Gives `sink` the bytes of `tensor` on a rank. Thread-safe for different sinks. Throws
+/// Writes the bytes of a rank's `tensor` to `sink`. Thread-safe for different sinks. Throws
 /// Error(checkpoint_unusable) when the checkpoint cannot be read any more.
 void stream_tensor(const Source& source, const ShardTensor& tensor, int64_t rank,
                    int64_t tensor_parallel, Sink& sink);

@@ -1,4 +1,4 @@
-// Scales that stand for more than one block of a rank's weights.
+// Scales that serve several blocks of a rank's weights.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace plimsoll::shard {
 
-/// Copies `block` of the slice's tensor as it is with each row and column repeated, converted, to
-/// `to`, whose rows begin `to_stride` elements apart.
+/// Copies `block` of the slice's tensor, each row and column repeated, converted, to `to`, whose
+/// rows begin `to_stride` elements apart.
 void copy_repeated(const checkpoint::TensorEntry& tensor, const Slice& slice,
                    const checkpoint::Block& block, DType dtype, std::byte* to, int64_t to_stride);
 
-/// The way back: what `slice` of the rank's tensor `from` tells of the stored `block`, to its place
-/// in `to`.
+/// Reverses copy_repeated: copies what `slice` of the rank's tensor `from` holds of the stored
+/// `block` to its place in `to`.
 void copy_unrepeated(const checkpoint::TensorEntry& from, const Slice& slice,
                      const checkpoint::Block& block, DType dtype, std::byte* to, int64_t to_stride);
 

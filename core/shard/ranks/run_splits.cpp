@@ -48,7 +48,7 @@ class Splits {
       whole(attention.k_norm);
       return;
     }
-    // Of each KV head its own: with the head on several ranks.
+    // K's norm has weights for each KV head: they go to the ranks that have the head.
     for (const WeightId id : {attention.k_norm.weight, attention.k_norm.bias}) {
       if (id != model::kNoWeight && spec_.weight(id).elements() > attention.head_dim)
         set(id, Split::kv);

@@ -1,5 +1,5 @@
-// How ranks of `run` cut weights: as vLLM's, but where what one rank would compute is needed by all
-// of them and little work, each has the whole.
+// How ranks of `run` cut weights: as vLLM's ranks do, but each rank has the whole of a weight when
+// all ranks need its result and the work is small.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace plimsoll::shard {
 
-/// By weight. Whole on every rank are norms over columns that several ranks have (their inputs are
-/// gathered), the way down of adapters, and what makes inputs by layer and further residuals.
-/// Experts are cut as ModelSpec::whole_experts says.
+/// Split of each weight, by its id. Whole on every rank are norms over columns that several ranks
+/// have (their inputs are gathered), the down projection of adapters, and the weights of inputs by
+/// layer and of further residuals. Experts are cut as ModelSpec::whole_experts says.
 std::vector<model::Split> run_splits(const model::ModelSpec& spec, int64_t ranks);
 
-/// Whether no rank has all the columns of one of the groups that a mixer's norm is over.
+/// True when a group that a mixer's norm is over has columns on several ranks.
 bool spans_ranks(const model::RecurrentSpec& recurrent, int64_t ranks);
 
 }  // namespace plimsoll::shard

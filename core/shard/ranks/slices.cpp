@@ -33,7 +33,7 @@ Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
   return {first, std::min(first + rank_rows, rows) - first};
 }
 
-// Of the `count` outputs of a part, or of a tensor: the first alone is q's.
+// A rank's range of the `count` outputs of part `index`, or of a tensor; q's part is number 0.
 Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t rank,
                  int64_t ranks) {
   if (tensor.weight->parts[index].every_rank) return {0, count};

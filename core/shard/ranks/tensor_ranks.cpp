@@ -185,7 +185,7 @@ std::string mixer_refusal(const ModelSpec& spec, const model::RecurrentSpec& rec
                      ranks);
 }
 
-/// The same of attention and mixers.
+/// Why `ranks` ranks cannot share a layer's attention heads or mixer; empty: they can.
 std::string heads_refusal(const ModelSpec& spec, const LayerSpec& layer, int64_t ranks) {
   if (layer.has_attention() && layer.attention.heads % ranks != 0) {
     return fmt::format("{} reads {} query heads, which {} does not divide",
@@ -194,7 +194,7 @@ std::string heads_refusal(const ModelSpec& spec, const LayerSpec& layer, int64_t
   return layer.recurrent ? mixer_refusal(spec, *layer.recurrent, ranks) : "";
 }
 
-/// Why `run` has not so many ranks; empty: it has.
+/// Why `run` cannot have `ranks` tensor-parallel ranks; empty: it can.
 std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
   if (ranks > model::kMostSlices || model::kMostSlices % ranks != 0) {
     return fmt::format(

@@ -7,7 +7,7 @@
 
 namespace plimsoll::shard {
 
-/// The model as each of `ranks` ranks of `run` has it. Throws as stage_models.
+/// The model's spec on each of `ranks` ranks of `run`. Throws as stage_models.
 model::ModelSpec cut_for_run(const model::ModelSpec& spec, int64_t ranks);
 
 }  // namespace plimsoll::shard
