@@ -141,7 +141,7 @@ class Runner {
   bool ended_ = false;        // no more lines to read
   std::optional<Line> held_;  // a line under suspicion, held until nothing else runs
   bool alone_ = false;        // the line under suspicion runs now
-  // the error that ended the input; thrown when all lines before it are answered
+  /// The error that ended the input; thrown when all lines before it are answered.
   std::optional<Error> input_error_;
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;

@@ -13,8 +13,8 @@
 
 namespace plimsoll::model {
 
-/// A file beside config.json that may state the quantisation in its place, and whose it is where
-/// the file does not say it.
+/// A file beside config.json that may state the quantisation in its place, and the method it stands
+/// for where the file names none.
 struct QuantizationFile {
   const char* name;
   const char* method;
@@ -25,14 +25,14 @@ inline constexpr QuantizationFile kQuantizationFiles[] = {
     {"quant_config.json", "awq"},          // AutoAWQ
 };
 
-/// What a folder without a config.json is, and what to give in its place.
+/// Message for a folder without a config.json: what it is, and what to give in its place.
 std::string missing_config(const std::filesystem::path& folder);
 
-/// "MLX, 4 bits" of a config whose weights MLX has quantised; empty: they are not.
+/// "MLX, 4 bits" for a config whose weights MLX has quantised; else empty.
 std::string mlx_quantization(const Json& config);
 
-/// Reads config.json (a file, or the one in a folder), with the quantisation that a file beside it
-/// states where it states none. Throws Error(checkpoint_unusable).
+/// Reads config.json (a file, or the one in a folder), and the quantisation from a file beside it
+/// where config.json states none. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
 
 /// The model that a config describes. Unknown architectures and unsupported values are refused by
@@ -40,16 +40,16 @@ Json read_config(const std::filesystem::path& folder_or_file);
 /// proportion to them.
 ModelSpec make_model_spec(const Json& config);
 
-/// The language model that a config describes as one of the architecture: the same, whether or not
-/// `run` computes it; of its experts the first stands for all. nullopt: no family has the
-/// architecture. Throws Error(checkpoint_unusable).
+/// Describes the language model of a config as a model of the given architecture, whether or not
+/// `run` computes it; the first expert stands for all. nullopt: no family has the architecture.
+/// Throws Error(checkpoint_unusable).
 std::optional<ModelSpec> describe_language_model(std::string_view architecture, const Json& config);
 bool is_language_model(std::string_view architecture);
-/// That of a language model's `model_type`; empty: it is none's.
+/// Architecture of a language model's `model_type`; empty: no family has that type.
 std::string architecture_of_type(std::string_view model_type);
 
-/// A checkpoint's folder without its tensors. The spec is that of the config, with the buffers of
-/// vLLM's that the image processor's configuration fills.
+/// A checkpoint's folder without its tensors: the config, and its spec with the buffers of vLLM's
+/// class that the image processor's configuration fills.
 struct ModelFolder {
   Json config;
   ModelSpec spec;

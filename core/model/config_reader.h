@@ -17,45 +17,45 @@ namespace plimsoll::model {
 struct IntegerRange {
   int64_t least = 1;
   int64_t most = std::numeric_limits<int64_t>::max();
-  int64_t most_described = 0;  // of a model that is not to be run; 0: as many
+  int64_t most_described = 0;  // for a model that is described, not run; 0: as `most`
 };
-/// Of sizes, for plans of what nothing could hold.
+/// Limit of sizes in descriptions, which may be of models that no machine could hold.
 inline constexpr int64_t kMostDescribed = int64_t{1} << 31;
 
-/// An object of config.json. Look-ups take a list of spellings, of which the first that is there
-/// with a value other than null counts; a missing key gives the default.
+/// An object of config.json. Look-ups take several spellings of a key and use the first that has a
+/// value other than null; a missing key gives the default.
 class ConfigReader {
  public:
   using Keys = std::initializer_list<std::string_view>;
 
   /// The root; sizes of the language model are looked for in `text_config` or `llm_config` first.
   static ConfigReader root(const Json& config);
-  /// An object as it stands.
+  /// Reader of an object, without a root around it.
   static ConfigReader plain(const Json& object);
-  /// The same, of a model that is to be described, not run: what `run` lacks (kinds of RoPE,
-  /// activations, routers) changes no weight of it and is passed over (`doubt`). Its class's
-  /// defaults have been filled in.
+  /// Reader for a model that is described, not run: kinds of RoPE, activations and routers that
+  /// `run` lacks are accepted, because they change no weight (`doubt`). The class's defaults have
+  /// been filled in.
   static ConfigReader describing(const Json& object);
   [[nodiscard]] bool describes() const { return describes_; }
-  /// The object itself; of root() the language model's.
+  /// The object that is read; for root() the language model's.
   [[nodiscard]] const Json& json() const { return *inner_; }
-  /// The root around it, or itself.
+  /// Reader of the root around the object, or of the object itself.
   [[nodiscard]] ConfigReader whole() const;
-  /// `object` in this one's place in config.json, without the root around it.
+  /// Reader of `object` at this reader's place in config.json, without the root around it.
   [[nodiscard]] ConfigReader reading(const Json& object) const;
   /// The object at `key` within this one; nullopt when missing, null or empty.
   [[nodiscard]] std::optional<ConfigReader> object(std::string_view key) const;
-  /// The same, an empty one for nullopt.
+  /// The object at `key` within this one; an empty one when missing, null or empty.
   [[nodiscard]] ConfigReader object_or_empty(std::string_view key) const;
 
-  /// Whether the key is there, even as null.
+  /// True when the key is present, even as null.
   [[nodiscard]] bool has(std::string_view key) const;
   /// The first spelling that has a value; nullptr when none has.
   [[nodiscard]] const Json* find(Keys keys) const;
 
   [[nodiscard]] int64_t integer(Keys keys, int64_t missing, IntegerRange range = {}) const;
   [[nodiscard]] std::optional<int64_t> integer(Keys keys, IntegerRange range = {}) const;
-  /// Refuses a missing one.
+  /// The integer at `keys`; refuses a missing one.
   [[nodiscard]] int64_t required(Keys keys, IntegerRange range = {}) const;
   /// A finite number above 0.
   [[nodiscard]] double positive(Keys keys, double missing) const;
@@ -63,12 +63,13 @@ class ConfigReader {
   [[nodiscard]] bool boolean(Keys keys, bool missing) const;
   [[nodiscard]] std::string text(Keys keys, std::string_view missing) const;
   [[nodiscard]] std::vector<double> positives(std::string_view key, size_t count) const;
-  /// Words of a list, or nullopt when the key is missing.
+  /// Strings of a list; nullopt when the key is missing.
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
 
   /// Refuses the value at `key`: 'config.json: "key" is VALUE; expected WHAT'.
   [[noreturn]] void refuse(std::string_view key, const std::string& expected) const;
-  /// The same of what can be described without it; goes on where the reader describes.
+  /// Refuses the value at `key`, as refuse() does, unless the reader describes: a description does
+  /// not depend on it.
   void doubt(std::string_view key, const std::string& expected) const;
 
  private:

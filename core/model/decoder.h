@@ -30,7 +30,7 @@ enum class QkvStored : uint8_t {
 };
 enum class GateUpStored : uint8_t { apart, fused };
 
-/// In which order vLLM's class has a layer's modules, and its attention's.
+/// Parts of a layer, and of its attention, in the order of vLLM's class.
 enum class LayerPart : uint8_t {
   attention,
   mlp,
@@ -49,7 +49,7 @@ enum class AttentionOrder : uint8_t {
   qkv_first,         // q k v, output, norms
   norms_before_out,  // q k v, norms, output
   out_between,       // q k v, k's norm, output, q's norm
-  out_first,         // what is fused comes last: vLLM's Transformers classes
+  out_first,         // fused projections come last: vLLM's Transformers classes
 };
 /// Where the parameters of vLLM's attention itself stand.
 enum class ScalesPlace : uint8_t { after_out, at_end };
@@ -58,10 +58,10 @@ enum class ScalesPlace : uint8_t { after_out, at_end };
 struct HeadNormStyle {
   NormKind kind = NormKind::rms;
   NormTensors tensors = NormTensors::weight;
-  /// Of one head for all; rows for each head in one tensor, in one each (`q_norm.norms.H`); or one
-  /// over all heads.
+  /// Shape of the weights: one head's for all; a row for each head in one tensor (own), or a tensor
+  /// for each head (own_apart: `q_norm.norms.H`); or one vector over all heads.
   enum class Weights : uint8_t { shared, own, own_apart, all_heads } weights = Weights::shared;
-  bool cut = false;  // vLLM's ranks have their heads' numbers of what is over all
+  bool cut = false;  // vLLM's ranks hold their heads' share of a vector over all heads
   NormOrder order = NormOrder::before_rope;
 };
 
@@ -73,9 +73,9 @@ struct DecoderNames {
   std::string q_norm = "q_norm", k_norm = "k_norm";
   std::string embedding = "embed_tokens";
   std::string engine_embedding{};  // vLLM's, where it is another
-  std::string engine_attention{};  // likewise; ".": the layer itself
+  std::string engine_attention{};  // vLLM's, where it is another; ".": the layer itself
   std::string sinks = "sinks";     // below the attention, where there are any
-  std::string attention_gate{};    // below the attention, of what multiplies its output; none
+  std::string attention_gate{};    // below the attention: gate of its output; empty: none
   std::string head = "lm_head";
   std::string tied_embedding = "lm_head";  // vLLM's name of a table that the head shares
   std::string attention = "self_attn";
@@ -101,14 +101,15 @@ struct Heads {
   int32_t keys_of = -1;          // AttentionSpec::keys_of
 };
 
-/// Latent attention in place of q, k and v from the input.
+/// Latent attention, in place of q, k and v from the input.
 struct Latent {
   AttentionSpec attention;  // numbers and rules; weights are added
   LatentModules modules = LatentModules::within;
-  std::vector<bool> chooses{};  // by layer, where there are indexers: others see what it chose
+  /// By layer: has an indexer of its own; the others use the choice of a layer before.
+  std::vector<bool> chooses{};
 };
 
-/// Falcon-H1's factors around attention.
+/// Factors of Falcon-H1 before, within and after attention.
 struct AttentionFactors {
   float in = 1, key = 1, out = 1;
 };
@@ -122,7 +123,7 @@ struct Decoder {
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
-  bool down_bias = false;  // of the MLP's last projection alone
+  bool down_bias = false;  // of the MLP's down projection alone
   Kept qkv_bias_kept = Kept::in_model;
   Kept out_bias_kept = Kept::in_model;
   Kept mlp_bias_kept = Kept::in_model;
@@ -133,9 +134,9 @@ struct Decoder {
   bool xielu = false;  // Apertus
   bool head_bias = false;
   bool sinks = false;
-  std::vector<Heads> heads{};  // by layer; empty: all have the sizes'
-  Norm v_norm{};               // of each of v's heads, without a weight
-  float value_factor = 1;      // of v, where its heads are smaller
+  std::vector<Heads> heads{};  // by layer; empty: all as in `sizes`
+  Norm v_norm{};               // of each head of v, without a weight
+  float value_factor = 1;      // of v, for v's heads that are smaller
   GateKind gate_kind = GateKind::sigmoid;
   bool gate_by_head = false;  // one number for each head, not for each element
   float clamp = 0;
@@ -174,24 +175,24 @@ struct Decoder {
   Blend recurrent_blend{}, attention_blend{}, mlp_blend{};  // NormPlacement::residual
   bool halves = false;  // each layer is two, with the mixture as the first one's shortcut (LongCat)
   std::optional<RecurrentTable> recurrent{};
-  /// Norms before mixer and MLP of recurrent layers, where these have others than the rest.
+  /// Names of the norms before mixer and MLP in recurrent layers, where they differ from the other
+  /// layers'.
   std::string recurrent_attention_norm{}, recurrent_mlp_norm{};
-  bool query_gates = false;  // q_proj has each head's q, then what gates its output
+  bool query_gates = false;  // q_proj has for each head q, then the gate of its output
   AttentionFactors attention_factors{};
   float gate_factor = 1, mlp_factor = 1;
   int64_t usual_length = 0;         // ModelSpec::usual_length
   std::vector<LayerParts> parts{};  // by layer; empty: attention and MLP
-  std::vector<int64_t> widths{};    // of MLPs by layer; empty: all have the sizes'
+  std::vector<int64_t> widths{};    // by layer; empty: all as in `sizes`
   int64_t layer_input = 0;          // LayerInputs::width
   int64_t layer_input_ids = 0;      // rows of LayerInputs::table
-  int64_t streams = 1;              // residuals
+  int64_t streams = 1;              // number of residuals (LayerSpec::streams)
   int64_t laurel_rank = 0;
   std::vector<float> gate_deviations{};  // by layer; empty: none
   DecoderNames names{};
 };
 
-/// Under which keys a class has what all have, and what it takes for keys that its class of configs
-/// leaves open.
+/// Keys under which a class of configs has common values, and its defaults for missing keys.
 struct CommonDefaults {
   int64_t head_dim = 0, max_position = 0;  // read_sizes
   double epsilon = 1e-6;
@@ -205,48 +206,49 @@ struct CommonDefaults {
   bool flat_rope_is_idle = false;
 };
 
-/// Sizes, activation, epsilon and tying.
+/// Reads sizes, activation, epsilon and tying.
 void read_without_positions(const ConfigReader& config, Decoder& decoder,
                             const CommonDefaults& defaults = {});
-/// The same, and the RoPE of all layers.
+/// Reads sizes, activation, epsilon and tying, and the RoPE of all layers.
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults = {});
-/// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
-/// has as transformers' class reads them.
+/// Adds the biases that vLLM's Llama class reads from the config, to the biases that transformers'
+/// class reads.
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);
-/// The same of classes beside it that do not read `qkv_bias` (Granite, EXAONE, Nemotron).
+/// Adds biases as add_llama_biases does, for vLLM's classes that do not read `qkv_bias` (Granite,
+/// EXAONE, Nemotron).
 void add_kin_biases(const ConfigReader& config, Decoder& decoder);
-/// `attention_bias` of a family whose class in vLLM has none of these biases: q, k, v and out.
+/// Reads `attention_bias` (q, k, v and out) for a family whose class in vLLM has no such biases.
 void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder);
-/// Biases as vLLM's Llama reads them, of a family that has no class but its: q, k and v, out, MLP.
-/// `missing`: of attention, where the config is silent.
+/// Reads biases as vLLM's Llama does, for a family that vLLM runs as Llama: q, k and v, out, MLP.
+/// `missing`: attention's, where the config has no such key.
 void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missing = false);
-/// vLLM's class looks up `key`, for which its class of configs has no value: without it there are
-/// neither plans of vLLM nor shards.
+/// Notes that vLLM's class needs `key`, which its class of configs has no default for: without it
+/// vLLM can neither be planned nor sharded.
 void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder);
-/// Which layers have experts by `mlp_layer_types`, where transformers' class goes by such a list
-/// and vLLM's by the number of dense layers alone: shards of a model of which they differ are
+/// Reads which layers have experts from `mlp_layer_types`, as transformers' class does. vLLM's
+/// class reads the number of dense layers alone: shards of a model in which the two differ are
 /// refused.
 void read_sparse_types(const ConfigReader& config, Decoder& decoder);
-/// The order of names that vLLM's Transformers classes have.
+/// Orders weights as vLLM's Transformers classes do.
 void use_transformers_class(Decoder& decoder);
-/// Norms behind attention and MLP alone, under OLMo 2's names.
+/// Sets norms behind attention and MLP alone, under OLMo 2's names.
 void use_outer_norms(Decoder& decoder);
-/// LayerNorms with weight and bias, or weight alone, whose epsilon `key` holds.
+/// Sets LayerNorms with weight and bias, or weight alone, whose epsilon is at `key`.
 void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_view key,
                      NormTensors tensors);
 
 ModelSpec build(const Decoder& decoder);
-/// The same for a checkpoint that may hold layers after the last one, which predict further tokens
-/// (`num_nextn_predict_layers`) and which nothing here reads.
+/// Builds a model whose checkpoint may hold layers after the last one, which predict further tokens
+/// (`num_nextn_predict_layers`) and which are ignored.
 ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder);
-/// Names checkpoints' tensors otherwise than vLLM names weights: in their names, other
-/// spellings of these and what is passed over, the first of each pair becomes the second.
+/// Renames the tensors that the spec reads from the checkpoint: the first of each pair becomes the
+/// second in tensor names, in other spellings of them, and in ignored names.
 void store_under(const std::vector<std::pair<std::string, std::string>>& words, ModelSpec& spec);
 
 /// The token table and the output head, which may be one weight.
 struct VocabularyTables {
   std::string table;                         // "model.embed_tokens.weight", in the checkpoint
-  std::string tied_name = "lm_head.weight";  // vLLM's name of a table that the head shares
+  std::string tied_name = "lm_head.weight";  // vLLM's name of the token table, where it is another
   std::string engine_table{};                // vLLM's of its own, where it is another
   std::string head = "lm_head.weight";
   int64_t width = 0;

@@ -82,7 +82,7 @@ class AttentionBuilder {
   }
 
  private:
-  // Of a layer's attention: in the checkpoint and in vLLM.
+  // Module of a layer's attention, in the checkpoint and in vLLM.
   struct Place {
     std::string module, engine;
   };

@@ -11,12 +11,12 @@
 
 namespace plimsoll::model {
 
-/// Files of a folder that may say how; those that name the processor's class go first.
+/// Files of a folder that may configure the image processor; those that name its class go first.
 inline constexpr std::array kInputNormFiles = {"processor_config.json", "preprocessor_config.json",
                                                "tokenizer_config.json"};
 
-/// The two buffers of `module`, as vLLM fills them from the image processor's configuration in the
-/// folder; none where that asks for no change of the pixels. Throws Error(checkpoint_unusable).
+/// The weight and bias of `module`, as vLLM computes them from the image processor's configuration
+/// in the folder; none where that changes no pixels. Throws Error(checkpoint_unusable).
 std::vector<WeightSpec> read_input_norm(const std::filesystem::path& folder,
                                         const std::string& module);
 

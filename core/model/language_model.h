@@ -1,5 +1,5 @@
 // The language model within a multimodal one: a text family's weight table below vLLM's
-// `language_model`, and what the multimodal families share beside it.
+// `language_model`, and helpers that the multimodal families share.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace plimsoll::model {
 
-/// The config of a multimodal model's text part, with what its class takes for missing keys.
+/// Config of a multimodal model's text part, with the defaults of its class filled in.
 struct TextPart {
   Json config;
-  /// How the checkpoint's names of its tensors begin, before "model." and "lm_head.".
+  /// Prefix of the checkpoint's names of its tensors, before "model." and "lm_head.".
   std::string tensors = "language_model.";
 };
 
-/// Whether the head shares the embeddings' table, as vLLM finds it: stated for the whole model, or
-/// (as configs before transformers 5 do) for the text part.
+/// True when the head shares the embeddings' table in vLLM: stated for the whole model, or (as
+/// configs before transformers 5 do) for the text part.
 bool is_tied_anywhere(const ConfigReader& config);
 
 /// The text part as `make` builds it. `config` is the whole model's.
@@ -30,14 +30,14 @@ ModelSpec make_language_model(const ConfigReader& config, const TextPart& text,
 /// Error(checkpoint_unusable).
 const Family& find_text_family(const ConfigReader& text);
 
-/// Other spellings of a checkpoint of vision_tower, multi_modal_projector and language_model:
-/// transformers from 4.52 on puts them below "model.".
+/// Adds other spellings for vision_tower, multi_modal_projector and language_model: transformers
+/// from 4.52 on puts them below "model.".
 void add_newer_spellings(ModelSpec& spec);
 
-/// The id of a token of pictures that the config names under one of these keys; -1: it names none.
+/// Id of the picture token that the config has under one of these keys; -1: it has none.
 int32_t read_picture_token(const ConfigReader& config, ConfigReader::Keys keys);
 
-/// Lets tensors be whose names begin with `prefix`, in either spelling.
+/// Ignores tensors whose names begin with `prefix`, in either spelling.
 void ignore_tensors(ModelSpec& spec, const std::string& prefix);
 
 }  // namespace plimsoll::model

@@ -8,14 +8,13 @@
 
 namespace plimsoll::model {
 
-/// Which of vLLM's classes holds the weights: one whose modules are inside the attention's own
-/// ("mla_attn"), one that has them side by side (MiniCPM 3), one that is the attention's own and
-/// has its scales before them (Kimi Linear), or one that has its scales, kv_b_proj and the indexer
-/// before them (DeepSeek-V3.2).
+/// Order of the weights in vLLM's class: modules inside the attention's own ("mla_attn"), modules
+/// side by side (MiniCPM 3), the attention's own module with its scales first (Kimi Linear), or
+/// with its scales, kv_b_proj and the indexer first (DeepSeek-V3.2).
 enum class LatentModules : uint8_t { within, beside, scales_first, indexed };
 
-/// Sizes, scale and the norms' usual epsilon, values of `value_dim` where the config does not say;
-/// pairs and RoPE are the caller's.
+/// Reads sizes, scale and the norms' usual epsilon; `value_dim` is the default of v's heads. The
+/// caller sets pairs and RoPE.
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
                           int64_t value_dim = 0);
 

@@ -1,4 +1,4 @@
-// Mixtures of experts in place of MLPs: how their parts are called and stored, and in which layers
+// Mixtures of experts in place of MLPs: how their weights are named and stored, and in which layers
 // they stand.
 #pragma once
 
@@ -33,13 +33,13 @@ enum class MixturePart : uint8_t {
   router,
   choice_bias,
   shared,
-  latent,  // of experts that are narrower than the residual
+  latent,  // projections of experts that are narrower than the residual
   experts,
-  router_scales,  // its norm and the experts' factors (Gemma 4)
-  branch_norms    // of what shared and routed experts give, and of what the latter read
+  router_scales,  // the router's norm and the experts' factors (Gemma 4)
+  branch_norms    // on outputs of shared and of routed experts, and on inputs of routed ones
 };
 
-/// vLLM's usual name of the bias of the choice.
+/// vLLM's usual name of the router's bias for the choice.
 inline constexpr const char* kChoiceBias = "mlp.experts.routed_experts.e_score_correction_bias";
 
 struct MixtureNames {
@@ -51,12 +51,12 @@ struct MixtureNames {
   MixtureName shared{"mlp.experts._shared_experts._layer", "mlp.shared_experts"};
   MixtureName shared_gate{};  // none
   MixtureName latent_in{}, latent_out{};
-  /// Of the shared MLP: gate and up as one where they are stored so.
+  /// Names within the shared MLP: gate and up as one where they are stored so.
   std::string shared_up = "gate_up_proj", shared_down = "down_proj";
-  /// vLLM's order.
+  /// Parts in vLLM's order.
   std::vector<MixturePart> order{MixturePart::router, MixturePart::choice_bias, MixturePart::shared,
                                  MixturePart::latent, MixturePart::experts};
-  /// What comes behind the layer's norms (LayerPart::late_mlp).
+  /// Parts that stand behind the layer's norms (LayerPart::late_mlp).
   std::vector<MixturePart> late{};
 };
 
@@ -67,14 +67,14 @@ struct Mixture {
   bool shared_down_first = false;  // vLLM's Transformers classes
   bool shared_up_fused = false;    // the shared MLP's gate and up are stored as one
   bool router_bias = false, latent_bias = false;
-  std::optional<DType> router_dtype{};  // vLLM keeps the router in it
+  std::optional<DType> router_dtype{};  // that vLLM keeps the router in; none: the model's
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
-  /// Of the choice bias. What `run` alone has may be absent from a checkpoint: zeros.
+  /// Who has the choice bias. Kept::in_run: a checkpoint may lack it, then it is zero.
   Kept bias_kept = Kept::in_model;
   Mapping bias_mapping = Mapping::none;
-  bool bias_left_zero = false;  // in_run: vLLM has a parameter that its loader never fills
-  bool described = false;       // ConfigReader::describes: the first expert's parts do
+  bool bias_left_zero = false;  // with in_run: vLLM has a parameter that its loader never fills
+  bool described = false;       // ConfigReader::describes: the first expert's parts stand for all
   MixtureNames names{};
 };
 
@@ -87,24 +87,25 @@ void add_mixture(ModelSpec& spec, const std::string& prefix, const Mixture& mixt
 
 using Sparse = std::vector<bool>;
 Sparse sparse_from(int64_t layers, int64_t first);
-/// Every `step`th, the last of each step.
+/// Layers with experts: every `step`th, the last of each step.
 Sparse sparse_every(int64_t layers, int64_t step);
-/// DeepSeek's: `first_k_dense_replace` dense ones (else `dense`), then every `moe_layer_freq`th.
+/// Layers with experts as DeepSeek has them: after `first_k_dense_replace` dense ones (else
+/// `dense`) every `moe_layer_freq`th.
 Sparse sparse_after_dense(const ConfigReader& config, int64_t layers, int64_t dense);
-/// `key`'s list of "sparse" and "dense", else `otherwise`.
+/// Layers with experts by `key`'s list of "sparse" and "dense", else `otherwise`.
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise);
 
 // ---- what configs state ----
 
-/// Number of experts, experts for each token and their width, under any of the field's names;
-/// `missing` where the config is silent.
+/// Reads the number of experts, experts for each token and their width, under any of the field's
+/// names; `missing` has the defaults.
 Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing);
 
-/// DeepSeek-V3's router: sigmoid, a bias for the choice, groups by their two best, weights divided
-/// by their sum and times `routed_scaling_factor`.
+/// Sets DeepSeek-V3's router: sigmoid, a bias for the choice, groups by their two best, weights
+/// divided by their sum and times `routed_scaling_factor`.
 void use_deepseek_router(const ConfigReader& config, Mixture& mixture);
 
-/// `n_group` groups of which `topk_group` are chosen, where they are more than one.
+/// Reads `n_group` groups of which `topk_group` are chosen, where there is more than one.
 void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score);
 
 }  // namespace plimsoll::model

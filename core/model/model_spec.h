@@ -30,30 +30,30 @@ struct Blend {
   float alpha = 1, beta = 1;
 };
 
-/// Of a model with several residuals (AltUp; Gemma 3n), of which layers compute with the first one:
-/// with m(x) = tanh(router(norm(x) / hidden)), P_i = X_i + sum_k predict(m(X_0))[i, k] X_k before
-/// the layer, then X_i = P_i + (1 + correct(m(f))_i) (f - P_0), f what it makes of P_0. Beside
-/// attention stands laurel_norm(laurel(x)) + x of its normed input x.
+/// One layer of a model with several residuals (AltUp; Gemma 3n), whose layers compute with the
+/// first one. With m(x) = tanh(router(norm(x) / hidden)): P_i = X_i + sum_k predict(m(X_0))[i, k]
+/// X_k before the layer, then X_i = P_i + (1 + correct(m(f))_i) (f - P_0), where f is the layer's
+/// output for P_0. Beside attention stands laurel_norm(laurel(x)) + x, where x is its normed input.
 struct StreamLayer {
   Norm norm{};
   Linear router{};                   // [streams, hidden]
   Linear predict{};                  // [streams * streams, streams]
   Linear correct{};                  // [streams, streams]
-  WeightId input_scale = kNoWeight;  // [hidden]: of X_0 where the layer's input reads it
+  WeightId input_scale = kNoWeight;  // [hidden]: factor of X_0 where the layer's input reads it
   Adapter laurel{};
   Norm laurel_norm{};
 };
 
-/// The residuals behind the first: X_i = in_i(X_0), at the end out_i(X_i), both of X_0's size. The
-/// head reads their mean.
+/// Residuals after the first: X_i = in_i(X_0), at the end out_i(X_i), both scaled to X_0's size.
+/// The head reads the mean of all.
 struct Streams {
   std::vector<Linear> in{}, out{};
 
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(in.size()) + 1; }
 };
 
-/// What a layer adds behind its MLP: norm(projection(activation(gate(x)) * its input)). With
-/// several residuals it reads the first and is added to the others.
+/// A branch after the MLP: norm(projection(activation(gate(x)) * the layer's own input)) is added
+/// to the residual. With several residuals it reads the first and is added to the others.
 struct LayerInput {
   Linear gate{};        // [LayerInputs::width, hidden]
   Linear projection{};  // [hidden, LayerInputs::width]
@@ -62,8 +62,8 @@ struct LayerInput {
 };
 
 /// A block of attention (LayerSpec::attention) and MLP that several layers share, each with
-/// adapters of its own: from the residual and what the first layer reads, side by side, to what the
-/// mixer reads beside the residual (Zamba 2).
+/// adapters of its own. It reads the residual and the first layer's input, side by side, and the
+/// mixer reads its output plus the residual (Zamba 2).
 struct SharedBlock {
   Norm input_norm{};  // [2 * hidden]
   Norm mlp_norm{};
@@ -75,19 +75,20 @@ struct SharedBlock {
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
   Blend attention_blend{}, mlp_blend{};  // NormPlacement::residual
-  float branch_factor = 1;  // of what attention and MLP add to x, after their norms (Granite)
+  float branch_factor = 1;  // of the outputs of attention and MLP, after their norms (Granite)
   Norm attention_norm, attention_post_norm;
   Norm mlp_norm, mlp_post_norm;
-  AttentionSpec attention;  // without heads: there is none
+  AttentionSpec attention;  // heads 0: there is none
   std::optional<RecurrentSpec> recurrent;
   MlpSpec mlp;
   std::optional<LayerInput> input{};
   std::optional<SharedBlock> shared_block{};
   std::optional<StreamLayer> streams{};
-  WeightId factor = kNoWeight;  // [1]: of all that the layer leaves (Gemma 4)
-  /// Experts on the MLP's input whose output joins the residual behind the next layer's MLP.
+  WeightId factor = kNoWeight;  // [1]: factor of the layer's output (Gemma 4)
+  /// Experts that read the MLP's input, and whose output joins the residual after the next layer's
+  /// MLP.
   std::optional<MlpSpec> shortcut{};
-  bool ends_shortcut = false;  // it is the next layer
+  bool ends_shortcut = false;  // this is the next layer of such a layer
 
   [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
   [[nodiscard]] bool has_experts() const {
@@ -95,68 +96,72 @@ struct LayerSpec {
   }
 };
 
-/// What vLLM's attention has of scales, in its order.
+/// Names of the scales that vLLM's attention has as parameters, in its order.
 inline constexpr const char* kScaleNames[] = {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"};
 
-/// What is to be known of vLLM's class beside its weights.
+/// Properties of vLLM's class for the model, beside its weights.
 struct VllmClass {
-  bool knows_stage =
-      false;  // embedding on a pipeline's first stage alone, norm and head on its last
-  bool table_everywhere = false;   // but the embedding on all,
+  /// A pipeline's first stage alone has the embedding, its last alone norm and head.
+  bool knows_stage = false;
+  bool table_everywhere = false;   // with knows_stage: the embedding is on all stages,
   bool head_everywhere = false;    // and the head too
   std::string model_type;          // config.json's (vllm_type)
   bool experts_in_stages = false;  // looks for a mixture in every stage
-  bool expert_for_ranks = false;   // refuses fewer experts than ranks
-  bool gate_has_alias = false;     // the router's weight under a second name, in some releases
-  bool has_normalizer = false;     // the embedding's factor as a buffer, until since::kNoNormalizer
-  bool late_head = false;          // a tied head under its own name from since::kGemma3Head on
+  bool expert_for_ranks = false;   // needs at least as many experts as ranks
+  bool gate_has_alias = false;     // the router's weight has a second name, in some releases
+  /// Saves the embedding's factor as a buffer, until since::kNoNormalizer.
+  bool has_normalizer = false;
+  bool late_head = false;          // a tied head has its own name from since::kGemma3Head on
   bool no_own_head = false;        // has no parameter for a head beside the token table
   bool never_ties = false;         // has a head of its own whatever config.json says
-  bool kv_head_for_ranks = false;  // refuses fewer KV heads than ranks
-  bool gate_apart = false;         // has gates and ups of MLPs, shared experts' too, as two weights
-  bool generic = false;            // runs in the backend over transformers' own modules
-  int64_t windows_from = 0;        // the first layer with a window, where others have none and it
-                                   // refuses that
-  int64_t least_expert_slice = 0;  // a rank's share of an expert is padded to it
+  bool kv_head_for_ranks = false;  // needs at least as many KV heads as ranks
+  bool gate_apart = false;         // gates and ups of MLPs, shared experts' too, are two weights
+  bool generic = false;            // runs in vLLM's backend over transformers' own modules
+  // The first layer with a window where only some layers have one, which vLLM refuses; 0: all or
+  /// none.
+  int64_t windows_from = 0;
+  int64_t least_expert_slice = 0;  // a rank's share of an expert is padded to this
   int64_t renumbered_from = 0;     // layers from here on count from 0 in the cross decoder
   bool rotary_in_all = false;      // layers that do not rotate have a rotary table too
   bool attention_free = false;
-  bool own_besides_window = false;  // a window of n tokens is of n others
+  bool own_besides_window = false;  // a window of n tokens means n tokens before the own one
   bool scalar_scale = false;        // the embedding's factor as a buffer beside the state dict
-  bool counted_positions = false;   // in time, height and width never exceed the count of tokens
-  bool float_rotary = false;        // rotary tables in float32
-  bool float_states = false;        // recurrent states, where nothing else is said
-  bool quantizes_router = false;    // the router is a linear layer like others
-  bool expands_latents = false;     // caches the keys and values that latents give
-  bool unit_scale = false;   // latent attention has a scale of 1, and nothing made of its weights
+  /// Positions in time, height and width never exceed the count of tokens.
+  bool counted_positions = false;
+  bool float_rotary = false;      // rotary tables in float32
+  bool float_states = false;      // recurrent states are float32, unless the launch says otherwise
+  bool quantizes_router = false;  // the router is a linear layer like others
+  bool expands_latents = false;   // caches the keys and values that latents expand to
+  /// Latent attention has a scale of 1, and nothing computed from its weights.
+  bool unit_scale = false;
   bool idle_scales = false;  // attention has scales, but takes none from quantised checkpoints
-  std::string refused;       // why vLLM does not serve the model, where it does not
-  std::string whole;         // why its shards of several ranks are none, where they are not
+  std::string refused;       // why vLLM does not serve the model; empty: it does
+  std::string whole;  // why vLLM's shards of several ranks are unusable; empty: they are usable
 };
 
-/// A head that shares the token table, and what the two are called where a checkpoint holds a head
-/// of its own all the same.
+/// A head that shares the token table, and the names of both where a checkpoint holds a head of its
+/// own all the same.
 struct TiedHead {
   std::string table, head;  // vLLM's names of the two weights
-  std::string tensor;       // the head in the checkpoint
-  bool stored = false;      // the checkpoint holds a copy of the table there
+  std::string tensor;       // name of the head in the checkpoint
+  bool stored = false;      // the checkpoint holds a copy of the table under this name
 };
 
 struct VisionSpec;  // vision_spec.h
 
-/// A checkpoint tensor that holds as many matrices as its first size says, or `count` of them one
-/// under the other: they count as NAME[0], NAME[1] and so on.
+/// A checkpoint tensor that holds as many matrices as its first size says, or `count` matrices one
+/// under the other: they are read as NAME[0], NAME[1] and so on.
 struct StackedTensor {
   std::string tensor;
   std::vector<int64_t> stored_shape;
   int64_t count = 0;
-  std::string name{}, ending{};         // instead: `name`[0]`ending` ...,
-  std::vector<int64_t> single_shape{};  // of this shape each
+  std::string name{}, ending{};         // names instead of NAME[i]: `name`[i]`ending`,
+  std::vector<int64_t> single_shape{};  // and the shape of each
 };
 
-/// An input of each layer beside the residual (Gemma 3n and 4), of the token and of what the first
-/// layer reads: (norm(projection(x) * projection_factor) + table[id] * table_factor) * factor, the
-/// norm over each layer's numbers.
+/// An input of each layer beside the residual (Gemma 3n and 4), from the token's id and the first
+/// layer's input x: (norm(projection(x) * projection_factor) + table[id] * table_factor) * factor,
+/// the norm over each layer's numbers.
 struct LayerInputs {
   int64_t width = 0;           // numbers for a layer; 0: there are no such inputs
   WeightId table = kNoWeight;  // [ids, layers * width]
@@ -169,16 +174,17 @@ struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
   VllmClass vllm;
-  DType dtype =
-      DType::bf16;  // of the checkpoint as config says (weights are converted to the run's dtype)
+  /// Dtype of the checkpoint by its config; weights are converted to the run's dtype.
+  DType dtype = DType::bf16;
   bool dtype_stated = true;    // false: the config has no dtype; checkpoint::model_dtype() looks
   std::string quantization;    // quantization_config's method; empty: plain weights
-  bool whole_experts = false;  // ranks of `run` have some experts each, not a share of each
+  bool whole_experts = false;  // ranks of `run` have some experts each, not a share of every expert
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
-  int64_t usual_length = 0;  // taken where none is asked for and nothing bounds it; 0: the longest
-  int64_t max_position =
-      0;  // longest context that the config allows (RoPE scaling applied as vLLM derives it)
+  /// Context where the launch asks for none and memory does not bound it; 0: max_position.
+  int64_t usual_length = 0;
+  /// Longest context that the config allows, in tokens (RoPE scaling applied as vLLM derives it).
+  int64_t max_position = 0;
 
   WeightId embedding = kNoWeight;           // [vocab, embedding width]
   float embedding_scale = 1;                // Gemma: sqrt(hidden), not yet rounded to the run dtype
@@ -194,37 +200,39 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
   Norm final_norm;
   WeightId head = kNoWeight;          // equals `embedding` when tied
-  std::optional<TiedHead> tied_head;  // where a checkpoint may have the last word on tying
+  std::optional<TiedHead> tied_head;  // where the checkpoint may decide that the head is not tied
   WeightId head_bias = kNoWeight;
   float logits_scale = 1;  // before the cap
   float final_soft_cap = 0;
 
   std::vector<WeightSpec> weights;
-  /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's
-  /// state dict. Prompts of text alone do without them.
+  /// Weights of the vision tower and projector, which stand before `weights` in vLLM's state dict;
+  /// empty without a tower. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
-  /// How pictures go through `towers`; null: only prompts of text are answered.
+  /// Computation of pictures through `towers`; null: only prompts of text are answered.
   std::shared_ptr<const VisionSpec> vision;
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.
   std::string input_norm;
-  int64_t layers_in_stored = 1;  // layers that stand under one number in the checkpoint
+  int64_t layers_in_stored = 1;  // layers that the checkpoint stores under one number
   std::vector<StackedTensor> stacked_tensors;
   /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
   /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;
-  /// The same for words within the names (Mixtral's experts).
+  /// Other spellings of words within checkpoint names: `first` becomes `second` (Mixtral's
+  /// experts).
   std::vector<std::pair<std::string, std::string>> tensor_words;
-  /// Checkpoint tensors that may be there and are not used (rotary inv_freq, GPT-2 masks): regular
-  /// names or suffixes.
+  /// Checkpoint tensors that may exist and are not used (rotary inv_freq, GPT-2 masks): regular
+  /// expressions for names, or suffixes.
   std::vector<std::string> ignored_suffixes;
-  /// The same by how their names begin (layers and heads of a tower that vLLM leaves out).
+  /// Beginnings of names of checkpoint tensors that may exist and are not used (layers and heads of
+  /// a tower that vLLM leaves out).
   std::vector<std::string> ignored_prefixes;
 
   [[nodiscard]] const WeightSpec& weight(WeightId id) const {
     return weights[static_cast<size_t>(id)];
   }
-  /// Whether the weight is the matrix that sends tokens to experts.
+  /// True when the weight is the router's matrix.
   [[nodiscard]] bool is_router(WeightId id) const {
     for (const LayerSpec& layer : layers) {
       const MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
@@ -232,19 +240,19 @@ struct ModelSpec {
     }
     return false;
   }
-  /// Whether layers use blocks of attention and MLP that others use too.
+  /// True when layers share blocks of attention and MLP.
   [[nodiscard]] bool shares_blocks() const {
     for (const LayerSpec& layer : layers)
       if (layer.shared_block) return true;
     return false;
   }
-  /// Whether attention sees the keys that an indexer chooses.
+  /// True when attention sees only keys that an indexer chooses.
   [[nodiscard]] bool has_indexers() const {
     for (const LayerSpec& layer : layers)
       if (layer.attention.indexer.most > 0) return true;
     return false;
   }
-  /// Whether sequences have states, which no other sequence's tokens can be taken from.
+  /// True when sequences have states, which cannot be taken from another sequence's tokens.
   [[nodiscard]] bool is_recurrent() const {
     for (const LayerSpec& layer : layers)
       if (layer.recurrent) return true;

@@ -1,6 +1,6 @@
 // How a quantised matrix is kept: codes of a few bits, each of which stands for a number, times a
-// scale that a group of inputs shares. Checkpoints have them in many orders; in memory there is
-// this one form.
+// scale that a group of inputs shares. Checkpoints store codes and scales in many orders; memory
+// has this one form.
 //
 //   w[o, n] = (number(code[o, n]) - zero[o, g]) * scale[o, g] * factor[o],   g the group of input n
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace plimsoll::model {
 
-/// The order that a checkpoint has codes and scales in (quantization/formats).
+/// The order in which a checkpoint stores codes and scales (quantization/formats).
 enum class PackedFormat : uint8_t {
   awq,
   gptq,
@@ -24,17 +24,17 @@ enum class PackedFormat : uint8_t {
   nvfp4,
   mxfp4,
   nf4,         // bitsandbytes
-  online_fp8,  // none: plain weights that are quantised while they are loaded
+  online_fp8,  // plain weights that are quantised while they are loaded
 };
 
-/// What a code stands for.
+/// The number that a code stands for.
 enum class Code : uint8_t {
   integer,  // itself
   e4m3,     // a float8, of 8 bits
   table,    // one of 16 numbers, of 4 bits
 };
 
-/// What scales are kept as.
+/// The type that scales are kept as.
 enum class ScaleType : uint8_t {
   f32,
   f16,
@@ -50,23 +50,24 @@ constexpr int64_t scale_bytes(ScaleType type) {
   return type == ScaleType::f16 || type == ScaleType::bf16 ? 2 : 1;
 }
 
-/// To what the inputs of a product are rounded, where the format asks for it.
+/// How the inputs of a product are rounded, where the format asks for it.
 enum class InputRounding : uint8_t {
   none,
-  int8_token,   // amax / 127 of each row
-  int8_zeros,   // a 255th of what lies between the least and the largest of each row; a zero point
-  int8_static,  // by the checkpoint's input_scale
-  int8_static_zeros,  // and its input_zero_point
+  int8_token,         // amax / 127 of each row
+  int8_zeros,         // steps of (largest - least) / 255 of each row, with a zero point
+  int8_static,        // by the checkpoint's input_scale
+  int8_static_zeros,  // by the checkpoint's input_scale and input_zero_point
   fp8_token,          // amax / 448 of each row
-  fp8_bounded,        // amax stays below a number of the configuration's (fbgemm_fp8)
-  fp8_group,          // of each 128 inputs of a row
-  fp8_static,         // by the checkpoint's input_scale
-  nvfp4_group,        // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
-  mxfp4_group,        // e2m1 by a power of two of each 32 inputs
-  mxfp8_group,        // float8 by a power of two of each 32 inputs
+  fp8_bounded,  // amax of each row / 448, amax below a bound from the configuration (fbgemm_fp8)
+  fp8_group,    // amax / 448 of each 128 inputs of a row
+  fp8_static,   // by the checkpoint's input_scale
+  nvfp4_group,  // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
+  mxfp4_group,  // e2m1 by a power of two of each 32 inputs
+  mxfp8_group,  // float8 by a power of two of each 32 inputs
 };
 
-/// Inputs of a row that a rounding takes together, one after the other; 1: each by itself, or all.
+/// Consecutive inputs of a row that a rounding takes together; 1: each by itself, or all of the
+/// row.
 constexpr int64_t rounded_together(InputRounding rounding) {
   switch (rounding) {
     case InputRounding::fp8_group:
@@ -81,40 +82,41 @@ constexpr int64_t rounded_together(InputRounding rounding) {
   }
 }
 
-/// The exponent of the power of two by which a group of MXFP4 (else MXFP8) is scaled whose largest
-/// is `fraction` * 2^`exponent`, of MXFP8 in parts of 448; as std::frexp has them. MXFP4's is
-/// rounded to the nearest e2m1 first, MXFP8's is the least that holds it.
+/// Exponent of the power of two by which a group of MXFP4 (else MXFP8) is scaled. The group's
+/// largest value is `fraction` * 2^`exponent` as std::frexp has them, for MXFP8 in parts of 448.
+/// MXFP4's largest is rounded to the nearest e2m1 first, MXFP8's exponent is the least that holds
+/// it.
 constexpr int mx_exponent(bool fp4, float fraction, int exponent) {
   const int power =
       fp4 ? exponent - (fraction >= 0.875f ? 2 : 3) : exponent - (fraction == 0.5f ? 1 : 0);
   return power < -127 ? -127 : power > 127 ? 127 : power;
 }
 
-/// Whether a rounding goes by the largest of all inputs of a row, or by the least too.
+/// True when a rounding needs the largest of all inputs of a row (and the least, with zero points).
 constexpr bool rounds_by_row(InputRounding rounding) {
   return rounding == InputRounding::int8_token || rounding == InputRounding::int8_zeros ||
          rounding == InputRounding::fp8_token || rounding == InputRounding::fp8_bounded;
 }
 
-/// Inputs whose codes of so many bits fill whole words of 32.
+/// Inputs whose codes of `bits` bits fill whole words of 32 bits.
 constexpr int64_t word_inputs(int64_t bits) {
   return bits == 3 ? 32 : 32 / bits;
 }
 
-/// Some inputs of a matrix, side by side.
+/// A range of a matrix's inputs (columns).
 struct Inputs {
   int64_t first = 0, count = 0;
 };
 
-/// What the checkpoint says of the inputs of a product.
+/// The checkpoint's scale for the inputs of a product.
 struct InputScale {
-  float scale = 0;  // of nvfp4_group its inverse; of fp8_bounded what amax stays below
-  float zero = 0;   // of int8_static_zeros: the code of 0
+  float scale = 0;  // nvfp4_group: its inverse; fp8_bounded: bound of amax
+  float zero = 0;   // int8_static_zeros: the code of 0
 
   bool operator==(const InputScale&) const = default;
 };
 
-/// Whether a rounding goes by that.
+/// True when a rounding uses the checkpoint's InputScale.
 constexpr bool has_input_scale(InputRounding rounding) {
   return rounding == InputRounding::int8_static || rounding == InputRounding::int8_static_zeros ||
          rounding == InputRounding::fp8_static || rounding == InputRounding::fp8_bounded ||
@@ -125,30 +127,31 @@ struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;
   int64_t bits = 4;   // 2, 3, 4, 8
-  int64_t group = 0;  // inputs that share a scale; 0: all of an output
+  int64_t group = 0;  // inputs that share a scale; 0: all inputs of an output
   ScaleType scale = ScaleType::f32;
   bool zeros = false;      // a zero point (a byte) beside each scale, to which `zero` is added
-  int64_t zero = 0;        // of integers without zero points: the zero point of all
+  int64_t zero = 0;        // integers without zero points: the zero point of all
   bool factors = false;    // a float32 for each output
   bool ordered = false;    // a group number for each input (activation order)
-  bool scattered = false;  // of such a share of the inputs: a group has any number of them
-  /// Outputs that share a scale in the checkpoint (fp8), where in memory each has its own, 0: all;
-  /// inputs, over the ends of outputs, that share one of NestedScales::absmax.
+  bool scattered = false;  // ordered, a share of the inputs: a group may have any number of them
+  /// Outputs that share a scale in the checkpoint (fp8), where in memory each has its own; 0: all
+  /// outputs (block_outputs). Inputs, across the ends of outputs, that share one of
+  /// NestedScales::absmax (block_inputs).
   int64_t block_outputs = 1;
   int64_t block_inputs = 0;
   InputRounding inputs = InputRounding::none;
-  float most_input = 0;  // of InputRounding::fp8_bounded
-  /// Of a rank's share of the inputs: how many of its first group lie before it, at most.
+  float most_input = 0;  // for InputRounding::fp8_bounded
+  /// For a rank's share of the inputs: how many inputs of its first group lie before it, at most.
   int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;
-  /// Inputs of the group of input `first` that lie before it.
+  /// Inputs before `first` in the group of `first`.
   [[nodiscard]] int64_t inputs_before(int64_t first) const { return group > 0 ? first % group : 0; }
   [[nodiscard]] int64_t groups(int64_t columns) const {
     return group > 0 ? (lead + columns + group - 1) / group : 1;
   }
-  /// Of ScaleType::nested: scales that share one of NestedScales::absmax, and how many of these an
-  /// [outputs, inputs] checkpoint's matrix has.
+  /// Scales of ScaleType::nested that share one of NestedScales::absmax, and how many absmax an
+  /// [outputs, inputs] matrix of the checkpoint has.
   [[nodiscard]] constexpr int64_t absmax_share() const { return block_inputs / group; }
   [[nodiscard]] int64_t absmax_count(int64_t outputs, int64_t columns) const {
     return (outputs * groups(columns) + absmax_share() - 1) / absmax_share();
@@ -167,29 +170,29 @@ struct NestedScales {
 };
 
 /// Rows of a quantised part of a weight, or of some inputs of it, read from wherever they are
-/// stored: rows, columns and groups are counted from the first that it was opened for; the first
-/// group and the last may have further inputs. Several threads may read at once. Throws
-/// Error(checkpoint_unusable), naming the tensor, for values that no weight has (NaN).
+/// stored. Rows, columns and groups count from the first that it was opened for; the first group
+/// and the last may have inputs outside. Thread-safe. Throws Error(checkpoint_unusable), naming the
+/// tensor, for values that no weight has (NaN).
 class PackedRows {
  public:
   virtual ~PackedRows() = default;
-  /// Of all inputs, the first that it was opened for.
+  /// Number of the first input that it was opened for, among all inputs.
   [[nodiscard]] virtual int64_t first_input() const { return 0; }
-  /// [count, columns], a byte for each code.
+  /// Copies codes [count, columns], a byte each, of rows [first, first + count).
   virtual void codes(int64_t first, int64_t count, uint8_t* to) const = 0;
-  /// [count, groups] of Packing::scale.
+  /// Copies scales [count, groups], of type Packing::scale.
   virtual void scales(int64_t first, int64_t count, std::byte* to) const = 0;
-  /// [count, groups]; of packings with zero points.
+  /// Copies zero points [count, groups]; only for packings with zero points.
   virtual void zeros(int64_t first, int64_t count, uint8_t* to) const = 0;
-  /// [count]; of packings with factors.
+  /// Copies factors [count]; only for packings with factors.
   virtual void factors(int64_t first, int64_t count, float* to) const = 0;
-  /// [columns]; of ordered packings.
+  /// Copies the group of each input [columns]; only for ordered packings.
   virtual void input_groups(int32_t* to) const = 0;
-  /// The numbers of Code::table.
+  /// Copies the 16 numbers of Code::table.
   virtual void table(std::span<float, 16> to) const = 0;
-  /// Blocks that NestedScales::absmax has, and their filling.
+  /// Fills in the scales' second stage; `absmax` must have absmax_count elements.
   virtual void nested(NestedScales& to) const = 0;
-  /// What inputs are rounded by (has_input_scale()).
+  /// Scale by which inputs are rounded (has_input_scale()).
   [[nodiscard]] virtual InputScale input_scale() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Layers with a recurrent mixer: how a family names them and which sizes they have, to weights in
-// the order of vLLM's classes.
+// Layers with a recurrent mixer: turns a family's names and sizes into weights in the order of
+// vLLM's classes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::model {
 
-/// What a layer has beside its norms.
+/// Parts of a layer beside its norms.
 struct LayerParts {
   bool attention = true;
   bool recurrent = false;
@@ -31,40 +31,41 @@ enum class DeltaStored : uint8_t {
 };
 
 struct RecurrentTable {
-  /// Kind and sizes; ids and norms' weights are filled in.
+  /// Kind and sizes; add_recurrent fills in weight ids and norms.
   RecurrentSpec sizes{};
   std::string module{};         // below a layer: "mamba"
   std::string engine_module{};  // vLLM's, where it is another
   std::string conv = "conv1d";
   bool conv_bias = false;
-  bool bias = false;      // of the projection in, and
-  bool out_bias = false;  // of that out (Mamba, short convolutions)
+  bool bias = false;      // of the projection in (Mamba, short convolutions)
+  bool out_bias = false;  // of the projection out
   Kept out_bias_kept = Kept::in_model;
-  bool choice_norms = false;    // Jamba's and FalconMamba's, of step, B and C
-  bool choice_weights = false;  // with weights
+  bool choice_norms = false;    // norms of step, B and C (Jamba, FalconMamba)
+  bool choice_weights = false;  // choice_norms have weights
   DeltaStored stored = DeltaStored::apart;
-  std::vector<float> decays{};  // of linear attention's heads: their logarithms
+  std::vector<float> decays{};  // by head of linear attention: logarithms of the decays
 };
 
-/// Of lightning attention: ALiBi's slopes, smaller from layer to layer.
+/// Logarithms of the decays of lightning attention by head: ALiBi's slopes, smaller from layer to
+/// layer.
 std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers);
 
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add);
 
-/// A Mamba mixer of `width` channels.
+/// Reads a Mamba mixer of `width` channels.
 RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden);
 
-/// Where configs keep Mamba-2's sizes.
+/// Keys under which configs state Mamba-2's sizes.
 struct Mamba2Keys {
   std::string_view heads, head_dim, groups, state, taps, conv_bias, bias;
 };
-/// Of Bamba, Granite 4, Falcon-H1.
+/// Keys of Bamba, Granite 4 and Falcon-H1.
 inline constexpr Mamba2Keys kMambaPrefixed{"mamba_n_heads",  "mamba_d_head", "mamba_n_groups",
                                            "mamba_d_state",  "mamba_d_conv", "mamba_conv_bias",
                                            "mamba_proj_bias"};
-/// A Mamba-2 mixer of `width` columns; `missing` has the class's heads, head size, groups and
-/// state.
+/// Reads a Mamba-2 mixer of `width` columns; `missing` has the class's defaults of heads, head
+/// size, groups and state.
 RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
                            const RecurrentSpec& missing);
 

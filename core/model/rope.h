@@ -10,37 +10,39 @@
 
 namespace plimsoll::model {
 
-/// What the model says about one of its RoPEs when the config does not.
+/// Defaults of one of the model's RoPEs, for keys that the config leaves out.
 struct RopeDefaults {
   int64_t head_dim = 0;
   int64_t max_position = 0;                   // max_position_embeddings
   double theta = 10000;                       // base of the rotation speeds
   std::string_view theta_key = "rope_theta";  // where a config outside `rope_parameters` states it
   std::string_view layer_type = "full_attention";  // key of a nested `rope_parameters`
-  /// max_position_embeddings before it was stretched, of the config class; 0: none.
+  /// max_position_embeddings before it was stretched, a default of the config class; 0: none.
   int64_t original_max_position = 0;
-  std::string_view share_key = "partial_rotary_factor";  // of the head that is rotated
+  std::string_view share_key = "partial_rotary_factor";  // share of the head that is rotated
   double share = 1;
   bool flat_is_idle = false;  // the class reads `rope_parameters` by layer type alone (Gemma 3)
 };
 
 struct Rope {
   RopeSpec spec;
-  int64_t context = 0;  // positions that the model is made for: max_position, stretched where the
-                        // kind stretches it
+  /// Positions that the model is made for: max_position, stretched where the kind stretches it.
+  int64_t context = 0;
+  /// Kind stretches it.
 };
 
-/// The RoPE of `rope_scaling` (which wins) or `rope_parameters`, flat or nested by layer type.
+/// Reads the RoPE from `rope_scaling` (which wins) or `rope_parameters`, flat or nested by layer
+/// type.
 Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults);
-/// A RoPE without scaling of a base and a part of the head that are known.
+/// A RoPE without scaling, of a given base and rotated part of the head.
 Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim, int64_t max_position);
-/// A RoPE without scaling, whatever `rope_scaling` says (Gemma 3's local layers); `rope_parameters`
-/// nested under the layer type counts.
+/// Reads a RoPE without scaling, whatever `rope_scaling` says (Gemma 3's local layers);
+/// `rope_parameters` nested under the layer type counts.
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults);
 
-/// Kinds of YaRN: they stretch the length before the scaling.
+/// True for kinds of YaRN, which stretch the length before the scaling.
 bool is_yarn(std::string_view kind);
-/// Kinds with two sets of factors, for short texts and for long ones.
+/// True for kinds with two sets of factors, for short texts and for long ones.
 bool is_longrope(std::string_view kind);
 
 /// YaRN's attention factor for positions stretched by `factor`.

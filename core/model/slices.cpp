@@ -16,7 +16,7 @@ int64_t slice_unit(const WeightSpec& weight) {
   for (const Part& part : weight.parts) {
     if (!part.packing) continue;
     unit = std::lcm(unit, word_inputs(part.packing->bits));
-    // Of float8 by each 128 ranks tell each other the largest.
+    // Groups of 128 float8 inputs may be cut, because ranks exchange their largest values.
     if (part.packing->inputs != InputRounding::fp8_group)
       unit = std::lcm(unit, rounded_together(part.packing->inputs));
   }

@@ -25,7 +25,8 @@ struct Rows {
   static Rows all(std::string module, int64_t rows) {
     return {.module = std::move(module), .stored = rows, .block = rows};
   }
-  /// A module's rows in parts: each of `groups` equal runs of them has `sizes` in order.
+  /// A module's rows in parts: each of `groups` equal runs of rows has parts of these `sizes`, in
+  /// order.
   static std::vector<Rows> parts(const std::string& module, const std::vector<int64_t>& sizes,
                                  int64_t groups = 1);
 };
@@ -41,10 +42,10 @@ struct LinearLayout {
   InterleavedCut interleaved = InterleavedCut::blindly;
 };
 
-/// What a norm has of weight and bias.
+/// Which tensors a norm has.
 enum class NormTensors : uint8_t { none, weight, weight_and_bias };
 
-/// One expert's checkpoint modules.
+/// Names of one expert's modules in the checkpoint.
 struct ExpertNames {
   std::string gate, up, down;
 };
@@ -52,25 +53,25 @@ struct ExpertNames {
 class SpecBuilder {
  public:
   explicit SpecBuilder(ModelSpec& spec) : SpecBuilder(spec.weights) {}
-  /// For a table of its own, such as ModelSpec::towers.
+  /// Builder of a table of its own, such as ModelSpec::towers.
   explicit SpecBuilder(std::vector<WeightSpec>& weights) : weights_(weights) {}
 
   WeightId add(WeightSpec weight);
   [[nodiscard]] WeightSpec& at(WeightId id) { return weights_[static_cast<size_t>(id)]; }
   [[nodiscard]] WeightId last() const { return static_cast<WeightId>(weights_.size() - 1); }
-  /// [rows, columns] that is stored under `tensor` as it is.
+  /// Adds a matrix [rows, columns] that is stored under `tensor` unchanged.
   WeightId matrix(const std::string& name, const std::string& tensor, int64_t rows, int64_t columns,
                   WeightUse use, Split split);
-  /// [n], replicated, stored under its own name.
+  /// Adds a vector [n], replicated, stored under its own name.
   WeightId vector(const std::string& name, int64_t n);
-  /// Of any shape, replicated, stored under its own name.
+  /// Adds a parameter of any shape, replicated, stored under its own name.
   WeightId parameter(const std::string& name, std::vector<int64_t> shape);
-  /// NAME.weight [sum of rows, columns] and, where the layout says so, NAME.bias.
+  /// Adds NAME.weight [sum of rows, columns] and, where the layout says so, NAME.bias.
   Linear linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
                 const LinearLayout& layout);
-  /// The same of one module that is stored under the name that it has in vLLM.
+  /// Adds NAME.weight [rows, columns], and NAME.bias by the layout, stored under vLLM's name.
   Linear linear(const std::string& name, int64_t rows, int64_t columns, const LinearLayout& layout);
-  /// NAME.weight, and NAME.bias for a LayerNorm.
+  /// Adds NAME.weight, and NAME.bias for a LayerNorm.
   Norm norm(const std::string& name, int64_t n, const Norm& kind);
   Norm norm(const std::string& name, int64_t n, const Norm& kind, NormTensors tensors);
 

@@ -1,4 +1,4 @@
-// Which weights of a model stand on which stage of vLLM's pipeline.
+// Which stage of vLLM's pipeline holds which weights of a model.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ struct StageOfMany {
   StageLayers layers;
   bool first = true;
   bool last = true;
-  bool has_head = true;  // false: something else is in the head's place
+  bool has_head = true;  // false: the stage has another module in the head's place
 };
 
-/// By what the model's class knows of stages (VllmClass). Borrows the spec.
+/// Weights of pipeline stages, by what vLLM's class knows of stages (VllmClass). Borrows the spec.
 class StageWeights {
  public:
   explicit StageWeights(const ModelSpec& spec);
   [[nodiscard]] bool holds(WeightId id, const StageOfMany& stage) const;
-  /// Stands before the first layer's in vLLM's order: embeddings, and what is made of them.
+  /// True for weights before the first layer's in vLLM's order: embeddings, and what is made of
+  /// them.
   [[nodiscard]] bool is_before_layers(WeightId id) const { return id < first_of_layers_; }
 
  private:

@@ -14,24 +14,24 @@ struct VisionLayer {
   Norm attention_norm{}, mlp_norm{};
   Linear qkv{}, out{};                   // [3 * hidden, hidden]: q, k, v; [hidden, hidden]
   Norm q_norm{}, k_norm{};               // over all heads together
-  WeightId attention_scale = kNoWeight;  // [hidden]: what a part adds is multiplied by it
+  WeightId attention_scale = kNoWeight;  // [hidden]: factor of the attention's output
   WeightId mlp_scale = kNoWeight;
   MlpSpec mlp{};
-  bool windowed = false;  // sees its window alone, not the whole picture
+  bool windowed = false;  // sees only its window, not the whole picture
 };
 
-/// Rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
+/// RoPE of pictures: rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
 RopeSpec picture_rope(int64_t head_dim);
 
-/// Which image processor makes a model's pictures (image::ProcessorKind, which knows their rules).
+/// Image processor of a model (image::ProcessorKind, which knows their rules).
 enum class VisionKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, internvl };
 
-/// Of a processor's settings (mm_processor_kwargs), below which name those for pictures alone
-/// stand, and those for videos alone.
+/// Keys of mm_processor_kwargs below which settings for pictures alone, and for videos alone,
+/// stand.
 inline constexpr const char* kImageScope = "images_kwargs";
 inline constexpr const char* kVideoScope = "videos_kwargs";
 
-/// What becomes of merge x merge neighbouring patches.
+/// How merge x merge neighbouring patches become one row.
 enum class Merging : uint8_t {
   concatenated,  // one row of all their values, row by row of the block
   averaged,
@@ -50,18 +50,18 @@ struct VisionSpec {
 
   Linear patches{};                  // [hidden, values of a patch]
   WeightId class_token = kNoWeight;  // [hidden], a row before the patches
-  int64_t first_row = 0;             // of the encoder's: those before it become no tokens
+  int64_t first_row = 0;             // of the encoder's rows: those before it become no tokens
   WeightId positions = kNoWeight;    // [rows, hidden]
   Norm input_norm{}, output_norm{};
   std::vector<VisionLayer> layers;
-  /// After how many layers (0: none) the rows are that are projected, side by side; empty: all.
+  /// Numbers of layers (0: none) after which rows are projected, side by side; empty: after all.
   std::vector<int64_t> features;
 
   // Tokens of prompts; -1 where the config names none (InternVL: the tokenizer does).
   int32_t image_token = -1;  // stands for an embedding
   int32_t video_token = -1;
-  int32_t begin_token = -1, end_token = -1;  // around a picture's (Gemma 3)
-  /// Of a video: positions that a second takes; 0: a pair of frames takes one.
+  int32_t begin_token = -1, end_token = -1;  // around a picture's embeddings (Gemma 3)
+  /// Positions that a second of video takes; 0: a pair of frames takes one.
   double positions_per_second = 0;
 
   // The projector: norm, first, activation, second.
@@ -71,9 +71,9 @@ struct VisionSpec {
   Activation activation = Activation::gelu;
   bool first_is_stored_transposed = false;
 
-  /// Whether a picture's tokens see each other both ways in the text model.
+  /// True when a picture's tokens see each other both ways in the text model.
   [[nodiscard]] bool two_way() const { return kind == VisionKind::gemma3; }
-  /// Of a layer.
+  /// The attention of a layer.
   [[nodiscard]] AttentionSpec attention(const VisionLayer& layer) const;
 };
 

@@ -5,7 +5,7 @@
 
 namespace plimsoll::model {
 
-/// Rows that a vocabulary is padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
+/// Factor that a vocabulary's rows are padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
 inline constexpr int64_t kVocabularyPadding = 64;
 
 }  // namespace plimsoll::model

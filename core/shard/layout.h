@@ -35,7 +35,7 @@ struct Repeat {
 
 /// Columns and rows of one checkpoint tensor in the engine's orientation ([out, in]; 1-D: [n, 1]).
 struct Slice {
-  // names the tensor; `row` and `rows` below count, not the part's
+  /// Names the tensor; `row` and `rows` below count, not the part's.
   const model::Part* part = nullptr;
   int64_t row = 0, rows = 0;
   int64_t column = 0, columns = 0;

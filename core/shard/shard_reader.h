@@ -44,7 +44,7 @@ class ShardReader final : public checkpoint::WeightSource {
   /// Throws Error(checkpoint_unusable) unless the shards hold all that `spec` asks for.
   void check_parts(const model::ModelSpec& spec) const;
 
-  // the weight table that quantised shards were cut by
+  /// The weight table that quantised shards were cut by.
   std::unique_ptr<const model::ModelSpec> table_;
   JoinedCheckpoint joined_;
 };

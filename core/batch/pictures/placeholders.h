@@ -13,7 +13,7 @@ namespace plimsoll::batch {
 /// A prompt with the positions of all its embeddings.
 struct ExpandedPrompt {
   std::vector<int32_t> ids;
-  // runs of embeddings, for each picture in the order given
+  /// Runs of embeddings, for each picture in the order given.
   std::vector<std::vector<engine::PictureRun>> runs;
 };
 

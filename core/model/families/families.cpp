@@ -7,8 +7,8 @@ namespace plimsoll::model {
 std::span<const Family> families() {
   constexpr FamilyKind kText = FamilyKind::text, kMultimodal = FamilyKind::multimodal;
   constexpr std::string_view kLatents = " kv_lora_rank q_lora_rank ";
-  constexpr std::string_view kChunks =
-      " attention_chunk_size no_rope_layers use_qk_norm ";  // Llama 4
+  // Llama 4.
+  constexpr std::string_view kChunks = " attention_chunk_size no_rope_layers use_qk_norm ";
   constexpr Tying kOwnHead = Tying::never;
   constexpr Tying kByText = Tying::text_config;
   static constexpr std::array kFamilies = {

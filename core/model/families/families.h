@@ -84,8 +84,8 @@ ModelSpec make_nemotron_nas(const ConfigReader& config);
 ModelSpec make_seed_oss(const ConfigReader& config);
 ModelSpec make_smollm3(const ConfigReader& config);
 
-// own_code.cpp: kin of Llama whose classes come with checkpoints; fused.cpp: likewise, with q, k
-// and v stored as one.
+// own_code.cpp: kin of Llama whose classes come with checkpoints; fused.cpp: such families with q,
+// k and v stored as one.
 ModelSpec make_baichuan(const ConfigReader& config);
 ModelSpec make_baichuan_7b(const ConfigReader& config);
 ModelSpec make_chatglm(const ConfigReader& config);
@@ -163,7 +163,7 @@ ModelSpec make_text_alone(const ConfigReader& config);  // any text family, with
 
 enum class FamilyKind : uint8_t { text, multimodal };
 
-/// What says whether vLLM's class ties the head to the token table.
+/// Which config says whether vLLM's class ties the head to the token table.
 enum class Tying : uint8_t { config, text_config, never };
 
 struct Family {
@@ -171,7 +171,7 @@ struct Family {
   std::string_view model_type;    // for configs without `architectures`; may be empty
   ModelSpec (*make)(const ConfigReader& config);
   FamilyKind kind = FamilyKind::text;
-  /// Keys of kinds of attention that the family computes, in spaces; others are refused.
+  /// Keys of kinds of attention that the family computes, in spaces; other keys are refused.
   std::string_view features = "";
   Tying tying = Tying::config;
 };

@@ -32,13 +32,12 @@ struct RopeTable {
   float scale = 1;                         // yarn and longrope: attention factor
 };
 
-/// The rows of cosines and sines that vLLM's rotary embedding keeps; layers of the same ones share
-/// them.
+/// Rows of cosines and sines in vLLM's rotary embedding; layers with equal rows share one table.
 struct RotaryRows {
   int64_t positions = 0;
   double theta = 0;
   std::string kind;
-  bool in_sections = false;  // of time, height and width: vLLM makes more rows, for videos
+  bool in_sections = false;  // for time, height and width: vLLM makes more rows, for videos
   bool operator==(const RotaryRows&) const = default;
 };
 
@@ -61,18 +60,18 @@ enum class RopePairs : uint8_t {
   neighbours,  // 2i and 2i + 1 ("interleaved")
 };
 
-/// What a norm of q or k takes its mean over.
+/// Elements that a norm of q or k takes its mean over.
 enum class NormSpan : uint8_t { each_head, all_heads };
 enum class NormOrder : uint8_t { before_rope, after_rope };
 
-/// Which positions a layer with a window of w sees up to its own p.
+/// Positions that a layer with a window of w sees, up to its own p.
 enum class WindowKind : uint8_t {
   sliding,  // from p - w + 1 on
   chunk,    // from p / w * w on (Llama 4)
 };
 
-/// Of q by position p, after RoPE: times 1 + beta * ln(1 + floor((p + shift) / period)). Llama 4,
-/// Ministral 3.
+/// Growth of q with position p, after RoPE: q * (1 + beta * ln(1 + floor((p + shift) / period))).
+/// Llama 4, Ministral 3.
 struct QueryGrowth {
   float beta = 0;  // 0: none
   int64_t period = 1;
@@ -91,16 +90,16 @@ struct Alibi {
   } of = Of::distance;
 };
 
-/// What a gate is before it multiplies: of attention's output, of recurrent mixers'.
+/// Function of a gate before it multiplies the output of attention or of a recurrent mixer.
 enum class GateKind : uint8_t { sigmoid, softplus, silu, as_is };
 
-/// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2"): k and v of all heads come from one latent,
-/// q may come from another; k's rotated part is one for all heads. Attention itself has heads of
+/// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2"): k and v of all heads come from one latent, q
+/// may come from another, and all heads share k's rotated part. Attention itself has heads of
 /// [rotated | not rotated] for q and k.
 struct LatentSpec {
   int64_t kv_rank = 0;  // 0: attention is not latent
   int64_t q_rank = 0;   // 0: q comes from the input
-  int64_t rotated = 0;  // elements of a head;
+  int64_t rotated = 0;  // rotated elements of a head of q and k
   int64_t unrotated = 0;
   bool bias = false;  // of q_down, kv_down and the attention's out; vLLM's classes have none
   Linear q_down{};    // [q_rank, hidden], where it is not in kv_down
@@ -110,12 +109,12 @@ struct LatentSpec {
   Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
 };
 
-/// What chooses the keys that each row of a latent attention sees (DeepSeek-AI 2025,
-/// "DeepSeek-V3.2"): those of the best scores, a key's being the sum over heads of weight *
-/// max(q.k, 0). q comes from q's latent, one k for all heads and the weights from the input.
+/// The indexer, which chooses the keys that each row of a latent attention sees (DeepSeek-AI 2025,
+/// "DeepSeek-V3.2"): the keys of the best scores. A key's score is the sum over heads of weight *
+/// max(q.k, 0), with q from q's latent, one k for all heads, and weights from the input.
 struct IndexerSpec {
-  int64_t most = 0;   // keys that a row sees; 0: all there are
-  int64_t heads = 0;  // 0: a layer before has chosen
+  int64_t most = 0;   // keys that a row sees; 0: all
+  int64_t heads = 0;  // 0: the layer uses the choice of a layer before it
   int64_t head_dim = 0;
   RopePairs rope_pairs = RopePairs::halves;  // in the leading part of q and k
   Linear q_up{};                             // [heads * head_dim, q_rank]
@@ -129,54 +128,57 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  /// Query heads that share a KV head in the whole model, where a rank may have fewer of them; 0:
-  /// it has all.
+  /// Query heads that share a KV head in the whole model, where a rank has fewer of them; 0: the
+  /// rank has all.
   int64_t whole_group = 0;
   bool has_values = true;  // an indexer's cache holds keys alone
-  int64_t value_dim = 0;   // of v's heads where they are smaller: zeros behind it in the cache
+  int64_t value_dim = 0;   // size of v's heads where it is below head_dim; zeros fill up the cache
   float value_factor = 1;  // of v
   LatentSpec latent{};
   IndexerSpec indexer{};
-  float scale = 0;                       // of q.k
-  float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them;
-                                         // 0: the checkpoint's are none that such a cache can have
-  float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
-  int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
+  float scale = 0;  // of q.k
+  // Factors by which float8 caches divide keys and values; 0: the checkpoint has none that such a
+  /// Cache can use.
+  float key_scale = 1, value_scale = 1;
+  float soft_cap = 0;  // 0: none; else cap * tanh(score / cap)
+  int64_t window = 0;  // 0: sees all positions; else the last `window`, its own included
   WindowKind window_kind = WindowKind::sliding;
   int32_t rope = -1;  // index into ModelSpec::ropes; -1: none
   RopePairs rope_pairs = RopePairs::halves;
-  float clamp = 0;  // 0: none; else q, k and v are cut to +-clamp, first of all
-  /// Weights (and biases) are [head_dim], the same for all heads, or [its heads * head_dim].
+  float clamp = 0;  // 0: none; else q, k and v are cut to +-clamp, before all else
+  /// Norms of q and k; weights (and biases) are [head_dim], common to all heads, or [heads *
+  /// head_dim].
   Norm q_norm{}, k_norm{};
   Norm v_norm{};  // over each head, without weight (Gemma 3n)
   NormSpan norm_span = NormSpan::each_head;
   NormOrder norm_order = NormOrder::before_rope;
   QueryGrowth query_growth{};
   Alibi alibi{};
-  WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
+  WeightId sinks = kNoWeight;  // [heads]: one more logit in each softmax, without a value
   Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
   Adapter q_adapter{}, k_adapter{}, v_adapter{};
-  int32_t keys_of = -1;       // the layer whose keys and values it reads: then `qkv` is q alone
-  bool gates_in_qkv = false;  // before q stand as many rows: `gate` (Qwen3-Next)
+  /// The layer whose keys and values this one reads, with `qkv` q alone; -1: its own.
+  int32_t keys_of = -1;
+  bool gates_in_qkv = false;  // `qkv` has the rows of `gate` before q (Qwen3-Next)
   float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
-  /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed
-  /// input; multiplies the output before `out`.
+  /// Gate of the output, from the layer's normed input: [heads * head_dim, hidden], or [heads,
+  /// hidden] for one number a head. Multiplies the output before `out`.
   Linear gate{};
   GateKind gate_kind = GateKind::sigmoid;
   Linear out{};  // [hidden, heads * head_dim]
-  /// The weight behind which vLLM's attention has parameters of its own; none: behind `out`.
+  /// The weight after which vLLM's attention has its own parameters; kNoWeight: after `out`.
   WeightId scales_after = kNoWeight;
-  bool lists_scales = false;  // they are weights of the table
-  /// The weight before which they stand where vLLM's attention is the layer's module itself.
+  bool lists_scales = false;  // these parameters are weights of the table
+  /// The weight before which they stand, where vLLM's attention is the layer's module itself.
   WeightId scales_before = kNoWeight;
 
-  /// Of the whole model.
+  /// Query heads that share a KV head in the whole model.
   [[nodiscard]] int64_t group() const {
     return whole_group > 0 ? whole_group : heads / std::max<int64_t>(1, kv_heads);
   }
-  /// Heads in the cache that are stored of each token, keys' and values'.
+  /// Heads that the cache stores of each token, keys' and values'.
   [[nodiscard]] int64_t stored_heads() const { return (has_values ? 2 : 1) * kv_heads; }
-  /// The indexer's heads as those of an attention without values.
+  /// The indexer's heads as an attention without values.
   [[nodiscard]] AttentionSpec index_heads() const {
     AttentionSpec index{.heads = indexer.heads, .kv_heads = 1, .head_dim = indexer.head_dim};
     index.has_values = false;

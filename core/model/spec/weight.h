@@ -1,5 +1,5 @@
-// One weight of the engine: of which rows of the checkpoint it is made, how ranks cut it, how it
-// is used.
+// One weight of the engine: the checkpoint rows that it is made of, how ranks cut it, and how it is
+// used.
 #pragma once
 
 #include <cstdint>
@@ -27,33 +27,33 @@ enum class Split : uint8_t {
   column,         // rows of [out, in]; biases too
   merged_column,  // each part's rows by itself (gate, then up)
   qkv,            // q, k, v parts; KV heads replicated when ranks exceed them
-  kv,             // rows of KV heads alone, as qkv has k's (MiniMax M2's norm of k)
+  kv,             // rows of KV heads, as k in qkv (MiniMax M2's norm of k)
   row,            // columns of [out, in]
   vocabulary,     // rows padded to a multiple of 64, then cut
   experts,        // whole matrices of a stack (`run` with ModelSpec::whole_experts)
 };
 
-/// In which order a part has the rows of each of its blocks.
+/// Order of the rows within each block of a part.
 enum class RowOrder : uint8_t {
   stored,
   evens_first,  // the even ones, then the odd ones: neighbouring pairs become halves (Llama 4)
 };
 
-/// What a weight's elements are of those in the checkpoint.
+/// How a weight's elements follow from the checkpoint's.
 enum class Mapping : uint8_t {
   none,
   minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
   unit_rows,  // x / its row's length (Baichuan 2's head)
   less_mean,  // x less the mean of its tensor, both rounded as stored (Param2's router biases)
 };
-/// Whether it makes each element of float32 by itself; else rows.
+/// True when the mapping takes each element by itself, in float32; else it takes whole rows.
 constexpr bool maps_each(Mapping mapping) {
   return mapping == Mapping::minus_exp || mapping == Mapping::less_mean;
 }
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
 /// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each
-/// `block_stride` after the last. Of a weight with OutputAxis::columns they are its columns.
+/// `block_stride` after the last. Where a weight has OutputAxis::columns they are columns.
 struct Part {
   std::string tensor;                 // name in the checkpoint
   std::vector<int64_t> stored_shape;  // shape that the checkpoint must have
@@ -63,16 +63,16 @@ struct Part {
   int64_t block_stride = 0;
   int64_t block_count = 1;
   RowOrder order = RowOrder::stored;
-  bool every_rank = false;  // not cut: each rank has all of it (Mamba-2's B and C of one group)
+  bool every_rank = false;  // not cut: each rank has all rows (Mamba-2's B and C of one group)
   Mapping mapping = Mapping::none;
-  /// What the config already tells of the elements (quantised weights): all of them, or that
-  /// element i is i / index_group.
+  /// Elements that the config implies (quantised weights): all of them (`values`), or element i is
+  /// i / index_group.
   std::vector<int64_t> values = {};
   int64_t index_group = 0;
   float factor = 1;  // of the values (norms of LongCat's latents)
   float offset = 0;  // added to them (norms of PLaMo 3)
-  /// Of a quantised weight that is run: the tensor's name is then that of the whole weight
-  /// ("...q_proj.weight"), which other tensors stand for.
+  /// How a quantised part is kept in memory; `tensor` is then the name of the unquantised weight
+  /// ("...q_proj.weight"), for which other tensors are stored.
   std::optional<Packing> packing = {};
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
@@ -80,13 +80,14 @@ struct Part {
   [[nodiscard]] int64_t stored_rows() const {
     return transposed ? stored_shape.back() : stored_shape.front();
   }
-  /// Of the tensor's rows, where row `row` of the part is, and how many behind it follow there.
+  /// Consecutive rows of the tensor: `first` holds row `row` of the part, and `rows` rows of the
+  /// part follow from there.
   struct Run {
     int64_t first = 0, rows = 0;
   };
   [[nodiscard]] Run run_at(int64_t row) const;
   [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
-  /// Whether the values are others than the checkpoint's, which rounded them.
+  /// True when values differ from the checkpoint's, so that they need rounding.
   [[nodiscard]] bool is_changed() const {
     return factor != 1 || offset != 0 || mapping == Mapping::unit_rows;
   }
@@ -94,10 +95,12 @@ struct Part {
 
 /// The axis of a layer's outputs, along which parts are stacked.
 enum class OutputAxis : uint8_t {
-  rows,     // [out, in]
-  columns,  // [in, out]: AWQ's and GPTQ's packed weights, whose columns `column` and its like cut
-  none,     // the parts of a matrix are copies of each other, of which a rank holds the last one
-            // (GPTQ's g_idx, scales of inputs)
+  rows,  // [out, in]
+  // [in, out]: AWQ's and GPTQ's packed weights, cut by `column` and its like along columns
+  columns,
+  // The parts of a matrix are copies of each other, and a rank holds the last one (GPTQ's g_idx,
+  /// Scales of inputs).
+  none,
 };
 
 /// How vLLM cuts a weight whose checkpoint rows are interleaved (by KV head, say).
@@ -107,24 +110,24 @@ enum class InterleavedCut : uint8_t {
   in_place,   // as one tensor, cut or not, in the checkpoint's order
 };
 
-/// What becomes of a vision tower's attention whose heads the ranks do not divide.
+/// What vLLM does with a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
 /// Whether vLLM has a parameter for a weight.
 enum class Kept : uint8_t {
   in_model,
-  in_checkpoint,  // no: its values are known without it
+  in_checkpoint,  // no: its values are known without the checkpoint
   in_run,         // no: vLLM computes without it, transformers and `run` with it
   in_vllm,        // yes, and transformers and `run` compute without it
 };
 
-/// What becomes of experts whose share on a rank is no multiple of the blocks or groups that have a
-/// scale in common.
+/// What vLLM does with experts whose share on a rank is no multiple of the blocks or groups of a
+/// scale.
 enum class UnevenBlocks : uint8_t {
   refused,
   refined,  // vLLM repeats the scales for smaller blocks (fp8)
-  absent,   // vLLM has other parameters for another kernel then (AWQ and GPTQ),
-  needed,   // which are these
+  absent,   // the weight is left out: vLLM has parameters for another kernel then (AWQ and GPTQ)
+  needed,   // the weight is a parameter of that other kernel
 };
 
 /// How AWQ's and GPTQ's integers become the bytes of vLLM's moe_wna16 kernel, [outputs, inputs].
@@ -135,8 +138,8 @@ enum class Repack : uint8_t {
   awq_zeros,  // AWQ's 8 outputs in a word to 2 in a byte
 };
 
-/// The blocks of a quantised expert's weights: w13 [2 * intermediate, hidden] and w2 [hidden,
-/// intermediate] alike.
+/// Blocks of a quantised expert's weights, w13 [2 * intermediate, hidden] and w2 [hidden,
+/// intermediate].
 struct ExpertBlocks {
   int64_t outputs = 1, inputs = 1;  // weights in a block
   int64_t intermediate = 0, hidden = 0;
@@ -146,38 +149,41 @@ struct ExpertBlocks {
 /// One weight of the engine, fused from parts stacked along the outputs, in order.
 struct WeightSpec {
   std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
-  /// Unsplit, unpadded; experts: [experts, out, in], parts expert by expert.
+  /// Shape of the whole weight, unpadded; experts: [experts, out, in], parts expert by expert.
   std::vector<int64_t> shape = {};
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
   std::vector<Part> parts = {};
-  /// Of a stack: `parts` are the first matrix's, and those of the others are alike (planning).
+  /// For stacks: `parts` are the first matrix's, and the other matrices' are alike (planning).
   bool parts_of_first = false;
   OutputAxis outputs = OutputAxis::rows;
-  std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
-  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
-  int64_t heads = 0;  // of a tower's attention, or where a quantised weight needs them for itself
-  int64_t kv_heads = 0;         // 0: as many
-  int64_t output_multiple = 1;  // what a rank's outputs and inputs must be multiples of when they
-  int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
-  int64_t outputs_per_row = 1;  // of packed outputs
+  /// That the weight is kept in, whatever the model's dtype is (quantised weights).
+  std::optional<DType> dtype = {};
+  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is not converted
+  int64_t heads = 0;  // of a tower's attention, or of a quantised weight that needs its own number
+  int64_t kv_heads = 0;  // 0: as `heads`
+  /// Factors of a rank's outputs and inputs when they are cut: quantised blocks stay whole.
+  int64_t output_multiple = 1;
+  int64_t input_multiple = 1;
+  int64_t outputs_per_row = 1;  // packed outputs in a row
   std::optional<ExpertBlocks> expert_blocks = {};
   Repack repack = Repack::none;
   Kept kept = Kept::in_model;
   bool is_buffer = false;  // of vLLM's module, in its state dict, but no parameter
-  /// A checkpoint may lack it (in_run), and vLLM refuses one that has it.
+  /// The checkpoint may lack the weight (Kept::in_run), and vLLM refuses one that has it.
   bool zeros_if_absent = false;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   InterleavedCut interleaved = InterleavedCut::blindly;
-  /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
+  /// For stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
   bool rows_in_turn = false;
   bool first_rank_alone = false;  // in vLLM the others hold zeros (a bias before a sum of ranks)
-  /// Of equal width: a product sums over the columns of each by itself, then in a tree of pairs
-  /// (slices.h). Of a rank's share: as many as it has.
+  /// Slices of equal width: a product sums over the columns of each slice by itself, then in a tree
+  /// of pairs (slices.h). A rank's share has as many as lie in it.
   int64_t slices = 1;
-  int64_t ranks = 1;                 // of a rank's share: how many ranks have one
-  std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
-                                     // without parts and this is zero
+  int64_t ranks = 1;  // for a rank's share: number of ranks that have one
+  /// Values of a buffer that no tensor of the checkpoint fills. A weight without parts and constant
+  /// is zero.
+  std::vector<float> constant = {};
 
   /// Rows and columns of one matrix: [n] counts as [n, 1], a convolution [out, ...] as [out, rest].
   [[nodiscard]] int64_t rows() const {
@@ -194,15 +200,17 @@ struct WeightSpec {
     return parts.size() / static_cast<size_t>(parts_of_first ? 1 : matrices());
   }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
-  /// Whether some of its parts are kept quantised.
+  /// True when some of its parts are kept quantised.
   [[nodiscard]] bool is_packed() const {
     for (const Part& part : parts)
       if (part.packing) return true;
     return false;
   }
-  /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
+  /// True for matrices over each other, one for each expert; [experts] and [experts, n] are stacks
+  /// too.
   [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
-  /// Numbers that are added or multiplied with, not a matrix of a product: experts' biases too.
+  /// True for elements that are added or multiplied with, not a product's matrix: experts' biases
+  /// too.
   [[nodiscard]] bool is_vector() const {
     return use == WeightUse::vector || (is_stack() && shape.size() < 3);
   }
@@ -217,7 +225,7 @@ struct Linear {
   WeightId bias = kNoWeight;
 };
 
-/// What a product of x has beside it: up(down(x)), through few numbers (LoRA).
+/// An adapter beside a product of x: up(down(x)), of low rank (LoRA).
 struct Adapter {
   Linear down{}, up{};
 };

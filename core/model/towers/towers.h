@@ -1,5 +1,5 @@
-// Vision towers: what their configs say and their weights, in the order of vLLM's state dict. A
-// model that has one gives it the names of its modules.
+// Vision towers: their configs, and their weights in the order of vLLM's state dict. The model that
+// has a tower names its modules.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct VisionSizes {
   int64_t hidden = 0;
   int64_t intermediate = 0;
   int64_t layers = 0;
-  int64_t heads = 0;  // of hidden / heads each, with k and v of their own
+  int64_t heads = 0;  // hidden / heads wide each, with k and v of their own
   int64_t channels = 3;
   int64_t image = 0;  // pixels of a side
   int64_t patch = 0;
@@ -28,24 +28,24 @@ struct VisionSizes {
   [[nodiscard]] int64_t patches() const { return (image / patch) * (image / patch); }
 };
 
-/// Reads and checks them; `defaults` are the config class's.
+/// Reads and checks the sizes; `defaults` are the config class's.
 VisionSizes read_vision_sizes(const ConfigReader& vision, const VisionSizes& defaults);
 
-/// Layers that a tower has when the last one whose output is wanted is `layer`, counted from 1, or
-/// from -1 backwards (0 is the tower's input).
+/// Layers of a tower whose output after layer `layer` is used: counted from 1, or from -1 backwards
+/// (0 is the tower's input).
 int64_t layers_until(const ConfigReader& config, std::string_view key, int64_t layer,
                      const VisionSizes& sizes);
 
-/// Image encoders that several models have; of Pixtral's nothing but its type is known here.
+/// Image encoders that several models have; of Pixtral only the type is known here.
 enum class ImageEncoder : uint8_t { clip, siglip, pixtral };
-/// The one that the `model_type` of a vision_config names.
+/// The encoder that the `model_type` of a vision_config names.
 std::optional<ImageEncoder> encoder_of_type(std::string_view model_type);
-/// The norm over the last layer's output.
+/// Whether the norm over the last layer's output is used.
 enum class PostNorm : uint8_t { dropped, kept };
 
 VisionSizes read_image_encoder(const ConfigReader& vision, ImageEncoder kind);
-/// The first `sizes.layers` layers, below `module` (vision_tower.vision_model).
-/// Fills in the encoder's part of `vision`.
+/// Adds the first `sizes.layers` layers below `module` (vision_tower.vision_model), and fills in
+/// the encoder's part of `vision`.
 void add_image_encoder(const std::string& module, ImageEncoder kind, const VisionSizes& sizes,
                        PostNorm post_norm, SpecBuilder& add, VisionSpec& vision);
 
@@ -71,7 +71,7 @@ struct QwenVision {
   int64_t merge = 2;                         // patches of a side that are merged
   int64_t window = 0;                        // merged patches of a window's side
   std::vector<int64_t> full_attention = {};  // layers that see the whole picture
-  int64_t frames = 0;                        // that a patch spans
+  int64_t frames = 0;                        // frames that a patch spans
   int64_t merged = 0;                        // width of the patches that the merger puts together
   int64_t out = 0;
 };

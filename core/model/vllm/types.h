@@ -1,4 +1,4 @@
-// What vLLM asks of a config by its `model_type`, and what it makes of `--dtype auto`.
+// Facts that vLLM knows of a config by its `model_type`, and how it resolves `--dtype auto`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::model {
 
-/// Releases from `since` on, and before `until`.
+/// Range of releases: from `since` on, before `until`.
 struct Releases {
   VllmVersion since;
   VllmVersion until{1, 0, 0};
@@ -19,22 +19,23 @@ struct Releases {
 
 struct VllmType {
   std::string_view model_type;
-  Releases without_float16{{1, 0, 0}};  // its activations overflow float16, and vLLM says so
-  bool was_bfloat16 = false;  // float32 checkpoints were computed in it when others became float16
+  /// Releases that refuse float16 because its activations overflow.
+  Releases without_float16{{1, 0, 0}};
+  bool was_bfloat16 = false;  // float32 checkpoints became bfloat16 when others became float16
   bool stretched = false;     // its length is stated with RoPE's scaling applied
-  bool unmapped = false;      // transformers has no class of configs for it
+  bool unmapped = false;      // transformers has no config class for it
 };
 
-/// A row without any of it for a type of which nothing is known.
+/// The row of a type; one without any of these facts for a type that is not known.
 const VllmType& vllm_type(std::string_view model_type);
 
-/// From here on `auto` looks for a dtype that card and model take; before, what the card lacks was
-/// refused.
+/// Release from which `auto` looks for a dtype that card and model support; before, a dtype that
+/// the card lacks was refused.
 inline constexpr VllmVersion kDtypeFallsBack{0, 9, 1};
 
-/// What `--dtype auto` makes of a checkpoint of `stated` (vllm/config/model.py:
+/// The dtype that `--dtype auto` resolves to for a checkpoint of `stated` (vllm/config/model.py:
 /// _resolve_auto_dtype): "bfloat16", "float16" or "float32", or in releases before kDtypeFallsBack
-/// whatever is stated. `pooling`: the model answers with vectors.
+/// `stated` itself. `pooling`: the model answers with vectors.
 std::string auto_dtype(const std::string& stated, std::string_view model_type,
                        const VllmVersion& version, bool card_has_bfloat16, bool pooling);
 

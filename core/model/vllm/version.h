@@ -13,12 +13,12 @@ struct VllmVersion {
   auto operator<=>(const VllmVersion&) const = default;
 };
 
-/// Before it, messages and checks are those of the first engine.
+/// Release before which messages and checks are those of the first engine (V0).
 inline constexpr VllmVersion kFirstEngineOnly{0, 8, 0};
-/// From here on bitsandbytes is a plugin's.
+/// Release from which bitsandbytes is a plugin.
 inline constexpr VllmVersion kWithoutBitsandbytes{0, 28, 0};
 
-/// "0.19", "0.19.0" or "v0.19.0rc1". Throws Error(usage).
+/// Parses "0.19", "0.19.0" or "v0.19.0rc1". Throws Error(usage).
 VllmVersion parse_version(const std::string& text);
 
 /// "0.19.0".

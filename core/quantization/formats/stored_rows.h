@@ -45,7 +45,7 @@ class StoredRows : public model::PackedRows {
           copy_scale(tensor, index(first + i, g), to);
     });
   }
-  /// The one value of a tensor [] or [1]; of several values the largest.
+  /// The value of MODULE.ENDING, a floating tensor of one element ([] or [1]); throws otherwise.
   [[nodiscard]] float single(const std::string& ending) const;
   /// Reads MODULE.ENDING as the group of each input. Throws Error for numbers out of range.
   [[nodiscard]] std::vector<int32_t> read_input_groups(const std::string& ending) const;

@@ -202,8 +202,8 @@ ModelSpec make_gpt_bigcode(const ConfigReader& config) {
                    .mlp_norm = "ln_2"};
   decoder.spellings = {{"model.", "transformer."}};
   decoder.ignored = {".attn.bias", ".attn.masked_bias"};
-  decoder.mlp_split =
-      Split::replicated;  // vLLM's Transformers class has a plan for attention alone
+  // vLLM's Transformers class has a plan for attention alone.
+  decoder.mlp_split = Split::replicated;
   decoder.scales = ScalesPlace::at_end;
   decoder.vllm.knows_stage = decoder.vllm.generic = true;
   return build(decoder);

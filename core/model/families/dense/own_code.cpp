@@ -22,7 +22,7 @@ float factor(const ConfigReader& config, std::string_view key) {
   return static_cast<float>(config.positive({key}, 1));
 }
 
-/// Of every layer; vLLM's class keeps the experts itself.
+/// Experts of MiniCPM-MoE, in every layer; vLLM's class keeps their weights itself.
 Mixture minicpm_mixture(const ConfigReader& config, const Sizes& sizes) {
   Mixture mixture = read_mixture(config, sizes.layers,
                                  {.intermediate = sizes.intermediate, .experts_per_token = 2});
@@ -57,7 +57,7 @@ ModelSpec make_telechat2(const ConfigReader& config) {
   for (const char* key : {"embed_layernorm", "apply_residual_connection_post_layernorm"}) {
     if (config.boolean({key}, false)) config.doubt(key, "false");
   }
-  // Of the table; vLLM's class reads no other key.
+  // Rows of vLLM's rotary table; its class reads no other key.
   decoder.ropes.front().spec.vllm.positions = config.integer({"max_position_embeddings"}, 8192);
   decoder.qkv_stored = QkvStored::paired_keys;
   decoder.out_bias = decoder.down_bias = true;

@@ -1,4 +1,4 @@
-// What Granite's kin share.
+// Readers that Granite's kin share.
 #pragma once
 
 #include "model/decoder.h"
@@ -9,8 +9,8 @@ namespace plimsoll::model {
 /// as it stands).
 Decoder read_scaled(const ConfigReader& config, const char* family);
 
-/// A RoPE for each base of `layer_rope_theta`, else as all layers', which layers name by index;
-/// null or 0: none.
+/// Reads a RoPE for each base in `layer_rope_theta`, which layers name by index; null or 0: none.
+/// Without that key all layers have the common RoPE.
 void read_layer_bases(const ConfigReader& config, Decoder& decoder);
 
 }  // namespace plimsoll::model

@@ -14,7 +14,8 @@ ConfigReader rope_parameters(const ConfigReader& config, std::string_view layer_
   return config.object_or_empty("rope_parameters").object_or_empty(layer_type);
 }
 
-/// Of full layers: the first frequencies of all of the head's, the others stand still.
+/// RoPE of layers with full attention: the first frequencies of the whole head's are used, the rest
+/// are 0.
 Rope proportional_rope(const ConfigReader& config, const Heads& heads, int64_t max_position) {
   const ConfigReader parameters = rope_parameters(config, "full_attention");
   const std::string type = parameters.text({"rope_type"}, "proportional");

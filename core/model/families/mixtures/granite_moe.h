@@ -1,4 +1,4 @@
-// What Granite's mixtures of experts share.
+// Reader that Granite's mixtures of experts share.
 #pragma once
 
 #include "model/decoder_config.h"
@@ -6,7 +6,7 @@
 
 namespace plimsoll::model {
 
-/// Experts in all layers, without shared ones: `block_sparse_moe`.
+/// Reads experts in all layers, without shared ones: `block_sparse_moe`.
 Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes);
 
 }  // namespace plimsoll::model

@@ -9,16 +9,16 @@
 
 namespace plimsoll::model {
 
-/// What a class takes where its config is silent.
+/// Defaults of a class of configs.
 struct LingDefaults {
   std::string_view score = "sigmoid";  // of the router's logits
-  bool biased = true;                  // the choice
+  bool biased = true;                  // the choice has a bias
   double factor = 1;                   // of the experts' weights
-  int64_t shared = 1;                  // experts
-  int64_t dense = 1;                   // layers, the first ones
+  int64_t shared = 1;                  // number of shared experts
+  int64_t dense = 1;                   // number of dense layers, the first ones
 };
 
-/// Router, experts and shared ones, of which a stated width is each one's.
+/// Reads router, experts and shared experts; a stated width of the shared ones is that of each.
 Mixture read_ling_mixture(const ConfigReader& config, int64_t layers, const LingDefaults& defaults);
 
 }  // namespace plimsoll::model

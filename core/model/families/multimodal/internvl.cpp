@@ -29,7 +29,7 @@ ModelSpec make_internvl(const ConfigReader& config) {
   }
   ModelSpec spec =
       make_language_model(config, text, find_text_family(config.reading(text.config)).make);
-  // Of a head that the text part alone ties vLLM does not ask the checkpoint.
+  // A head that the text part alone ties stays tied in vLLM, whatever the checkpoint holds.
   if (whole.find({"tie_word_embeddings"}) == nullptr) spec.tied_head.reset();
 
   InternVit vit = read_intern_vit(whole.object_or_empty("vision_config"));

@@ -119,8 +119,8 @@ class Zamba2Builder {
     return made;
   }
 
-  /// Of the uses of a block: "LIST.2.0" goes down, "LIST.2.1" up to `parts`, which ranks cut one by
-  /// one.
+  /// Adapters of all uses of a block: "LIST.2.0" is the down projection, "LIST.2.1" the up
+  /// projection to `parts`, which ranks cut one by one.
   std::vector<Adapter> adapters(const std::string& list, int64_t first_use,
                                 const std::vector<int64_t>& parts, int64_t columns) {
     std::vector<Adapter> made;
