@@ -8,13 +8,13 @@
 
 namespace plimsoll {
 
-/// Room for what so much text may hold.
+/// Upper bound of the bytes in `letters` characters of base64.
 inline size_t base64_room(size_t letters) {
   return letters / 4 * 3 + 3;
 }
 
-/// Writes at most base64_room() bytes and returns how many there are; nothing where the text is no
-/// base64. Blanks and line ends among the letters are passed over; padding must be there.
+/// Decodes to at most base64_room() bytes and returns their number; nothing where the text is not
+/// base64. Blanks and line ends among the letters are skipped; padding is required.
 std::optional<size_t> decode_base64(std::string_view text, uint8_t* bytes);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// One of several words.
+// Options that take one of several words.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace plimsoll {
 template <typename Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
-/// "json|text": the words, of those that choose the same the first alone.
+/// "json|text": the words; of several words for one value the first alone.
 template <typename Value>
 std::string listed(const Choices<Value>& choices) {
   std::string words;
@@ -28,7 +28,7 @@ std::string listed(const Choices<Value>& choices) {
   return words;
 }
 
-/// What the word chooses, in any case. Throws std::invalid_argument.
+/// The value of a word, in any case. Throws std::invalid_argument.
 template <typename Value>
 Value chosen(const std::string& text, const Choices<Value>& choices) {
   for (const auto& [word, value] : choices) {

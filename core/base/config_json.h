@@ -9,11 +9,11 @@
 
 namespace plimsoll {
 
-/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN",
+/// Turns NaN and Infinity, which Python's json writes and JSON lacks, into the strings "NaN",
 /// "Infinity" and "-Infinity", so that a key that needs a number refuses them by name.
 std::string without_python_numbers(std::string_view text);
 
-/// Reads a config, as it is stated. Throws Error(checkpoint_unusable) naming file, line and column.
+/// Reads a config as it is written. Throws Error(checkpoint_unusable) naming file, line and column.
 Json read_config_json(const std::filesystem::path& file);
 
 }  // namespace plimsoll

@@ -29,21 +29,21 @@ class ConfigView {
   [[nodiscard]] bool has(const char* key) const;
   [[nodiscard]] bool is_text(const char* key) const;
   [[nodiscard]] int64_t integer(Keys keys, int64_t fallback, Bounds bounds = {}) const;
-  /// At least 1; refuses a config without any of the keys.
+  /// An integer of at least 1; refuses a config without any of the keys.
   [[nodiscard]] int64_t required(Keys keys, Bounds bounds = {1, int64_t{1} << 31}) const;
   [[nodiscard]] double number(Keys keys, double fallback) const;
   [[nodiscard]] bool flag(Keys keys, bool fallback) const;
   [[nodiscard]] std::string text(Keys keys, const std::string& fallback) const;
-  /// One of the words that are known, the first where it is absent.
+  /// One of the known words; the first of them where the key is absent.
   [[nodiscard]] std::string choice(const char* key, std::initializer_list<const char*> known) const;
   /// A list of integers, a single integer as a list of one, or empty when absent.
   [[nodiscard]] std::vector<int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// A list of lists of two integers, or empty when absent.
   [[nodiscard]] std::vector<std::vector<int64_t>> pairs(Keys keys) const;
-  /// The first of the keys that holds an object.
+  /// True when one of the keys holds an object.
   [[nodiscard]] bool has_child(Keys keys) const;
-  /// That object, or an empty one.
+  /// The object at the first of the keys that holds one, or an empty one.
   [[nodiscard]] ConfigView child(Keys keys) const;
 
   [[nodiscard]] const nlohmann::json& json() const { return *object_; }

@@ -1,4 +1,4 @@
-// Numbers of things in messages.
+// Counts of things in messages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tables that are compiled in.
+// CSV tables that are compiled in.
 #pragma once
 
 #include <string>

@@ -42,7 +42,7 @@ inline float bf16_to_float(uint16_t bits) {
   return std::bit_cast<float>(uint32_t{bits} << 16);
 }
 
-/// Nearest even; NaN stays NaN.
+/// Rounds to nearest even; NaN stays NaN.
 inline uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
@@ -50,7 +50,7 @@ inline uint16_t float_to_bf16(float value) {
 }
 
 float f16_to_float(uint16_t bits);
-/// Nearest even, overflow to infinity.
+/// Rounds to nearest even, overflow to infinity.
 uint16_t float_to_f16(float value);
 
 /// Converts `count` elements between the floating types f64, f32, f16 and bf16 (nearest even), or

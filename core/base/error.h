@@ -1,5 +1,5 @@
-// One error type for whatever a user, a file or the machine causes. Assertions are for our own bugs
-// alone.
+// The error type for everything that users, files or the machine cause. Assertions are for our own
+// bugs alone.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ enum class ExitCode : int {
   locked = 11,
 };
 
-/// What ends a command. The message says what was found, where (file, line, tensor), and the cure.
+/// An error that ends a command. The message says what was found, where (file, line, tensor), and
+/// the cure.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

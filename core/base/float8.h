@@ -11,7 +11,7 @@
 namespace plimsoll {
 
 inline constexpr float kLargestE4m3 = 448;
-/// Below it e4m3's numbers are 2^-9 apart.
+/// The smallest normal e4m3; below it numbers are 2^-9 apart.
 inline constexpr float kLeastNormalE4m3 = 0x1p-6f;
 
 /// e4m3 without infinities: bias 7, NaN where all bits but the sign are set.
@@ -23,7 +23,7 @@ inline float e4m3_to_float(uint8_t code) {
   return (code & 0x80) != 0 ? -value : value;
 }
 
-/// The nearest e4m3, ties to even; what is too large becomes the largest, NaN stays NaN.
+/// The nearest e4m3, ties to even; too large values become the largest, NaN stays NaN.
 inline uint8_t float_to_e4m3(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
@@ -38,7 +38,7 @@ inline uint8_t float_to_e4m3(float value) {
   return sign | static_cast<uint8_t>(std::min((rounded - (120u << 23)) >> 20, 0x7eu));
 }
 
-/// The same as a number.
+/// The value rounded to e4m3, as a float.
 inline float round_to_e4m3(float value) {
   return e4m3_to_float(float_to_e4m3(value));
 }

@@ -71,7 +71,7 @@ class Builder {
   size_t offset = std::string::npos;
 
  private:
-  /// Of the text's next string: what was left out of it.
+  /// Fills in the text's next string where its contents were left out.
   void fill(std::string& value) {
     if (filled_ < left_out_.strings.size() && left_out_.strings[filled_].number == strings_) {
       value = std::move(left_out_.contents[filled_++]);

@@ -11,8 +11,8 @@
 namespace plimsoll {
 
 using Json = nlohmann::json;
-/// Keeps the order of keys; look-ups are linear, so use it only where order matters (chat messages,
-/// tools).
+/// JSON that keeps the order of keys; look-ups are linear, so use it only where order matters (chat
+/// messages, tools).
 using OrderedJson = nlohmann::ordered_json;
 
 struct JsonLimits {

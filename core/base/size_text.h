@@ -1,4 +1,4 @@
-// Sizes as people read them.
+// Sizes in bytes, for people.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 namespace plimsoll {
 
-/// Seconds that this thread has had a processor.
+/// Processor time of this thread in seconds.
 double thread_seconds();
 
 }  // namespace plimsoll

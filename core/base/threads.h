@@ -1,4 +1,4 @@
-// A group of threads that ends whole: also where the system has only some of them.
+// A group of threads that ends as a whole, also where the system has only some of them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@ namespace plimsoll {
 
 class Threads {
  public:
-  /// Each of `count` threads calls work(i), i from 0; `stop` makes all of these return soon. Throws
-  /// std::system_error where the system has no more threads; those that had begun have ended then.
+  /// Starts `count` threads, each of which calls work(i), i from 0; `stop` makes all of them return
+  /// soon. Throws std::system_error where the system has no more threads; those that had begun have
+  /// ended then.
   Threads(int64_t count, const std::function<void(int64_t)>& work, std::function<void()> stop);
-  /// Calls `stop` and waits. As a member it stands behind all that the threads use.
+  /// Calls `stop` and waits. As a member, the object stands after all that the threads use.
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;

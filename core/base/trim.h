@@ -1,11 +1,11 @@
-// Text without what surrounds it.
+// Text without surrounding characters.
 #pragma once
 
 #include <string_view>
 
 namespace plimsoll {
 
-/// Without `spaces` before and behind it.
+/// The text without `spaces` before and after it.
 inline std::string_view trimmed(std::string_view text, std::string_view spaces = " ") {
   const size_t first = text.find_first_not_of(spaces);
   if (first == std::string_view::npos) return {};

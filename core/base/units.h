@@ -13,21 +13,21 @@ namespace plimsoll {
 /// powers of 1024: K, M, G, T and KiB, MiB, GiB, TiB (vLLM's rule). Throws std::invalid_argument
 /// saying what was expected.
 int64_t parse_count(const std::string& text);
-/// What a count may be, both included.
+/// Bounds of a count, both included.
 struct CountBounds {
   int64_t least = 1;
   int64_t most = std::numeric_limits<int64_t>::max();
 };
 int64_t parse_count(const std::string& text, CountBounds bounds);
-/// Several: "1,2,4" or "[1, 2, 4]"; may be none.
+/// Parses several counts: "1,2,4" or "[1, 2, 4]"; may be none.
 std::vector<int64_t> parse_counts(const std::string& text);
-/// A size in bytes, by the same units; a bare number is in `bare_unit` bytes.
+/// Parses a size in bytes, with a count's units; a bare number is in units of `bare_unit` bytes.
 uint64_t parse_size(const std::string& text, uint64_t bare_unit = 1);
-/// A size of at least `least` bytes that a signed number holds.
+/// Parses a size of at least `least` bytes that a signed number holds.
 uint64_t parse_size(const std::string& text, uint64_t bare_unit, uint64_t least);
-/// A number above 0 and at most 1.
+/// Parses a number above 0 and at most 1.
 double parse_share(const std::string& text);
-/// Seconds: "90", "90s", "5m", "3h55m", "1d".
+/// Parses a duration in seconds: "90", "90s", "5m", "3h55m", "1d".
 double parse_duration(const std::string& text);
 
 }  // namespace plimsoll

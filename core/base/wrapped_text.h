@@ -9,8 +9,8 @@ namespace plimsoll {
 /// with a line end; a word that is longer stays whole.
 std::string wrapped_text(const std::string& text, int columns, int indent);
 
-/// The same behind a word: the first line begins with `head`, which takes the place of its indent.
-/// A head that leaves no space before the text gets a line of its own.
+/// Breaks a paragraph as wrapped_text does, after a word: the first line begins with `head` in
+/// place of its indent. A head that leaves no space before the text gets a line of its own.
 std::string wrapped_after(const std::string& head, const std::string& text, int columns,
                           int indent);
 

@@ -1,4 +1,4 @@
-// A descriptor that is closed in the end.
+// A file descriptor that is closed in the end.
 #pragma once
 
 namespace plimsoll::files {

@@ -1,5 +1,5 @@
-// Digests of files: XXH3 of 128 bits, which finds damage and mix-ups at
-// the speed of memory. It is no protection from forgers; nothing that it guards is.
+// Digests of files: XXH3 of 128 bits, which finds damage and mix-ups at the speed of memory. It
+// does not protect against forgery, and nothing here needs that.
 #pragma once
 
 #include <cstddef>

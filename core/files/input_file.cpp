@@ -113,7 +113,8 @@ std::optional<size_t> OneInput::read(char* to, size_t bytes, int timeout_ms) {
   }
 }
 
-// Of packed files the end itself tells.
+// Throws where a regular file has become shorter while it was read. Packed files mark their own
+// end.
 void OneInput::check_whole() const {
   const uint64_t read = position_ - start_;
   if (!regular_ || read >= size_) return;
@@ -121,7 +122,7 @@ void OneInput::check_whole() const {
        size_);
 }
 
-// As much as there is of it; 0 when more has to be read first.
+// Unpacks what is in `stored_`; 0 when more has to be read first.
 size_t OneInput::unpack(char* to, size_t bytes) {
   std::string_view packed = std::string_view(stored_).substr(at_);
   size_t count = 0;

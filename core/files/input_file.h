@@ -1,5 +1,5 @@
-// Input of any kind: a regular file, a pipe, a terminal, a device; what is packed with gzip or zstd
-// is unpacked on the way, by its content.
+// Input of any kind: a regular file, a pipe, a terminal, a device. gzip and zstd are recognised by
+// content and unpacked while reading.
 #pragma once
 
 #include <cstddef>
@@ -39,38 +39,39 @@ class OneInput {
   std::string name_;
   bool regular_ = false;
   uint64_t size_ = 0;
-  uint64_t start_ = 0;     // standard input may have been read from before
+  uint64_t start_ = 0;     // of a regular file; standard input may have been read before
   uint64_t position_ = 0;  // of a regular file
   Packing packing_ = Packing::none;
   std::unique_ptr<Unpacker> unpacker_;
   bool sniffed_ = false;
-  bool ended_ = false;  // of what is stored
-  std::string stored_;  // read, and not given or unpacked yet, from at_
+  bool ended_ = false;  // the end of the stored bytes has been read
+  std::string stored_;  // read, and not returned or unpacked yet, from at_
   size_t at_ = 0;
 };
 
-/// Inputs that are read one after the other as if they were one: where one lacks the line end at
-/// its end it is put there, and byte order marks at their beginnings are left out.
+/// Inputs that are read one after the other as if they were one. A missing line end is added at the
+/// end of each, and byte order marks at their beginnings are left out.
 class InputFile {
  public:
-  /// "-" is standard input. Throws Error(input_unusable) naming the path and the cure: missing,
-  /// unreadable, a folder.
+  /// Opens an input; "-" is standard input. Throws Error(input_unusable) naming the path and the
+  /// cure, when it is missing, unreadable, or a folder.
   static InputFile open(const std::string& path);
   static InputFile open(const std::vector<std::string>& paths);
 
-  /// Up to `bytes` bytes, unpacked; 0 at the end; none when nothing came within `timeout_ms`, or a
-  /// signal came. Throws Error(input_unusable) for packed data that is damaged or cut off, behind
-  /// all that could be unpacked, and when a regular file ends before its size at opening.
+  /// Reads up to `bytes` bytes, unpacked; 0 at the end; none when nothing came within `timeout_ms`,
+  /// or a signal came. Throws Error(input_unusable) for packed data that is damaged or cut off,
+  /// after all that could be unpacked, and when a regular file ends before its size at opening.
   std::optional<size_t> read(char* to, size_t bytes, int timeout_ms);
-  /// The same without unpacking, and without a line end between inputs.
+  /// Reads stored bytes as read() does, without unpacking, and without line ends added between
+  /// inputs.
   std::optional<size_t> read_stored(char* to, size_t bytes, int timeout_ms);
-  /// Of regular files: the next read begins where the first one did.
+  /// Rewinds regular files: the next read begins where the first one did.
   void rewind();
 
-  /// Of all, for messages.
+  /// Name of the input for messages; several names where there are several inputs.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_regular() const;
-  /// Of a stream, as far as is known after the first read.
+  /// True when an input is packed; known for a stream after the first read.
   [[nodiscard]] bool is_packed() const;
   [[nodiscard]] bool is_terminal() const;
   /// Stored bytes of regular files, from where reading begins, as they were when opened.
@@ -83,8 +84,8 @@ class InputFile {
   std::vector<OneInput> inputs_;
   std::string name_;
   size_t at_ = 0;         // the input that is read
-  bool at_start_ = true;  // nothing of it has been read
-  char last_ = '\n';      // that was given
+  bool at_start_ = true;  // nothing of the current input has been read
+  char last_ = '\n';      // the last character that was returned
 };
 
 }  // namespace plimsoll::files

@@ -96,7 +96,7 @@ void check_distinct(const std::vector<UsedFile>& used) {
   for (size_t b = 0; b < used.size(); ++b) {
     if (used[b].use == Use::read || !places[b]) continue;
     for (size_t a = 0; a < used.size(); ++a) {
-      // Of two that are written the later one is to blame.
+      // When both files are written, the message blames the later one.
       if (a == b || (a > b && used[a].use == Use::write)) continue;
       if (!places[a] || !same(*places[a], *places[b])) continue;
       fail(ExitCode::usage, "{} {}: is the file of {} too; give them different files", used[b].role,

@@ -1,4 +1,4 @@
-// Files by name: which file a name means, and changing names for good.
+// Files by name: which file a name means, and renaming and removing files durably.
 #pragma once
 
 #include <sys/types.h>
@@ -12,25 +12,25 @@
 
 namespace plimsoll::files {
 
-/// What errno says, in words.
+/// Text of errno.
 std::string reason();
 
-/// Device and inode: the same file, by whatever name.
+/// Device and inode, which identify a file under any name.
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
   bool operator==(const FileId&) const = default;
 };
 
-/// Of the file behind a path, links followed; none when there is no such file.
+/// Identity of the file that a path names, links followed; none when there is no such file.
 std::optional<FileId> file_id(const std::string& path);
 bool exists(const std::string& path);
 bool is_folder(const std::string& path);
-/// Something that is written as it goes and never renamed: "-", a pipe, a terminal, a device.
+/// True for outputs that are written directly and never renamed: "-", a pipe, a terminal, a device.
 bool is_stream(const std::string& path);
-/// The path from the root; "-" and none stay.
+/// The path from the root; "-" and an empty path are unchanged.
 std::string absolute_path(const std::string& path);
-/// "." for a bare name.
+/// The folder of a path; "." for a bare name.
 std::string folder_of(const std::string& path);
 
 enum class Use : uint8_t { read, write };
@@ -43,29 +43,30 @@ struct UsedFile {
 };
 
 /// Throws Error(usage) when a file that is written is also read, or written in a second role, under
-/// whatever names (device and inode; for what is not there yet, its folder's). Character devices
-/// and sockets may serve twice.
+/// whatever names (device and inode; for files that do not exist yet, the folder's). Character
+/// devices and sockets may serve twice.
 void check_distinct(const std::vector<UsedFile>& used);
 
 /// Throws Error(output_unwritable) when the folder of a file to be written is missing or not
 /// writable.
 void check_folder(const std::string& path);
-/// Throws Error(output_unwritable) when a file of this name cannot come to be: the name is too long
-/// for the file system, or is a link to what is not there.
+/// Throws Error(output_unwritable) when a file of this name cannot be made: the name is too long
+/// for the file system, or is a dangling link.
 void check_name(const std::string& path);
 
-/// What becomes of a file that has the new name already.
+/// Whether to replace a file that has the new name already.
 enum class Existing : uint8_t { refuse, replace };
 
 /// Renames a synced file and syncs its folder. Throws Error(output_unwritable), and
-/// Error(foreign_output) when `to` is there and `existing` is refuse.
+/// Error(foreign_output) when `to` exists and `existing` is refuse.
 void rename_file(const std::string& from, const std::string& to,
                  Existing existing = Existing::replace);
-/// Throws Error(foreign_output) when `path` is there; `kept` names where the answers are.
+/// Throws Error(foreign_output) when `path` exists; `kept` is the place of the answers, for the
+/// message.
 void check_absent(const std::string& path, const std::string& kept);
 /// Removes a file; a missing one is no error.
 void remove_file(const std::string& path);
-/// Likewise, for destructors: failure leaves the file.
+/// Removes a file, for destructors: a failure leaves it.
 void remove_if_possible(const std::string& path) noexcept;
 
 /// Bytes that this process may still write beside `path`.

@@ -17,30 +17,31 @@ class BrokenPipe : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Every error is Error(output_unwritable) naming the path, except BrokenPipe.
+/// A file that is written. Every error is Error(output_unwritable) naming the path, except
+/// BrokenPipe.
 class OutputFile {
  public:
-  /// Standard output ("-"), a pipe or a device.
+  /// Opens standard output ("-"), a pipe or a device.
   static OutputFile open_stream(const std::string& path);
-  /// A working file, made where it is missing, that this process owns by a kernel lock, which ends
-  /// with the process; never reached through a link. Throws Error(locked) when another process
-  /// holds it, Error(output_unwritable) when the folder is missing or not writable. Nothing of this
-  /// process may open and close the file beside it: that would end the lock.
+  /// Opens a working file, made where it is missing, that this process owns by a kernel lock, which
+  /// ends with the process; never reached through a link. Throws Error(locked) when another process
+  /// holds it, Error(output_unwritable) when the folder is missing or not writable. Nothing else in
+  /// this process may open and close the file: that would end the lock.
   static OutputFile open_owned(const std::string& path);
 
-  /// All of `bytes`: short writes, EINTR and EAGAIN are gone through.
+  /// Writes all of `bytes`, repeating short writes, EINTR and EAGAIN.
   void append(std::string_view bytes);
-  /// Bytes [offset, offset + bytes) of what was appended (not for streams).
+  /// Reads bytes [offset, offset + bytes) of what was appended (not for streams).
   void read_at(uint64_t offset, char* to, size_t bytes) const;
   [[nodiscard]] uint64_t size() const;
   void truncate(uint64_t bytes);
-  /// Whether the file system can give space within a file back.
+  /// True when the file system can give back space within a file.
   [[nodiscard]] bool can_punch() const;
   /// Gives the disk space of bytes [0, bytes) back; they read as zeros then.
   void punch_head(uint64_t bytes);
-  /// To the disk; a failure is final.
+  /// Syncs the file to the disk; a failure is final.
   void sync();
-  /// The synced file gets another name; see rename_file().
+  /// Renames the synced file; see rename_file().
   void rename(const std::string& to, Existing existing);
   [[nodiscard]] uint64_t inode() const;
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }

@@ -11,33 +11,33 @@ namespace plimsoll::files {
 
 enum class Packing : uint8_t { none, gzip, zstd };
 
-/// By the first bytes of a file, whatever its name: four tell for sure.
+/// The packing of a file by its first bytes, whatever its name: four bytes are enough.
 Packing packing_of(std::string_view head);
-/// By the end of a name: ".gz", ".zst".
+/// The packing of a file by the end of its name: ".gz", ".zst".
 Packing packing_for(const std::string& path);
 
-/// Members or frames that follow each other are one.
+/// Unpacks a stream; members or frames that follow each other are one stream.
 class Unpacker {
  public:
-  /// Null for none.
+  /// An unpacker; null for Packing::none.
   static std::unique_ptr<Unpacker> make(Packing packing);
   virtual ~Unpacker() = default;
-  /// Takes from the beginning of `packed`, gives up to `room` bytes to `to`, and returns how many;
-  /// 0 when more is needed first. Throws std::runtime_error for what is damaged.
+  /// Unpacks from the beginning of `packed`, which it shortens, up to `room` bytes to `to`, and
+  /// returns how many; 0 when more is needed first. Throws std::runtime_error for damaged data.
   virtual size_t unpack(std::string_view& packed, char* to, size_t room) = 0;
-  /// The file may end here.
+  /// True when the file may end here.
   [[nodiscard]] virtual bool is_whole() const = 0;
 };
 
-/// The same bytes give the same packed bytes, whatever the pieces.
+/// Packs a stream; equal bytes give equal packed bytes, however they are split into calls.
 class Packer {
  public:
-  /// Null for none.
+  /// A packer; null for Packing::none.
   static std::unique_ptr<Packer> make(Packing packing);
   virtual ~Packer() = default;
-  /// What can be written after these bytes; maybe nothing.
+  /// Packs bytes; returns what can be written now, maybe nothing.
   virtual std::string pack(std::string_view bytes) = 0;
-  /// The rest. Nothing may follow.
+  /// Returns the rest of the packed bytes. No call may follow.
   virtual std::string finish() = 0;
 };
 

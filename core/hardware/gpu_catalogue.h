@@ -21,32 +21,32 @@ struct Gpu {
   double nvlink = 0;       // GB/s; 0: none
   int64_t processors = 0;  // streaming multiprocessors; 0: not known
 
-  /// What cudaMemGetInfo calls the total: the driver keeps a part of the card for itself.
+  /// Total memory by cudaMemGetInfo: the driver keeps a part of the card for itself.
   [[nodiscard]] int64_t visible_bytes() const;
-  /// Whether it is a MIG slice of a card.
+  /// True for a MIG slice of a card.
   [[nodiscard]] bool is_slice() const;
-  /// Whether it is a part of a laptop or a module.
+  /// True for a part of a laptop or a module.
   [[nodiscard]] bool is_built_in() const;
-  /// Whether two of them cannot read each other's memory: the driver lets GeForce cards do so over
-  /// NVLink alone.
+  /// True when two of them cannot read each other's memory: the driver lets GeForce cards do so
+  /// over NVLink alone.
   [[nodiscard]] bool hides_memory() const;
 };
 
-/// The CSV that the program carries.
+/// The CSV text that the program carries.
 const char* gpu_table_text();
 
 /// All cards, in the file's order.
 const std::vector<Gpu>& gpu_catalogue();
 
-/// The card that a name means: letters and digits decide, "h100", "H100-80GB" and "NVIDIA H100 80GB
+/// The card of a name: letters and digits decide, so "h100", "H100-80GB" and "NVIDIA H100 80GB
 /// HBM3" are one. Throws Error(usage) naming near matches when none or several different cards fit.
 const Gpu& find_gpu(std::string_view name);
 
-/// Says that other cards than `gpu`, which find_gpu() has given for `name`, have this name and
-/// another memory; empty: there are none.
+/// Note that other cards with this name differ in memory from `gpu`, which find_gpu() has returned
+/// for `name`; empty: there are none.
 std::string gpu_note(std::string_view name, const Gpu& gpu);
 
-/// A card that is not in the catalogue, by its total memory.
+/// A card outside the catalogue, by its total memory.
 Gpu unnamed_gpu(int64_t memory_bytes);
 
 }  // namespace plimsoll::hardware

@@ -1,4 +1,4 @@
-// The loops of resizing, for what a machine can do; all give the same bits.
+// The loops of resizing, for the instruction sets of the machine; all give equal bits.
 #pragma once
 
 #include <span>
@@ -7,20 +7,20 @@
 
 namespace plimsoll::image {
 
-/// Where the three channels of a row go: [pixels] each.
+/// Destinations of the three channels of a row: [pixels] each.
 using Planes = std::array<uint8_t*, 3>;
 
 struct AxisPasses {
   const char* name;
   bool (*takes)(const AxisWeights& axis);
-  /// Both fill `out`, [rows of `in`, outputs, 3] and [outputs, columns of `in`, 3]: each row's
-  /// pixels by `axis`, each column's.
+  /// Resample the pixels of each row (across) or column (down) by `axis`. `out`: [rows of `in`,
+  /// outputs, 3] or [outputs, columns of `in`, 3].
   void (*across)(const Rows& in, const AxisWeights& axis, uint8_t* out);
   void (*down)(const Rows& in, const AxisWeights& axis, uint8_t* out);
   void (*split)(const uint8_t* rgb, int64_t pixels, const Planes& planes);
 };
 
-/// Those of this machine, the fastest first. The last one takes any weights.
+/// The loops that this machine can run, the fastest first. The last one takes any weights.
 std::span<const AxisPasses> axis_passes();
 
 }  // namespace plimsoll::image

@@ -4,7 +4,8 @@
 
 namespace plimsoll::image {
 
-/// For weights that fit in 16 bits (torchvision's). Null where the processor has no AVX2.
+/// Loops with AVX2, for weights that fit in 16 bits (torchvision's). Null where the processor has
+/// no AVX2.
 const AxisPasses* avx2_passes();
 
 }  // namespace plimsoll::image

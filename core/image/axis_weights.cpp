@@ -52,7 +52,7 @@ int32_t round_away(double x) {
   return static_cast<int32_t>(x < 0 ? x - 0.5 : x + 0.5);
 }
 
-/// Of each output its one input, as torchvision finds it ("nearest exact"): in float32.
+/// The nearest input of each output, as torchvision computes it ("nearest exact"): in float32.
 AxisWeights nearest_inputs(int64_t inputs, int64_t outputs, Outputs some) {
   const float scale = static_cast<float>(inputs) / static_cast<float>(outputs);
   AxisWeights axis{.first = {}, .count = {}, .weights = {}, .reach = 1, .shift = 0};

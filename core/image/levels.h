@@ -1,4 +1,4 @@
-// Bytes of pictures: not cleared before they are filled, and in large pages where there are many.
+// Memory of pictures' bytes: not cleared before it is filled, and in large pages where it is large.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::image {
 
-/// Memory whose pages are made when they are first written: for large pictures that costs as much
-/// as resizing them, so they ask for large pages. Throws std::bad_alloc.
+/// Allocates memory whose pages are made when they are first written. For large pictures that costs
+/// as much as resizing them, so they ask for large pages. Throws std::bad_alloc.
 void* take_levels(size_t bytes);
 void give_levels(void* levels, size_t bytes) noexcept;
 
@@ -22,7 +22,7 @@ struct LevelAllocator {
 
   T* allocate(size_t count) { return static_cast<T*>(take_levels(count * sizeof(T))); }
   void deallocate(T* levels, size_t count) noexcept { give_levels(levels, count * sizeof(T)); }
-  /// Values that nobody names are not written.
+  /// Leaves elements without a value uninitialised.
   template <typename U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;
@@ -34,7 +34,7 @@ struct LevelAllocator {
   friend bool operator==(const LevelAllocator&, const LevelAllocator&) { return true; }
 };
 
-/// Levels(n) has any values, Levels(n, 0) zeros.
+/// Bytes of pictures: Levels(n) is uninitialised, Levels(n, 0) zeros.
 using Levels = std::vector<uint8_t, LevelAllocator<uint8_t>>;
 
 }  // namespace plimsoll::image

@@ -1,4 +1,4 @@
-// Pictures as vision towers get them: grey levels, and tables that make values of them.
+// Pictures as vision towers get them: grey levels, and tables that turn levels into values.
 #pragma once
 
 #include <array>
@@ -10,16 +10,17 @@
 
 namespace plimsoll::image {
 
-/// What becomes of one picture, or of the frames of one video.
+/// Shape and tokens of one picture, or of the frames of one video.
 struct Layout {
   std::vector<int64_t> shape;  // of the values
   int64_t tokens = 0;          // embeddings, placeholders of the prompt
   int64_t tiles = 1;           // squares that the tower sees one by one, the whole picture included
-  /// The grid of tiles, 0 where the picture is not cut; Qwen: of patches, and frames in pairs.
+  /// The grid of tiles, 0 where the picture is not cut; for Qwen the grid of patches, and frames in
+  /// pairs.
   int64_t rows = 0, columns = 0;
   int64_t frames = 1;
   double frame_seconds = 1;  // of a video: from one pair of frames to the next
-  /// Values of a channel that stand for as many frames with the same levels, kept once (Qwen's
+  /// Values of a channel that belong to as many frames with equal levels, stored once (Qwen's
   /// pictures).
   int64_t repeats = 1;
 
@@ -27,20 +28,20 @@ struct Layout {
   [[nodiscard]] int64_t levels() const { return values() / repeats; }
 };
 
-/// How levels become values: of each channel, [256].
+/// Value of each level: for each channel [256].
 using LevelTables = std::array<std::array<float, 256>, 3>;
 
-/// Grey levels in the order of the values: what is left is a table look-up for each.
+/// Grey levels in the order of the values: only a table look-up is left for each.
 struct Pixels {
   Layout layout;
   Levels levels;
   std::shared_ptr<const LevelTables> tables = nullptr;
-  int64_t channel_run = 0;  // values of one channel behind each other, repeated ones included
+  int64_t channel_run = 0;  // consecutive values of one channel, repeated ones included
 
-  /// The values of [first, first + count), both multiples of three runs.
+  /// Writes the values of [first, first + count), both multiples of three runs.
   void write_values(int64_t first, int64_t count, float* to) const;
-  /// The values of tile `tile`, a row for each patch of patch x patch pixels: [patches, 3 * patch *
-  /// patch], channels first.
+  /// Writes the values of tile `tile`, a row for each patch of patch x patch pixels: [patches, 3 *
+  /// patch * patch], channels first.
   void write_patches(int64_t tile, int64_t patch, float* to) const;
 };
 

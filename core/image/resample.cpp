@@ -8,7 +8,7 @@
 namespace plimsoll::image {
 namespace {
 
-/// Of rows between the passes, as far as one output needs no more.
+/// Bytes of the rows that are held between the passes, unless one output needs more.
 constexpr int64_t kBandBytes = int64_t{1} << 20;
 
 const AxisPasses& passes_for(const AxisWeights& axis) {

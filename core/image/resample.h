@@ -6,10 +6,11 @@
 
 namespace plimsoll::image {
 
-/// One input; reach of 1, 2 (a = -0.5) and 3 inputs, of wider ones where a picture shrinks.
+/// Filter of resizing: one input (nearest); reach of 1, 2 (a = -0.5) and 3 inputs, of wider ones
+/// where a picture shrinks.
 enum class Filter : uint8_t { nearest, bilinear, bicubic, lanczos };
 
-/// Whose weights: the two libraries round them to different fractions.
+/// Whose rounding of weights: the two libraries round them to different fractions.
 enum class Fraction : uint8_t {
   torchvision,  // as many bits as leave the axis' largest weight in 16
   pillow,       // 22 bits
@@ -20,8 +21,8 @@ struct Resampling {
   Fraction fraction = Fraction::torchvision;
 };
 
-/// What an axis of `outputs` takes of one of `inputs`: output i is the sum of weights[i * reach +
-/// k] * input[first[i] + k], k < count[i], plus half, shifted right by `shift`.
+/// Weights by which an axis of `outputs` is computed from one of `inputs`: output i is the sum of
+/// weights[i * reach + k] * input[first[i] + k], k < count[i], plus half, shifted right by `shift`.
 struct AxisWeights {
   std::vector<int32_t> first, count;  // [outputs]
   std::vector<int32_t> weights;       // [outputs, reach]
@@ -29,14 +30,14 @@ struct AxisWeights {
   int32_t shift = 0;
 };
 
-/// Some of a number of outputs.
+/// A range of outputs.
 struct Outputs {
   int64_t first = 0;
   int64_t count = 0;
 };
 
 AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling);
-/// Of `some` outputs alone, counted from the first of them; shifted as if there were all.
+/// Weights of the outputs `some` alone, counted from the first of them; shifted as for all outputs.
 AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling, Outputs some);
 
 /// The columns and rows of a part of a picture.
@@ -44,13 +45,14 @@ struct Part {
   Outputs columns, rows;
 };
 
-/// An axis that keeps its length has no pass. `to` has pixels. Between the passes there are
-/// rows of a megabyte at a time, or those of one output.
+/// Resizes a picture; an axis that keeps its length has no pass. `to` must not be empty. Between
+/// the passes a megabyte of rows is held at a time, or the rows of one output.
 Image resize(const Image& image, Size to, Resampling resampling);
-/// The part alone of what that would give: memory and most of the work are the part's.
+/// Resizes a part of a picture: the part of the result for all. Memory and most of the work are the
+/// part's.
 Image resize(const Image& image, Size to, Resampling resampling, const Part& part);
 
-/// The part of `size` that begins at column x and row y, and lies within the picture.
+/// Cuts out the part of `size` that begins at column x and row y, and lies within the picture.
 Image crop(const Image& image, int64_t x, int64_t y, Size size);
 
 }  // namespace plimsoll::image

@@ -1,4 +1,4 @@
-// One contiguous region that everything lives in, laid out by the constructors that use it: first
+// One contiguous region that holds everything, laid out by the constructors that use it: first
 // counted, then placed.
 #pragma once
 
@@ -21,14 +21,15 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// A bump allocator in two modes. Counting: hands out addresses that must not be read and finds the
-/// peak. Placing: hands out real addresses of the given memory; running past the end is our own bug
+/// A bump allocator in two modes. Counting: returns addresses that must not be read, and finds the
+/// peak. Placing: returns addresses within the given memory; running past the end is our own bug
 /// and throws std::logic_error naming the region, its size and what is left. Not thread-safe.
 class Arena {
  public:
-  /// What cudaMalloc promises and products on a device ask for; more than the host needs.
+  /// Alignment of regions in bytes, as cudaMalloc promises and products on a device need; more than
+  /// the host needs.
   static constexpr size_t kAlignment = 256;
-  /// The room that `bytes` bytes take.
+  /// The room that `bytes` bytes take, padding included.
   static constexpr size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
   static Arena counting();
@@ -36,7 +37,7 @@ class Arena {
 
   [[nodiscard]] bool is_counting() const { return counting_; }
 
-  /// `bytes` bytes, aligned to kAlignment. Name it by its use ("weights", "qkv").
+  /// Takes `bytes` bytes, aligned to kAlignment. Name the region by its use ("weights", "qkv").
   void* take(std::string_view name, size_t bytes);
   /// Like take, for `count` elements.
   template <typename T>
@@ -65,8 +66,8 @@ class Arena {
   std::vector<Region> regions_;
 };
 
-/// What is taken while a scope is open is given back at its end: the scratch of ops that never live
-/// together shares space.
+/// A scope of an arena: what is taken while it is open is given back at its end, so that the
+/// scratch of ops that never live together shares space.
 class Scope {
  public:
   explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) { ++arena_.scopes_; }

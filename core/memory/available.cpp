@@ -77,7 +77,8 @@ bool has_word(const std::string& list, std::string_view word) {
   return ("," + list + ",").find("," + std::string(word) + ",") != std::string::npos;
 }
 
-/// Of the kind "cgroup2", or of "cgroup" with the controller of memory.
+/// The mount of a control group's file system: kind "cgroup2", or "cgroup" with the memory
+/// controller.
 std::optional<Mount> find_mount(const path& mountinfo, std::string_view kind) {
   std::ifstream in(mountinfo);
   for (std::string line; std::getline(in, line);) {

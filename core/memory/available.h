@@ -1,4 +1,4 @@
-// What a process of this machine can still take of the host's memory.
+// The host's memory that a process of this machine can still take.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace plimsoll::memory {
 
 struct Available {
   int64_t bytes = 0;
-  std::string bound;  // what bounds it, in words: "memory.max of /sys/fs/cgroup/job"
+  std::string bound;  // the limit in words: "memory.max of /sys/fs/cgroup/job"
 };
 
 /// The least of what /proc/meminfo says is available and what each control group above this process
@@ -19,13 +19,13 @@ struct Available {
 /// `root`. Where nothing can be read there is no bound: the largest number.
 Available available_memory(const std::filesystem::path& root = "/");
 
-/// What the ranks of a launch take of this machine's memory together, in bytes.
+/// Memory in bytes that the ranks of a launch on this machine take together.
 struct HostNeed {
   size_t weights = 0;
   size_t all = 0;  // weights included
 };
 
-/// Throws Error(does_not_fit) unless as much is left.
+/// Throws Error(does_not_fit) when less than `need` is left.
 void require(const HostNeed& need, const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll::memory

@@ -19,15 +19,15 @@ constexpr size_t kProductModules = 96 * kMiB;
 /// a token).
 constexpr size_t kSlack = 64 * kMiB;
 
-/// Of one peer: what maps its memory, which is 10 MiB for each 80 GiB in pages of 64 KiB, and what
-/// the driver keeps of it.
+/// Bytes for each peer: 10 MiB of page tables for each 80 GiB of its memory in pages of 64 KiB, and
+/// what the driver keeps for it.
 constexpr size_t kPeerMapping = 32 * kMiB;
 
-/// What a connection of NCCL has for its three protocols by default (DEFAULT_LL_BUFFSIZE,
-/// DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in src/init.cc of NCCL, June 2026):
-/// 8 * 512 * 8 * 16, 120 * 640 * 8 * 8 and 4 MiB.
+/// Buffers of one NCCL connection for its three protocols by default (DEFAULT_LL_BUFFSIZE,
+/// DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in src/init.cc of NCCL, June 2026): 8 * 512 * 8 * 16,
+/// 120 * 640 * 8 * 8 and 4 MiB.
 constexpr size_t kConnectionBytes = 524288 + 4915200 + 4 * kMiB;
-/// Code of NCCL's kernels that are used, and a group's own structures.
+/// Code of the NCCL kernels in use, and a group's own structures.
 constexpr size_t kNcclModules = 64 * kMiB;
 constexpr size_t kNcclGroup = 16 * kMiB;
 

@@ -1,12 +1,11 @@
-// The memory behind an arena: what a device gives, and the host's own.
+// The memory behind an arena: a device's, or the host's.
 #pragma once
 
 #include <cstddef>
 
 namespace plimsoll::memory {
 
-/// One piece of memory, given back at the end. Whether the host may read it is known to who took
-/// it.
+/// One piece of memory, freed in the end. Its allocator knows whether the host may read it.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -22,12 +21,11 @@ class Memory {
   size_t bytes_ = 0;
 };
 
-/// One zeroed mapping of the host's. Pages come from the system when they are first touched, huge
+/// A zeroed mapping of host memory. Pages come from the system when they are first touched, huge
 /// ones where it has them.
 class HostMemory final : public Memory {
  public:
-  /// Throws Error(does_not_fit) when the machine or a control group does not have as much left
-  /// (available.h).
+  /// Throws Error(does_not_fit) when the machine or a control group has less left (available.h).
   explicit HostMemory(size_t bytes);
   ~HostMemory() override;
 };

@@ -117,7 +117,7 @@ struct VllmClass {
   bool kv_head_for_ranks = false;  // needs at least as many KV heads as ranks
   bool gate_apart = false;         // gates and ups of MLPs, shared experts' too, are two weights
   bool generic = false;            // runs in vLLM's backend over transformers' own modules
-  // The first layer with a window where only some layers have one, which vLLM refuses; 0: all or
+  /// The first layer with a window where only some layers have one, which vLLM refuses; 0: all or
   /// none.
   int64_t windows_from = 0;
   int64_t least_expert_slice = 0;  // a rank's share of an expert is padded to this

@@ -28,7 +28,6 @@ struct Rope {
   RopeSpec spec;
   /// Positions that the model is made for: max_position, stretched where the kind stretches it.
   int64_t context = 0;
-  /// Kind stretches it.
 };
 
 /// Reads the RoPE from `rope_scaling` (which wins) or `rope_parameters`, flat or nested by layer

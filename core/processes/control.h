@@ -1,7 +1,7 @@
-// What processes tell each other beside the work: that they live, what went wrong, and texts.
+// Control messages between processes: that they live, what went wrong, and texts.
 //
-// A thread of its own receives, so that a rank that computes for long is heard all the same; a
-// process that is stopped or gone is not.
+// A thread of its own receives, so that a process whose rank computes for long is still heard, and
+// a process that is stopped or gone is not.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,14 @@
 namespace plimsoll::processes {
 
 enum class Kind : int32_t {
-  pulse,    // of both sides
-  fault,    // to the first process: ends the launch
-  left,     // from it: the launch has ended, with that exit code
-  facts,    // from it: what all must have laid out alike
-  agreed,   // to it
-  begin,    // from it
-  account,  // to it: of a process's ranks
-  end,      // from it: nothing comes any more
+  pulse,    // both ways
+  fault,    // to process 0: ends the launch
+  left,     // from process 0: the launch has ended, with this exit code
+  facts,    // from process 0: the layout that all must have alike
+  agreed,   // to process 0
+  begin,    // from process 0
+  account,  // to process 0: of a process's ranks
+  end,      // from process 0: no message follows
   ended     // to it
 };
 
@@ -41,15 +41,15 @@ struct Fault {
 };
 
 struct ControlOptions {
-  /// A process that is not heard for so long, while this one runs, is lost. With half a second
-  /// between pulses, and the first process's patience before that of those that it tells, all have
-  /// left 8.5 seconds after it was stopped, at the latest.
+  /// A process from which no pulse comes for so long, while this one runs, is lost. With half a
+  /// second between pulses, and the patience of process 0 followed by that of the processes that it
+  /// tells, all have exited 8.5 seconds after one was stopped, at the latest.
   std::chrono::milliseconds silence = std::chrono::seconds(5);
-  /// Between a fault and leave(), which gives the other threads time to end by themselves.
+  /// Time between a fault and leave(), in which the other threads can end by themselves.
   std::chrono::milliseconds patience = std::chrono::milliseconds(1500);
-  /// A fault is known: wakes who waits for ranks.
+  /// Called when a fault is known: wakes the threads that wait for ranks.
   std::function<void()> give_up{};
-  /// Ends the process; called by this one's thread.
+  /// Ends the process; called by the thread of Control.
   std::function<void(const Fault&)> leave{};
 };
 
@@ -60,15 +60,16 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  /// Does not wait.
+  /// Sends a text without waiting.
   void tell(int process, Kind kind, const std::string& text, ExitCode code = ExitCode::done);
-  /// The next such text of a process. Throws Error with the fault where there is one.
+  /// Waits for the next text of this kind from a process. Throws Error with the fault where there
+  /// is one.
   std::string await(int process, Kind kind);
   [[nodiscard]] std::optional<Fault> fault();
-  /// Tells that the launch has ended, of the first process to all others, and hears no more; waits
-  /// for that for a moment. Nothing is left to be sent or received afterwards.
+  /// Stops receiving; process 0 also tells all others that the launch has ended with `code`. Waits
+  /// a moment for the messages to go out. Nothing is left to be sent or received afterwards.
   void farewell(ExitCode code) noexcept;
-  /// The same after everything has been said; throws as await.
+  /// Ends Control after all texts have been exchanged; throws as await.
   void end();
 
  private:
@@ -93,15 +94,15 @@ class Control {
   void note_silence(Clock::duration passed);
   void set_fault(Fault fault);
   void stop();
-  /// Waits for a moment until all that was told has gone.
+  /// Waits a moment until all messages have gone out.
   void flush();
   [[nodiscard]] bool is_first() const { return link_.process() == 0; }
-  /// Processes that this one hears: the first one all, the others the first.
+  /// Processes whose pulses this one expects: process 0 all others, the others process 0.
   [[nodiscard]] std::vector<int> peers() const;
 
   Link& link_;
   ControlOptions options_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::list<Sent> sent_;  // on their way
   std::map<std::pair<int, Kind>, std::deque<std::string>> texts_;
@@ -109,7 +110,7 @@ class Control {
   Clock::time_point fault_at_;
   bool stopped_ = false;
   std::atomic<bool> ending_ = false;
-  std::map<int, Clock::duration> silent_;  // of the thread alone, as the next two
+  std::map<int, Clock::duration> silent_;  // used by the thread alone, as the next two
   std::optional<Incoming> incoming_;
   Clock::time_point pulsed_{};
   std::thread thread_;

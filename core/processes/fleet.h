@@ -1,4 +1,4 @@
-// The processes of one launch, over MPI: ranks' messages, and how they end together.
+// The processes of one launch over MPI: ranks' messages, and how the processes end together.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ namespace plimsoll::processes {
 
 class Fleet final : public engine::Processes {
  public:
-  /// Starts MPI in all processes. `leave` ends this process; it is called by a thread of the fleet
-  /// where a fault is known and the command has not ended by itself.
+  /// Starts MPI in all processes. `leave` ends this process; a thread of the fleet calls it when a
+  /// fault is known and the command has not ended by itself.
   Fleet(const PlimsollMpi& mpi, const std::function<void(Fleet&, const Fault&)>& leave);
 
   [[nodiscard]] int64_t process() const override { return link_.process(); }
@@ -31,31 +31,33 @@ class Fleet final : public engine::Processes {
   void when_lost(const void* who, std::function<void()> act) override;
   void forget(const void* who) noexcept override;
 
-  /// Texts about a process's ranks, which the first process collects when they have ended.
+  /// Sends a text about this process's ranks; process 0 collects the texts when the ranks have
+  /// ended.
   void send_account(const std::string& account) { control_.tell(0, Kind::account, account); }
   std::string receive_account(int64_t process);
 
-  /// Of a process after the first: tells that one what went wrong here, which ends all.
+  /// Called by a process other than 0: tells process 0 what went wrong here, which ends the launch.
   void report(ExitCode code, const std::string& text);
   [[nodiscard]] std::optional<Fault> fault() { return control_.fault(); }
-  /// Of the first process: lets the others go, with that code. Nobody hears another one.
+  /// Called by process 0: tells all other processes to exit with this code, and stops receiving.
   void farewell(ExitCode code) noexcept;
-  /// In order, after all is done, and where the constructor was called.
+  /// Ends MPI in order, after all work is done; to be called by the constructor's thread.
   void end();
-  /// The same where there was nothing to do: of the first process instead of farewell(), of others
-  /// that have been let go with ExitCode::done.
+  /// Ends MPI when the launch had nothing to do: process 0 calls it instead of farewell(), the
+  /// others when process 0 has told them to exit with ExitCode::done.
   void end_idle();
 
  private:
-  /// By the control's thread, when a fault is known.
+  /// Called by the control's thread when a fault is known.
   void lose();
 
   Link link_;
   Messages messages_;
-  std::mutex waking_;  // of the next; held while they are called, so that what they need is there
+  /// Guards the next; held during the calls, so that what they use is not destroyed.
+  std::mutex waking_;
   std::map<const void*, std::function<void()>> when_lost_;
   std::atomic<bool> said_farewell_ = false;
-  Control control_;  // begins last: it calls this
+  Control control_;  // constructed last, because it calls this object
 };
 
 }  // namespace plimsoll::processes

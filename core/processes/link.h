@@ -12,10 +12,10 @@
 
 namespace plimsoll::processes {
 
-/// No call blocks. Throws Error(device_lost) with what MPI says.
+/// MPI calls, none of which blocks. Throws Error(device_lost) with MPI's message.
 class Link {
  public:
-  /// Starts MPI, with all other processes at the same time.
+  /// Starts MPI, together with all other processes.
   explicit Link(const PlimsollMpi& mpi);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -27,7 +27,7 @@ class Link {
   }
   [[nodiscard]] std::string host(int process) const { return mpi_.host(process); }
 
-  /// Who sends or receives, and as what.
+  /// Channel, process and tag of a message.
   struct Address {
     int channel = kPlimsollMpiData;
     int process = 0;
@@ -35,16 +35,16 @@ class Link {
   };
   PlimsollMpiRequest send(const Address& to, std::span<const std::byte> bytes);
   PlimsollMpiRequest receive(const Address& from, std::span<std::byte> bytes);
-  /// The bytes that came, or went, once the request has ended.
+  /// Bytes received or sent once the request has ended; none before.
   std::optional<size_t> test(PlimsollMpiRequest& request);
   void cancel(PlimsollMpiRequest& request) noexcept;
-  /// A message of the control channel that lies ready, and its length.
+  /// A message of the control channel that has arrived, and its length.
   struct Ready {
     int from = 0;
     size_t bytes = 0;
   };
   std::optional<Ready> probe();
-  /// Ends MPI, as the constructor began it.
+  /// Ends MPI; to be called by the constructor's thread.
   void finish();
 
  private:

@@ -16,16 +16,16 @@ class Messages {
  public:
   explicit Messages(Link& link) : link_(link) {}
 
-  /// The end of a rank of this process; each process has `each` ranks of a copy. Lives as long as
-  /// this.
+  /// The communicator of a rank of this process; each process has `each` ranks of a copy. Lives as
+  /// long as this object.
   engine::Communicator& rank(int64_t copy, int64_t rank, int64_t each);
-  /// Wakes all who wait, who throw RankLost.
+  /// Wakes all threads that wait; they throw RankLost.
   void give_up() noexcept { given_up_ = true; }
   [[nodiscard]] bool given_up() const noexcept { return given_up_; }
 
  private:
   class End;
-  /// Waits for a request; the bytes that it moved.
+  /// Waits for a request; returns the bytes that it moved.
   size_t wait(PlimsollMpiRequest request);
 
   Link& link_;

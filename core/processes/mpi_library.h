@@ -1,5 +1,5 @@
-// The MPI that started this process, if any: a plug-in (mpi/) that is opened at run time, so that
-// one program serves with and without.
+// The MPI library that started this process, if any: opened at run time through a plug-in (mpi/),
+// so that one program runs with and without MPI.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What one text may cost, whatever a tokenizer's file asks for: time in regular expressions, growth
+// The budget of one text, whatever a tokenizer's file asks for: time in regular expressions, growth
 // in normalizers.
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace plimsoll::text {
 
-/// In force on this thread while it lives; Tokenizer makes one for each text.
+/// The budget of a text, in force on this thread while the object lives; Tokenizer makes one for
+/// each text.
 class TextBudget {
  public:
   explicit TextBudget(size_t text_bytes);
@@ -23,8 +24,8 @@ class TextBudget {
 
  private:
   size_t text_bytes_;
-  double regex_deadline_ =
-      0;  // of this thread's processor time in seconds; 0 before the first look
+  /// Deadline in seconds of this thread's processor time; 0 before the first check.
+  double regex_deadline_ = 0;
   TextBudget* outer_;
 };
 

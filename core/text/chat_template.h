@@ -22,7 +22,7 @@ struct TemplateBudget {
   size_t max_output = size_t{4} << 20;  // bytes, also of each intermediate string
 };
 
-/// What a template may see. Absent tools and documents are none in the template, as in
+/// Variables that a template sees. Absent tools and documents are none in the template, as in
 /// transformers; kwargs come first.
 struct ChatInput {
   OrderedJson messages;                        // array of objects
@@ -49,8 +49,8 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  /// jinja2's text as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, the
-  /// generation block, tojson without HTML escapes. Thread-safe.
+  /// Renders the text as jinja2 does with transformers' settings: trim_blocks, lstrip_blocks, loop
+  /// controls, the generation block, tojson without HTML escapes. Thread-safe.
   [[nodiscard]] std::string render(const ChatInput& input, TemplateBudget budget = {}) const;
 
  private:
@@ -65,8 +65,8 @@ class ChatTemplate {
 /// reads them. Throws Error(checkpoint_unusable) for unreadable files.
 std::map<std::string, std::string> folder_templates(const std::filesystem::path& folder);
 
-/// transformers' choice among several: the one named `wanted`; else "tool_use" when there are
-/// tools; else "default". Throws Error(usage) naming what there is.
+/// Chooses a template as transformers does: the one named `wanted`; else "tool_use" when there are
+/// tools; else "default". Throws Error(usage) naming the templates that there are.
 const std::string& choose_template(const std::map<std::string, std::string>& templates,
                                    const std::string& wanted, bool has_tools);
 

@@ -1,4 +1,5 @@
-// Keeps special-token text in the contents of a conversation from becoming control tokens.
+// Marks that keep special-token text in the contents of a conversation from becoming control
+// tokens.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace plimsoll::text {
 
-/// A rendered conversation and where content lies in it that is text, whatever it looks like.
+/// A rendered conversation, and the ranges of it that are content: plain text, whatever it looks
+/// like.
 struct MarkedText {
   std::string text;
   std::vector<PlainSpan> plain;  // for Tokenizer::encode
@@ -25,8 +27,8 @@ class ContentMarks {
   /// it uses them all.
   explicit ContentMarks(const OrderedJson& messages);
 
-  /// Marks the content (text, or the texts of its parts) of messages of users and tools. How many
-  /// special texts there were.
+  /// Marks the content (text, or the texts of its parts) of messages of users and tools. Returns
+  /// the number of special texts in it.
   size_t mark(const Tokenizer& tokenizer, OrderedJson& messages) const;
   [[nodiscard]] MarkedText take_out(std::string_view rendered) const;
 

@@ -25,7 +25,7 @@ struct PlainSpan {
   size_t begin = 0;
   size_t end = 0;
 };
-/// The whole of any text is plain.
+/// A span that makes the whole of any text plain.
 inline constexpr PlainSpan kAllPlain{0, SIZE_MAX};
 
 /// An immutable tokenizer; every method may be called from several threads at once.
@@ -41,15 +41,15 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// Special-token text in the input becomes that token, but within `plain` (in ascending order).
-  /// Throws TextError where `text` is no UTF-8, or costs more than a text may.
+  /// Encodes a text. Special-token text in the input becomes that token, but not within `plain` (in
+  /// ascending order). Throws TextError where `text` is not UTF-8, or costs more than a text may.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, AddSpecials add,
                                             std::span<const PlainSpan> plain = {}) const;
-  /// Where special-token text stands in a text that others go behind: what would become control
-  /// tokens, and at the end what could with them.
+  /// Ranges of special-token text in a text that other text will follow: text that would become
+  /// control tokens, and text at the end that could.
   [[nodiscard]] std::vector<PlainSpan> special_text(std::string_view text) const;
-  /// Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD where bytes do
-  /// not form text).
+  /// Decodes ids. Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD
+  /// where bytes do not form text).
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, Specials specials) const;
 
   /// One more than the largest id.
@@ -69,9 +69,9 @@ class Tokenizer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Text of a growing list of ids, piece by piece; never half a character, and the pieces joined are
-/// `decode(all ids)`. What later ids may still change is held back: an unfinished character, a run
-/// of byte tokens.
+/// Decodes a growing list of ids piece by piece: never half a character, and the pieces joined are
+/// `decode(all ids)`. Text that later ids may still change is held back: an unfinished character, a
+/// run of byte tokens.
 class Detokenizer {
  public:
   /// `prompt` gives the context that the first new ids are decoded in (word-start spaces). The
@@ -80,11 +80,11 @@ class Detokenizer {
   Detokenizer(Detokenizer&&) noexcept;
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
-  /// The text that has become certain with this id; may be empty.
+  /// Takes an id and returns the text that has become certain with it; may be empty.
   std::string push(TokenId id);
-  /// What finish() would give now: later ids may yet change it.
+  /// The text that finish() would return now; later ids may yet change it.
   [[nodiscard]] std::string pending() const;
-  /// What is still held back at the end (U+FFFD for broken characters).
+  /// The text that is still held back at the end (U+FFFD for broken characters).
   std::string finish();
 
  private:

@@ -1,5 +1,5 @@
-// The four codecs: headers by own readers, which bound what the libraries are given; pixels by
-// libjpeg-turbo, libpng, libwebp and giflib.
+// The four codecs. Our own readers read headers, and so bound what the libraries are given; pixels
+// come from libjpeg-turbo, libpng, libwebp and giflib.
 #pragma once
 
 #include "image/decode.h"
@@ -12,7 +12,8 @@ Header read_png_header(Bytes file);
 Header read_webp_header(Bytes file);
 Header read_gif_header(Bytes file);
 
-// Pixels as stored: not yet turned. The header is that of the same bytes, within the limits.
+// Decode pixels as stored, without turning them. The header is that of the same bytes, within the
+// limits.
 Image decode_jpeg(Bytes file, const Header& header);
 Image decode_png(Bytes file, const Header& header);
 Image decode_webp(Bytes file, const Header& header);
@@ -21,7 +22,7 @@ Image decode_gif(Bytes file, const Header& header);
 [[noreturn]] void fail_truncated(std::string_view format);
 [[noreturn]] void fail_broken(std::string_view format, std::string_view why);
 
-/// Numbers within a file; reading behind its end throws ImageError(truncated).
+/// Reads numbers of a file; reading past its end throws ImageError(truncated).
 class ByteReader {
  public:
   ByteReader(Bytes bytes, std::string_view format) : bytes_(bytes), format_(format) {}

@@ -6,18 +6,18 @@
 
 namespace plimsoll::image::codecs {
 
-/// a * b / 255 plus `offset` / 255, rounded: exact for 8-bit numbers.
+/// product / 255, rounded: exact for products of 8-bit numbers.
 inline uint8_t over_255(uint32_t product) {
   const uint32_t v = product + 128;
   return static_cast<uint8_t>(((v >> 8) + v) >> 8);
 }
 
-/// A channel of alpha `alpha` over white.
+/// A channel of opacity `alpha` over white.
 inline uint8_t over_white(uint32_t colour, uint32_t alpha) {
   return over_255(colour * alpha + 255 * (255 - alpha));
 }
 
-/// A channel of a print: `ink` of its colour and `black`, both 0 for none.
+/// A channel of a print in CMYK: `ink` of its colour and `black`, both 0 for none.
 inline uint8_t from_ink(uint32_t ink, uint32_t black) {
   const int left = static_cast<int>(255 - black);
   return static_cast<uint8_t>(std::max(0, left - over_255(ink * (255 - black))));

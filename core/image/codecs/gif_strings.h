@@ -1,5 +1,5 @@
-// The pixels of a GIF's frame from its codes. giflib hands pixels out one by one from a stack; here
-// a code is a piece of what has been written already, and is copied from there.
+// Decodes the pixels of a GIF's frame from its LZW codes. giflib returns pixels one by one from a
+// stack; here a code is a piece of what has been written already, and is copied from there.
 #pragma once
 
 #include <array>
@@ -13,13 +13,14 @@ namespace plimsoll::image::codecs {
 /// Codes of growing width, the low bits first (GIF89a, appendix F).
 class GifStrings {
  public:
-  /// The next bytes of codes; none behind the last. May throw ImageError.
+  /// Returns the next bytes of codes; none after the last. May throw ImageError.
   using NextBlock = std::function<Bytes()>;
 
-  /// `bits`: those of a colour's number, 1 to 8.
+  /// `bits`: bits of a colour's number, 1 to 8.
   GifStrings(int bits, NextBlock next_block);
 
-  /// Numbers of colours. Throws ImageError where the codes end before, or are none.
+  /// Decodes `count` numbers of colours. Throws ImageError where the codes end early, or are
+  /// invalid.
   std::vector<uint8_t> read(size_t count);
 
  private:
@@ -33,7 +34,7 @@ class GifStrings {
   uint32_t take_code();
   void refill();
   void start_anew();
-  /// What a code stands for that is no colour.
+  /// The piece that a code stands for, if it is not a colour.
   [[nodiscard]] Piece find(uint32_t code) const;
   void learn();
 
@@ -42,10 +43,10 @@ class GifStrings {
   uint32_t bits_;   // of a colour
   uint32_t width_;  // of codes
   uint32_t next_;   // the code that the next piece gets
-  Piece last_;      // none behind a clear code
+  Piece last_;      // none after a clear code
   std::array<Piece, kCodes> pieces_{};
   Bytes block_;
-  uint64_t taken_ = 0;  // bits of blocks that are in no code yet
+  uint64_t taken_ = 0;  // bits of blocks that are not yet in a code
   uint32_t taken_bits_ = 0;
 };
 

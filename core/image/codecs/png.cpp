@@ -140,8 +140,8 @@ class PngReader {
   std::jmp_buf jump_{};
 };
 
-/// Of rows that are not RGB yet. 16-bit grey is clipped, as Pillow and so vLLM have it: shades from
-/// 255 on are white.
+/// Converts a row that is not RGB yet. 16-bit grey is clipped, as Pillow and so vLLM do it: shades
+/// from 255 on are white.
 void to_rgb(Row kind, const uint8_t* from, uint8_t* to, int64_t pixels) {
   if (kind == Row::rgba) return rgba_over_white(from, to, pixels);
   for (int64_t i = 0; i < pixels; ++i, from += 2, to += 3) {
@@ -149,7 +149,7 @@ void to_rgb(Row kind, const uint8_t* from, uint8_t* to, int64_t pixels) {
   }
 }
 
-/// Of most pictures.
+/// Decodes 8-bit RGB and RGBA pictures that are not interlaced, as most are.
 Image read_plain(const PngReader& reader, Size size) {
   Image image = blank(size);
   const Row kind = reader.row();
@@ -172,7 +172,8 @@ Image read_plain(const PngReader& reader, Size size) {
   return image;
 }
 
-/// Of interlaced pictures each pass fills in some pixels of the whole: all rows are kept till then.
+/// Decodes any picture with libpng. In interlaced pictures each pass fills in some pixels, so all
+/// rows are kept until the last pass.
 Image read_image(PngReader& reader, Size size) {
   Image image = blank(size);
   const Row kind = reader.row();

@@ -1,5 +1,5 @@
-// Rows of PNGs as most are stored: 8 bits a channel, RGB or RGBA, from the top down. libpng's
-// filters take a byte at a time, and half of the time that such a picture takes.
+// Decodes the rows of most PNGs: 8 bits a channel, RGB or RGBA, from the top down. libpng's filters
+// take a byte at a time, and half of the time that such a picture takes.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace plimsoll::image::codecs {
 
-/// How a row's bytes are foretold (PNG specification, section 9); stored is what they differ by.
+/// The prediction of a row's bytes (PNG specification, section 9); the file stores the difference.
 enum class PngFilter : uint8_t { none, left, above, average, paeth };
 
-/// A row of `bytes` bytes. Behind `stored` and `above` one more can be read.
+/// A row of `bytes` bytes. One more byte can be read after `stored` and `above`.
 struct PngRow {
   const uint8_t* stored = nullptr;
   const uint8_t* above = nullptr;  // the row before, unfiltered; zeros for the first
@@ -20,13 +20,13 @@ struct PngRow {
   size_t bytes = 0;
 };
 
-/// Of pixels of 3 or 4 bytes.
+/// Reverses the filter of a row, for pixels of 3 or 4 bytes.
 void unfilter(PngFilter filter, size_t channels, const PngRow& row);
-/// As the specification says it, byte by byte.
+/// Reverses the filter of a row byte by byte, as in the specification.
 void unfilter_plainly(PngFilter filter, size_t channels, const PngRow& row);
 
-/// What zlib packed into the IDAT chunks that `chunks` begins with. The chunks' ends are known to
-/// be there; their checksums and zlib's are not looked at, as Pillow does not.
+/// The rows that zlib packed into the IDAT chunks at the beginning of `chunks`. All chunks' ends
+/// have been checked; checksums, zlib's too, are ignored, as Pillow ignores them.
 class PngRows {
  public:
   PngRows(Bytes chunks, int64_t width, size_t channels);
@@ -34,7 +34,7 @@ class PngRows {
   PngRows(const PngRows&) = delete;
   PngRows& operator=(const PngRows&) = delete;
 
-  /// The next row; one byte more can be read behind the one above. Throws ImageError.
+  /// Reads the next row; one more byte can be read after the row above. Throws ImageError.
   void read(const uint8_t* above, uint8_t* to);
 
  private:

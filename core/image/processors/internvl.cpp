@@ -75,7 +75,8 @@ class InternVl : public Processor {
     return layout;
   }
 
-  /// Of equally close grids the larger one, where the picture fills half of it.
+  /// The grid whose shape is closest to the picture's. The larger of two equally close grids is
+  /// taken where the picture fills half of it.
   [[nodiscard]] Grid closest_grid(Size size) const {
     const double ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
     const double area = static_cast<double>(size.width) * static_cast<double>(size.height);

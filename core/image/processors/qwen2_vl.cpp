@@ -74,7 +74,7 @@ class Qwen2Vl : public Processor {
     return settings.count("temporal_patch_size", 2, 16);
   }
   [[nodiscard]] Size resized(Size size) const;
-  /// Of `frames` pairs of rows x columns merged units.
+  /// Layout of `frames` pairs of frames, each of rows x columns merged units.
   [[nodiscard]] Layout of_units(int64_t frames, int64_t rows, int64_t columns) const;
   void write_frame(const Image& frame, uint8_t* to, int64_t run) const;
 

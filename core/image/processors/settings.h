@@ -19,32 +19,33 @@ inline constexpr Channels kClipChannels{{0.48145466, 0.4578275, 0.40821073},
 
 class Settings {
  public:
-  /// `overrides` may name what `known` lists, and nothing else.
+  /// Settings with overrides; throws SettingsError for overrides that `known` does not list.
   Settings(const Json& settings, const Json& overrides, std::span<const std::string_view> known);
 
-  /// A whole number in [1, most]; `usual` where there is none, or null.
+  /// A whole number in [1, most]; `usual` when missing or null.
   [[nodiscard]] int64_t count(std::string_view name, int64_t usual, int64_t most = kLargest) const;
   [[nodiscard]] double number(std::string_view name, double usual) const;
-  /// `usual` where there is none; null is false, as transformers takes it.
+  /// A boolean; `usual` when missing; null is false, as in transformers.
   [[nodiscard]] bool flag(std::string_view name, bool usual) const;
   [[nodiscard]] Filter filter(Filter usual) const;
-  /// settings[name][key]: a whole number likewise; nothing where there is none.
+  /// settings[name][key], a whole number in [1, most]; none when missing.
   [[nodiscard]] std::optional<int64_t> side(std::string_view name, std::string_view key,
                                             int64_t most = kLargest) const;
-  /// {height, width}, a number for both, or nothing.
+  /// A size {height, width}, or one number for both; none when missing.
   [[nodiscard]] std::optional<Size> size(std::string_view name) const;
-  /// A number alone, which is the short side where sizes are no squares by themselves.
+  /// A single number, which is the short side in processors whose sizes are not squares; none
+  /// otherwise.
   [[nodiscard]] std::optional<int64_t> single(std::string_view name) const;
-  /// Three numbers of channels.
+  /// Three numbers, one for each channel.
   [[nodiscard]] std::array<double, 3> channels(std::string_view name,
                                                std::array<double, 3> usual) const;
-  /// Whether it is there, and not null.
+  /// True when the setting is present and not null.
   [[nodiscard]] bool has(std::string_view name) const { return !find(name).is_null(); }
-  /// Whether `overrides` has it.
+  /// True when `overrides` has the setting.
   [[nodiscard]] bool is_overridden(std::string_view name) const;
 
   static constexpr int64_t kLargest = int64_t{1} << 31;
-  static constexpr int64_t kLongestSide = int64_t{1} << 22;  // of what is resized to
+  static constexpr int64_t kLongestSide = int64_t{1} << 22;  // of pictures after resizing
 
  private:
   [[nodiscard]] const Json& find(std::string_view name) const;
@@ -52,25 +53,25 @@ class Settings {
   Json overrides_;
 };
 
-/// What every one of torchvision's processors takes, and `own`.
+/// Names of the settings that all of torchvision's processors have, and of `own`.
 std::vector<std::string_view> with_common(std::initializer_list<std::string_view> own);
 
-/// What torchvision's processors make of the clear colour: Pillow, which knows it, converts.
+/// What torchvision's processors do with the transparent colour: white where Pillow, which knows
+/// it, converts to RGB.
 Clear clear_of(const Settings& settings);
 
-/// How torchvision's processors rescale and normalise: the two in one step, in float32.
+/// Value tables of torchvision's processors, which rescale and normalise in one step, in float32.
 LevelTables torchvision_tables(const Settings& settings, const Channels& usual = kHalves);
-/// How InternVL's does: a step after the other.
+/// Value tables of InternVL's processor, which rescales and then normalises.
 LevelTables stepwise_tables(const Settings& settings);
 
-/// Throws ImageError where `to`, which is made of a picture on the way, is larger than pictures
-/// are.
+/// Throws ImageError where `to`, an intermediate size of a picture, is larger than pictures may be.
 void check_resized(Size from, Size to);
 
-/// Without `do_resize`: the tower takes no picture but of size `taken`.
+/// Throws ImageError for pictures without `do_resize`: the tower takes only size `taken`.
 [[noreturn]] void refuse_unsized(Size size, Size taken);
 
-/// Writes a picture's part as three planes, [3, height, width], to `to`; returns what is behind
+/// Writes a part of a picture as three planes, [3, height, width], to `to`; returns the end of
 /// them.
 uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to);
 

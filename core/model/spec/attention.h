@@ -137,8 +137,8 @@ struct AttentionSpec {
   LatentSpec latent{};
   IndexerSpec indexer{};
   float scale = 0;  // of q.k
-  // Factors by which float8 caches divide keys and values; 0: the checkpoint has none that such a
-  /// Cache can use.
+  /// Factors by which float8 caches divide keys and values; 0: the checkpoint has none that such a
+  /// cache can use.
   float key_scale = 1, value_scale = 1;
   float soft_cap = 0;  // 0: none; else cap * tanh(score / cap)
   int64_t window = 0;  // 0: sees all positions; else the last `window`, its own included

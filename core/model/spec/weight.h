@@ -98,8 +98,8 @@ enum class OutputAxis : uint8_t {
   rows,  // [out, in]
   // [in, out]: AWQ's and GPTQ's packed weights, cut by `column` and its like along columns
   columns,
-  // The parts of a matrix are copies of each other, and a rank holds the last one (GPTQ's g_idx,
-  /// Scales of inputs).
+  /// The parts of a matrix are copies of each other, and a rank holds the last one (GPTQ's g_idx,
+  /// scales of inputs).
   none,
 };
 

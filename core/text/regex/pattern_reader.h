@@ -19,9 +19,9 @@ class PatternReader {
   }
   bool take(std::string_view what);
   char32_t character();
-  /// Behind a backslash: the character that is meant.
+  /// Reads the character after a backslash, unescaped.
   char32_t escaped_character();
-  /// Called at the start of what nests.
+  /// Enters a level of nesting; refuses patterns nested too deep.
   void deeper();
 
   std::string_view text_;

@@ -14,8 +14,8 @@ namespace plimsoll::text {
 namespace {
 
 constexpr uint32_t kMatchLimit = 5'000'000;  // backtracking steps of one match
-constexpr uint32_t kHeapLimitKiB =
-    64 * 1024;  // of the interpreter, when the JIT's stack is too small
+// Memory of the interpreter, which runs when the JIT's stack is too small.
+constexpr uint32_t kHeapLimitKiB = 64 * 1024;
 constexpr size_t kJitStackMax = size_t{8} << 20;
 constexpr size_t kMaxPattern = size_t{1} << 14;
 // A search without a match is cut into windows of start positions, so that quadratic patterns meet

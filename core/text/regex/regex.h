@@ -16,7 +16,8 @@ class RegexError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The same pattern in PCRE2's syntax. Throws RegexError for what has no counterpart there.
+/// Translates a pattern to PCRE2's syntax. Throws RegexError for a construct without a counterpart
+/// there.
 std::string to_pcre2(std::string_view pattern);
 
 class Regex {
@@ -28,8 +29,8 @@ class Regex {
   ~Regex();
 
   /// Calls `found(begin, end)` for each match, as Oniguruma's find_iter does: an empty match right
-  /// behind the last match is passed over. `text` is valid UTF-8. Throws TextError when
-  /// a match costs more than the limits allow.
+  /// after the last match is skipped. `text` is valid UTF-8. Throws TextError when a match costs
+  /// more than the limits allow.
   template <typename Found>
   void for_each_match(std::string_view text, Found&& found) const {
     Search search(*this, text);
@@ -55,8 +56,8 @@ class Regex {
     size_t from_ = 0;
     size_t last_end_ = std::string_view::npos;
     unsigned calls_ = 0;
-    double deadline_ =
-        0;  // seconds of this thread's processor time; 0 before the first look at the clock
+    /// Deadline in seconds of this thread's processor time; 0 before the first look at the clock.
+    double deadline_ = 0;
   };
 
   std::unique_ptr<Code> code_;

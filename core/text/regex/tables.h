@@ -54,7 +54,7 @@ inline constexpr RecentRange kRecentCharacters[] = {
     {0x1FAE8, 0x1FAE9, "So"}, {0x1FAF7, 0x1FAF8, "So"}, {0x1FBCB, 0x1FBEF, "So"},
     {0x2B739, 0x2B739, "Lo"}, {0x2EBF0, 0x2EE5D, "Lo"}, {0x31350, 0x323AF, "Lo"}};
 
-// Of those, the characters of script Han.
+// Characters of script Han within kRecentCharacters.
 inline constexpr RecentRange kRecentHan[] = {
     {0x2B739, 0x2B739, "Lo"}, {0x2EBF0, 0x2EE5D, "Lo"}, {0x31350, 0x323AF, "Lo"}};
 

@@ -55,7 +55,7 @@ void AddedTokens::finish() {
     else if (!entry.spelling.empty())
       normalized.emplace_back(entry.spelling, id);
   }
-  // Of tokens that read the same the one with the smallest id counts.
+  // Tokens with equal text are inserted by descending id, so that the smallest id counts.
   std::ranges::sort(raw, std::greater<>{}, &std::pair<std::string_view, int32_t>::second);
   std::ranges::sort(normalized, std::greater<>{}, &std::pair<std::string_view, int32_t>::second);
   raw_ = ByteTrie(std::move(raw));

@@ -1,4 +1,4 @@
-// Tokens beside the model's vocabulary: special tokens and those that somebody added.
+// Tokens beside the model's vocabulary: special tokens and added tokens.
 #pragma once
 
 #include <optional>
@@ -32,31 +32,32 @@ struct Section {
   std::optional<TokenId> token;
 };
 
-/// Whether [begin, end) has bytes in one of the spans.
+/// True when [begin, end) has bytes in one of the spans.
 bool overlaps(std::span<const PlainSpan> spans, size_t begin, size_t end);
 
 class AddedTokens {
  public:
-  /// Adds tokens, each under the id that it already has, else behind the others; empty ones are
-  /// passed over. Throws ModelError beyond kMaxTokens.
+  /// Adds tokens, each under the id that it already has, else after the others; empty ones are
+  /// skipped. Throws ModelError beyond kMaxTokens.
   void add(std::vector<AddedToken> tokens, const Model& model, const Normalizer* normalizer);
-  /// Adds one token under an id of its own choice.
+  /// Adds one token under a given id.
   void add_at(TokenId id, AddedToken token, const Normalizer* normalizer);
-  /// Builds what `split` needs. Call it after the last `add`.
+  /// Builds the tables of `split`. Call it after the last `add`.
   void finish();
 
   enum class Stage { raw, normalized };
-  /// Cuts `text` at the tokens of that stage. What overlaps a plain span is no special token.
+  /// Cuts `text` at the tokens of that stage. A match that overlaps a plain span is not taken for a
+  /// special token.
   void split(std::string_view text, Stage stage, std::span<const PlainSpan> plain,
              std::vector<Section>& sections) const;
-  /// The contents of special tokens in the text, and the start of one that the text's end cuts off.
+  /// Ranges of the contents of special tokens in the text, and of one that the text's end cuts off.
   [[nodiscard]] std::vector<PlainSpan> special_text(std::string_view text) const;
 
   [[nodiscard]] std::optional<TokenId> find(std::string_view content) const;
   /// The text that decoding uses: normalised where the token is matched in normalised text.
   [[nodiscard]] const std::string* spelling(TokenId id) const;
   [[nodiscard]] const AddedToken* token(TokenId id) const;
-  /// Whether decoding without special tokens leaves this text out.
+  /// True when decoding without special tokens leaves this text out.
   [[nodiscard]] bool is_special_text(std::string_view spelling) const {
     return special_.contains(std::string(spelling));
   }

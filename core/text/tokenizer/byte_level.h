@@ -16,8 +16,8 @@ struct Spelling {
   uint8_t length;
 };
 
-/// (encoder.py of GPT-2) Printable bytes stand for themselves, the others for U+0100 onwards in
-/// order.
+/// Character of each byte (encoder.py of GPT-2): printable bytes are themselves, the others U+0100
+/// onwards in order.
 constexpr std::array<uint16_t, 256> characters() {
   std::array<uint16_t, 256> table{};
   uint16_t next = 256;
@@ -52,7 +52,7 @@ inline void append(std::string& out, std::string_view bytes) {
   }
 }
 
-/// Appends the bytes that `token` spells; false, with `out` as it was, when a character is none of
+/// Appends the bytes that `token` spells; false, with `out` unchanged, when a character is none of
 /// the 256.
 bool append_bytes(std::string& out, std::string_view token);
 

@@ -1,4 +1,4 @@
-// A trie over bytes: added tokens, Unigram pieces and WordPiece vocabularies are looked up in it.
+// A trie over bytes: looks up added tokens, Unigram pieces and WordPiece vocabularies.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ class ByteTrie {
   static constexpr int32_t kNoValue = -1;
 
   ByteTrie() : ByteTrie(std::vector<std::pair<std::string_view, int32_t>>{}) {}
-  /// Keys with their values (>= 0); of equal keys the last counts. The texts are not needed
-  /// afterwards.
+  /// Builds the trie of keys with their values (>= 0); of equal keys the last counts. The texts are
+  /// not needed afterwards.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> entries);
 
   [[nodiscard]] uint32_t step(uint32_t node, char byte) const {
@@ -50,7 +50,7 @@ class ByteTrie {
     return best;
   }
 
-  /// Whether the text is how some key starts.
+  /// True when the text is the beginning of some key.
   [[nodiscard]] bool holds_start(std::string_view text) const {
     uint32_t node = kRoot;
     for (size_t i = 0; i < text.size() && node != kNowhere; ++i) node = step(node, text[i]);

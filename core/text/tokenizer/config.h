@@ -1,5 +1,4 @@
-// What stands beside the vocabulary: tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json.
+// Files beside the vocabulary: tokenizer_config.json, special_tokens_map.json, added_tokens.json.
 #pragma once
 
 #include <filesystem>
@@ -27,16 +26,16 @@ struct TokenizerConfig {
   [[nodiscard]] const AddedToken* find_named(const std::string& name) const;
 };
 
-/// Missing files leave fields empty. config.json's model_type stands in for a class that is not
-/// named.
+/// Reads the files of a folder. Missing files leave fields empty. config.json's model_type stands
+/// in for a missing class.
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
 
-/// How a token whose id the files fix is put into a tokenizer.
+/// How tokens whose ids the files fix are added to a tokenizer.
 enum class AddedIds { assigned, as_listed };
-/// Adds the config's tokens: to the ids that the reference assigns (behind a tokenizer.json), or to
-/// those listed.
+/// Adds the config's tokens: under the ids that the reference assigns (after those of
+/// tokenizer.json), or under the listed ids.
 void add_config_tokens(const TokenizerConfig& config, AddedIds ids, Pipeline& tokenizer);
-/// BOS and EOS around every text, in place of the post-processor.
+/// Puts BOS and EOS around every text, in place of the post-processor.
 void set_bos_eos(const TokenizerConfig& config, bool add_bos, bool add_eos, Pipeline& tokenizer);
 
 }  // namespace plimsoll::text

@@ -15,7 +15,7 @@ namespace plimsoll::text {
 
 struct ByteLevelDecode {};
 struct ByteFallbackDecode {};
-/// From here on all tokens are one.
+/// Joins all following tokens into one.
 struct FuseDecode {};
 struct StripDecode {
   char32_t content;
@@ -42,14 +42,14 @@ struct ReplaceDecode {
   Pattern pattern;
   std::string content;
 };
-/// Without a decoder tokens are joined by spaces.
+/// Joins tokens by spaces, as without a decoder.
 struct SpacedDecode {};
-/// sentencepiece's own way: bytes one by one, the dummy space before the first piece dropped.
+/// Decodes as sentencepiece does: bytes one by one, the dummy space before the first piece dropped.
 struct SentencePieceDecode {
   bool drop_first_space;
   bool drop_all_leading_spaces;
   std::string unknown;                       // this piece shows as " ⁇ "
-  std::unordered_set<std::string> controls;  // these not at all
+  std::unordered_set<std::string> controls;  // control pieces show not at all
 };
 
 class Decoder {
@@ -66,7 +66,7 @@ class Decoder {
   friend class DecodeStream;
   struct Placed {
     Step step;
-    bool fused;  // whether it sees one token in chunks, or token by token
+    bool fused;  // sees one token in chunks; false: token by token
   };
   std::vector<Placed> steps_;
 };
@@ -76,10 +76,11 @@ class DecodeStream {
  public:
   explicit DecodeStream(const Decoder& decoder)
       : decoder_(&decoder), states_(decoder.steps_.size()) {}
-  /// Appends to `out` what has become certain.
+  /// Decodes a token; appends to `out` the text that has become certain.
   void push(std::string_view token, std::string& out) { push(0, token, out); }
   void finish(std::string& out) { finish(0, out); }
-  /// An added token: sentencepiece does not know those, they stand in the text as they are.
+  /// Decodes an added token, which stands in the text as it is, because sentencepiece does not know
+  /// it.
   void push_added(std::string_view token, std::string& out);
 
  private:

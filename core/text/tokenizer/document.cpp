@@ -42,7 +42,7 @@ class Reader {
       return true;
     }
     if (open_.size() == 1) part_ = name;
-    // Of a key that comes twice the last counts, but in the parts where the reference refuses it.
+    // The last of two equal keys counts, but the reference refuses them in these parts.
     const bool strict = part_ == "added_tokens" || part_ == "post_processor";
     if (strict && open_.size() > 1 && open_.back()->contains(name))
       throw ModelError(fmt::format("{}: duplicate key \"{}\"", part_, name));

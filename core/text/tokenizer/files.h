@@ -1,5 +1,5 @@
-// Which files make a tokenizer, and their readers. All throw Error(checkpoint_unusable) naming file
-// and place.
+// Readers of the files that make a tokenizer. All throw Error(checkpoint_unusable) naming file and
+// place.
 #pragma once
 
 #include <filesystem>
@@ -16,23 +16,23 @@ namespace plimsoll::text {
 
 struct TokenizerConfig;
 
-/// A model folder, or a tokenizer.json or tokenizer.model file.
+/// Loads a tokenizer from a model folder, or from a tokenizer.json or tokenizer.model file.
 void load_tokenizer(const std::filesystem::path& folder_or_file, Pipeline& tokenizer);
 
 void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer);
-/// tokenizer.model: sentencepiece, or Llama 3's ranked byte strings (tiktoken). Without a config it
-/// is the bare model, with no added tokens.
+/// Loads tokenizer.model: sentencepiece, or Llama 3's ranked byte strings (tiktoken). Without a
+/// config it is the bare model, with no added tokens.
 void load_tokenizer_model(const std::filesystem::path& file, const TokenizerConfig* config,
                           Pipeline& tokenizer);
 void load_tiktoken(const std::filesystem::path& file, const std::string& text,
                    const TokenizerConfig* config, Pipeline& tokenizer);
 
-/// vocab.json: an object from token to id.
+/// Reads vocab.json: an object from token to id.
 Vocabulary read_vocabulary(const std::filesystem::path& file);
-/// merges.txt: a pair a line, the first line may be "#version: 0.2".
+/// Reads merges.txt: a pair a line; the first line may be "#version: 0.2".
 MergeList read_merges(const std::filesystem::path& file);
 
-/// The file parsed with its big tables kept out of the document.
+/// A parsed tokenizer.json, its big tables kept out of the document.
 struct TokenizerDocument {
   Json root;  // without model.vocab and model.merges
   Vocabulary vocabulary;
@@ -43,7 +43,7 @@ struct TokenizerDocument {
 };
 TokenizerDocument read_tokenizer_document(const std::filesystem::path& file);
 
-/// Runs `read`, and adds the file's name to what it throws about models, patterns and JSON.
+/// Runs `read`, and adds the file's name to its exceptions about models, patterns and JSON.
 void with_file_name(const std::filesystem::path& file, const std::function<void()>& read);
 
 // The parts of tokenizer.json.

@@ -1,4 +1,4 @@
-// The models of tokenizer.json: one pre-tokenised word to token ids.
+// The models of tokenizer.json: each turns one pre-tokenised word into token ids.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Model {
   Vocabulary vocabulary_;
 };
 
-/// What is wrong with a model's parameters; `where` names the entry ("merges[17]").
+/// An error in a model's parameters; `where` names the entry ("merges[17]").
 class ModelError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -48,7 +48,7 @@ struct BpeOptions {
   bool ignore_merges = false;
 };
 
-/// Merges in the order of their rank: a text and where it is cut in two.
+/// Merges in the order of their rank: each a text and the place where it is cut in two.
 class MergeList {
  public:
   void add(std::string_view left, std::string_view right);
@@ -65,13 +65,13 @@ class MergeList {
   std::vector<End> ends_;
 };
 
-/// Throws ModelError for merges that name unknown tokens.
+/// Makes a BPE model. Throws ModelError for merges that name unknown tokens.
 std::unique_ptr<Model> make_bpe(Vocabulary vocabulary, const MergeList& merges, BpeOptions options);
 std::unique_ptr<Model> make_word_piece(Vocabulary vocabulary, std::string unk_token,
                                        std::string continuing_subword_prefix,
                                        size_t max_input_chars_per_word);
 std::unique_ptr<Model> make_word_level(Vocabulary vocabulary, std::string unk_token);
-/// `scores[id]` are log probabilities. Throws ModelError.
+/// Makes a Unigram model; `scores[id]` are log probabilities. Throws ModelError.
 std::unique_ptr<Model> make_unigram(std::vector<std::pair<std::string, double>> pieces,
                                     std::optional<size_t> unk_id, bool byte_fallback);
 

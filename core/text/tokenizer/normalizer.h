@@ -1,4 +1,4 @@
-// The normalizers of tokenizer.json: what happens to a section of text before it is cut into words.
+// The normalizers of tokenizer.json, which change a section of text before it is cut into words.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace plimsoll::text {
 
 /// A section of the input while it is being changed. Metaspace's scheme "first" asks whether a
-/// piece starts where the input starts; `head` is what must be known for that.
+/// piece starts where the input starts, which `head` tells.
 struct NormalizedText {
   std::string text;
   bool at_origin = false;  // the section starts at the input's first byte
@@ -27,13 +27,12 @@ struct CharacterChange {
   int change;
 };
 
-/// Puts the changed characters in the old text's place; the first `dropped` old characters are
-/// gone.
+/// Replaces the old text by the changed characters; the first `dropped` old characters are removed.
 void transform(NormalizedText& text, const std::vector<CharacterChange>& changed,
                size_t dropped = 0);
 void prepend(NormalizedText& text, std::string_view prefix);
 
-/// A pattern as files have it: {"String": ...} or {"Regex": ...}.
+/// A pattern from a file: {"String": ...} or {"Regex": ...}.
 class Pattern {
  public:
   static Pattern literal(std::string text);

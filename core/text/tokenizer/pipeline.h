@@ -1,4 +1,4 @@
-// A tokenizer as tokenizer.json describes it; the other kinds of files are brought into this form.
+// A tokenizer as tokenizer.json describes it; the readers of other files fill in this form too.
 #pragma once
 
 #include <memory>
@@ -28,9 +28,10 @@ struct Pipeline {
   void encode_section(std::string_view text, bool at_origin, std::span<const PlainSpan> plain,
                       std::vector<TokenId>& ids) const;
   void encode_words(NormalizedText text, std::vector<TokenId>& ids) const;
-  /// The text that decoding sees: an added token's, else the vocabulary's. Nothing for unknown ids.
+  /// The text of a token that decoding sees: an added token's, else the vocabulary's. None for
+  /// unknown ids.
   [[nodiscard]] std::optional<std::string_view> spelling(TokenId id) const;
-  /// Hands the token to the stream, unless `specials` leaves it out.
+  /// Passes the token to the stream, unless `specials` leaves it out.
   void decode(TokenId id, Specials specials, DecodeStream& stream, std::string& out) const;
 };
 

@@ -34,7 +34,7 @@ class PostProcessor {
   using Step = std::variant<TemplateStep, ClsSepStep>;
   void add(Step step) { steps_.push_back(std::move(step)); }
   [[nodiscard]] bool empty() const { return steps_.empty(); }
-  /// Throws TextError where steps do not fit one another.
+  /// Adds special tokens to `ids`. Throws TextError where steps do not fit one another.
   [[nodiscard]] std::vector<TokenId> apply(std::vector<TokenId> ids, AddSpecials add) const;
 
  private:

@@ -28,9 +28,9 @@ struct PreTokenized {
   }
 };
 
-/// What becomes of the delimiters.
+/// What to do with delimiters.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
-/// Whether the matches of a pattern delimit, or what lies between them does.
+/// Whether delimiters are the matches of a pattern, or the gaps between matches.
 enum class SplitOn { matches, gaps };
 enum class PrependScheme { first, never, always };
 

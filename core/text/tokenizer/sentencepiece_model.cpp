@@ -41,7 +41,7 @@ class SentencePieceModel final : public Model {
   TokenId null_byte_ = -1;
 };
 
-// Of the normaliser's settings, what the library does not tell: read from the file (a protocol
+// Settings of the normaliser that the library does not report, read from the file (a protocol
 // buffer).
 struct NormalizerSpec {
   bool add_dummy_prefix = true;

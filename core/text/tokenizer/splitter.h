@@ -10,14 +10,14 @@
 
 namespace plimsoll::text {
 
-/// A stretch of a piece that matched, or the gap before, between or behind matches.
+/// A range of a piece: a match, or the gap before, between or after matches.
 struct Stretch {
   size_t begin;
   size_t end;
   bool delimiter;
 };
 
-/// Collects the stretches of one piece in order, and hands out pieces by behaviour.
+/// Collects the stretches of one piece in order, and makes pieces of them by the behaviour.
 class Splitter {
  public:
   explicit Splitter(PreTokenized& text) : text_(text) { old_.swap(text.pieces); }
@@ -28,7 +28,7 @@ class Splitter {
     stretches_.clear();
     last_ = 0;
   }
-  /// Offsets count from the piece's start.
+  /// Adds a match; offsets count from the piece's start.
   void match(size_t begin, size_t end, SplitOn on) {
     if (last_ < begin) stretches_.push_back({last_, begin, on == SplitOn::gaps});
     stretches_.push_back({begin, end, on == SplitOn::matches});
@@ -70,7 +70,7 @@ class Splitter {
     return utf8_length(text_.text[piece_.begin + begin]);
   }
 
-  // A stretch joins the one before it where `joins(delimiter now, delimiter before)`.
+  // Joins a stretch to the one before it where `joins(delimiter now, delimiter before)`.
   template <typename Joins>
   void merge(Joins&& joins) {
     bool was = false;

@@ -12,7 +12,7 @@
 
 namespace plimsoll::text {
 
-/// Ids lie below this: four times the largest vocabulary in use, and small enough for a table by
+/// Upper bound of ids: four times the largest vocabulary in use, and small enough for a table by
 /// id.
 inline constexpr TokenId kMaxTokens = 1 << 22;
 
@@ -20,11 +20,11 @@ uint64_t hash_bytes(std::string_view bytes);
 
 class Vocabulary {
  public:
-  /// What becomes of the id that a text had before: in a list of pieces it still spells the text,
-  /// in an object the text is there once.
+  /// What add() does with the id that a text had before: in a list of pieces it still spells the
+  /// text, in an object the text counts once.
   enum class OldId : uint8_t { kept, forgotten };
-  /// Adds a token. Of a text that is there already the last id counts, as in the reference. Of
-  /// several tokens with one id, the first is the id's spelling. 0 <= id < kMaxTokens.
+  /// Adds a token; 0 <= id < kMaxTokens. The last id of a repeated text counts, as in the
+  /// reference. The first of several tokens with one id is the id's spelling.
   void add(std::string_view token, TokenId id, OldId old = OldId::forgotten);
   void reserve(size_t tokens, size_t bytes);
 
@@ -32,7 +32,7 @@ class Vocabulary {
     return find(token, hash_bytes(token));
   }
   [[nodiscard]] std::optional<TokenId> find(std::string_view token, uint64_t hash) const;
-  /// Empty when there is no such id.
+  /// The spelling of an id; empty when there is no such id.
   [[nodiscard]] std::string_view token(TokenId id) const;
   [[nodiscard]] bool contains(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < by_id_.size() &&
@@ -40,7 +40,7 @@ class Vocabulary {
   }
   /// One more than the largest id.
   [[nodiscard]] TokenId end_id() const { return static_cast<TokenId>(by_id_.size()); }
-  /// How many tokens there are; a text that kept its old id counts twice.
+  /// Number of tokens; a text that kept its old id counts twice.
   [[nodiscard]] size_t size() const { return entries_.size() + repeats_; }
 
   template <typename Visit>

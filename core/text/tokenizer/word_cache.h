@@ -1,5 +1,5 @@
-// What frequent words became, per thread and of fixed size: no locks, no growth, nothing to free
-// with a tokenizer.
+// Ids of frequent words, per thread and of fixed size: no locks, no growth, nothing to free with a
+// tokenizer.
 #pragma once
 
 #include <array>

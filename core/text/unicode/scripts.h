@@ -1,4 +1,4 @@
-// Scripts as sentencepiece sets words apart by them.
+// Scripts by which sentencepiece separates words.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace plimsoll::text {
 /// A script's number; the numbers mean nothing beyond being equal or not.
 enum class Script : uint8_t { any = 0 };
 
-/// Hiragana, Katakana and Han are one script; `any` for the space and for characters without a
-/// script.
+/// The script of a character. Hiragana, Katakana and Han are one script; `any` for the space and
+/// for characters without a script.
 Script segmentation_script(char32_t character);
 
 }  // namespace plimsoll::text

@@ -1,6 +1,6 @@
-// Where the libraries under the reference tokenizers answer otherwise than Unicode 15: they carry
-// tables of several Unicode versions. Found by asking the reference (tokenizers 0.23) about every
-// character.
+// Characters for which the libraries under the reference tokenizers differ from Unicode 15, because
+// they carry tables of several Unicode versions. Found by asking the reference (tokenizers 0.23)
+// about every character.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ bool in_ranges(const CharacterRange (&ranges)[N], char32_t c) {
   return range != std::end(ranges) && range->first <= c;
 }
 
-// N* after Unicode 15.
+// Characters of N* (numbers) after Unicode 15.
 inline constexpr CharacterRange kNumericAdditions[] = {
     {0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9},
     {0x11DE0, 0x11DE9}, {0x16130, 0x16139}, {0x16D70, 0x16D79},
     {0x16FF4, 0x16FF6}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA}};
 
-// P* is Unicode 8 there.
+// Characters of P* (punctuation) that differ, because that table is Unicode 8.
 inline constexpr CharacterRange kPunctuationExceptions[] = {
     {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},
     {0xC84, 0xC84},     {0x166D, 0x166D},   {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},
@@ -38,7 +38,7 @@ inline constexpr CharacterRange kPunctuationExceptions[] = {
     {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16E97, 0x16E9A},
     {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F}};
 
-// Mn is Unicode 8 there.
+// Characters of Mn that differ, because that table is Unicode 8.
 inline constexpr CharacterRange kNonspacingMarkExceptions[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8E1},     {0x9FE, 0x9FE},
     {0xAFA, 0xAFF},     {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},
@@ -64,7 +64,7 @@ inline constexpr CharacterRange kNonspacingMarkExceptions[] = {
     {0x1E023, 0x1E024}, {0x1E026, 0x1E02A}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
     {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E944, 0x1E94A}};
 
-// M* is Unicode 9 there.
+// Characters of M* (marks) that differ, because that table is Unicode 9.
 inline constexpr CharacterRange kCombiningMarkExceptions[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
     {0xAFA, 0xAFF},     {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},
@@ -87,17 +87,17 @@ inline constexpr CharacterRange kCombiningMarkExceptions[] = {
     {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
     {0x1E4EC, 0x1E4EF}};
 
-// Cf is Unicode 8 there.
+// Characters of Cf that differ, because that table is Unicode 8.
 inline constexpr CharacterRange kOtherExceptions[] = {
     {0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
 
-// Compatibility decompositions newer than Unicode 11 are not known there.
+// Characters without a compatibility decomposition there, because it is newer than Unicode 11.
 inline constexpr CharacterRange kCompatibilityExceptions[] = {
     {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},
     {0x10781, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
     {0x11938, 0x11938}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
 
-// Other_Alphabetic among the symbols: letters in circles and squares.
+// Symbols that are Other_Alphabetic: letters in circles and squares.
 inline constexpr CharacterRange kAlphabeticSymbols[] = {
     {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 
@@ -115,10 +115,10 @@ inline constexpr CharacterRange kWordAdditions[] = {
 struct LowerCaseRange {
   char32_t first;
   char32_t last;
-  int32_t distance;  // of the lower case character
+  int32_t distance;  // to the lower case character
 };
 
-// Lower case after Unicode 15.
+// Characters whose lower case is newer than Unicode 15.
 inline constexpr LowerCaseRange kLowerCaseAdditions[] = {
     {0x1C89, 0x1C89, 1},    {0xA7CB, 0xA7CB, -42343}, {0xA7CC, 0xA7CC, 1}, {0xA7CE, 0xA7CE, 1},
     {0xA7D2, 0xA7D2, 1},    {0xA7D4, 0xA7D4, 1},      {0xA7DA, 0xA7DA, 1}, {0xA7DC, 0xA7DC, -42561},

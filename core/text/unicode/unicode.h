@@ -55,15 +55,15 @@ inline size_t encoded_length(char32_t character) {
   return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
 }
 
-/// The character that starts at or before `end - 1`: its first byte's offset. `end` > 0.
+/// Offset of the first byte of the character that holds byte `end - 1`. `end` > 0.
 inline size_t previous_character(std::string_view text, size_t end) {
   do --end;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
   return end;
 }
 
-/// How `text` starts: `length` bytes that form a character (`valid`), or the longest broken piece
-/// that one U+FFFD stands for, as Unicode's "maximal subpart" rule has it. `open`: more bytes could
+/// The beginning of a text: `length` bytes that form a character (`valid`), or the longest broken
+/// piece that one U+FFFD stands for, by Unicode's "maximal subpart" rule. `open`: more bytes could
 /// still complete it.
 struct Utf8Unit {
   size_t length = 0;
@@ -80,14 +80,14 @@ bool is_punctuation(char32_t character);      // P*, and ASCII's punctuation and
 bool is_nonspacing_mark(char32_t character);  // Mn
 bool is_combining_mark(char32_t character);   // M*
 bool is_other(char32_t character);            // Cc, Cf, Cs, Co
-/// Part of a word as the Rust crate `regex` has it: Alphabetic, M*, Nd, Pc, Join_Control.
+/// True for characters of a word in the Rust crate `regex`: Alphabetic, M*, Nd, Pc, Join_Control.
 bool is_word(char32_t character);
-/// Lower case by character alone; one character becomes at most two.
+/// Lower case of one character by itself; at most two characters.
 std::u32string_view lower_case(char32_t character, char32_t (&buffer)[2]);
-bool is_chinese(char32_t character);  // the blocks that BERT sets apart
+bool is_chinese(char32_t character);  // the blocks that BERT separates
 
 enum class UnicodeForm { nfc, nfd, nfkc, nfkd };
-/// Linear in the text, also for long runs of combining marks.
+/// Normalises a text to a form. Linear in the text, also for long runs of combining marks.
 std::string to_form(std::string_view text, UnicodeForm form);
 
 /// Length in bytes of the first extended grapheme cluster of a non-empty text.

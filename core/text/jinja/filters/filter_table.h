@@ -20,7 +20,7 @@ std::span<const NamedFilter> mapping_filters();  // by way of other filters and 
 
 /// The text of a string, or str() of anything else (jinja2's soft_str: Markup stays Markup).
 Value soft_string(Runtime& runtime, const Value& value);
-/// What sorting by attribute compares: lower case for strings unless case matters.
+/// The key that sorting by attribute compares: lower case for strings unless case matters.
 Value fold_key(Runtime& runtime, const Value& value, bool case_sensitive);
 
 }  // namespace plimsoll::text::jinja

@@ -16,7 +16,7 @@ struct Test {
   bool (*holds)(Runtime& runtime, const Value& subject, const Args& args);
 };
 
-/// Null when there is none of that name.
+/// The filter or test of a name; null when there is none.
 const Filter* find_filter(std::string_view name);
 const Test* find_test(std::string_view name);
 
@@ -38,8 +38,8 @@ Value get_path(Runtime& runtime, const Value& object, const Value& path);
 Value call_value(Runtime& runtime, const Value& callee, const Args& args);
 bool is_callable(const Value& value);
 
-/// range, dict, namespace, cycler, joiner, raise_exception, strftime_now; missing when there is
-/// none.
+/// The global of a name (range, dict, namespace, cycler, joiner, raise_exception, strftime_now);
+/// missing when there is none.
 Value find_global(std::string_view name);
 
 }  // namespace plimsoll::text::jinja

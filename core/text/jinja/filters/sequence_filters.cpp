@@ -127,8 +127,8 @@ Value batch(Runtime& runtime, const Value& subject, const Args& args) {
     if (!cursor) cursor.emplace(runtime, subject);
     std::vector<Value> row;
     Value item;
-    // As in jinja2 a full row is given when the next item comes; equality, so that 0 never ends a
-    // row.
+    // A full row is given when the next item comes, as in jinja2; the comparison is for equality,
+    // so that 0 never ends a row.
     while (row.empty() || !equals(runtime, Value::integer(static_cast<Int>(row.size())), count)) {
       if (!cursor->next(item)) break;
       row.push_back(std::move(item));

@@ -62,10 +62,11 @@ struct Expr {
   ExprKind kind;
   Op op = Op::add;
   int line;
-  int height = 1;    // of the tree, bounded by the parser
-  Value constant;    // immortal: the constant; the attribute; what an unset name or lone condition
-                     // gives
-  std::string name;  // variable, attribute, filter, test
+  int height = 1;  // of the tree, bounded by the parser
+  /// Immortal: the constant; the attribute; the result of an unset name or of a condition without
+  /// else.
+  Value constant;
+  std::string name;           // variable, attribute, filter, test
   std::vector<ExprPtr> kids;  // operands; null: a missing slice part, the body of a filter block
   std::vector<Op> ops;        // compare: one for each kid but the first
   CallArgs args;
@@ -82,7 +83,7 @@ struct Load {
   uint16_t name = 0;  // From::context: index in Program::names
 };
 
-/// What a block of statements does to variables on entry and exit.
+/// Variables that a block of statements loads on entry and clears on exit.
 struct FrameInfo {
   std::vector<Load> loads;
   std::vector<uint16_t> clears;
@@ -113,7 +114,7 @@ struct Parameter {
   uint16_t slot = 0;
 };
 
-/// A macro's parameters and what its body asks for besides.
+/// A macro's parameters, and whether its body uses `caller`, `kwargs` and `varargs`.
 struct Signature {
   std::vector<Parameter> parameters;
   bool wants_caller = false, wants_keywords = false, wants_rest = false;

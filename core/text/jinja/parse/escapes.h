@@ -6,7 +6,7 @@
 
 namespace plimsoll::text::jinja {
 
-/// Python's unicode-escape. Lone surrogates become three bytes each; `line` is for the
+/// Decodes Python's unicode-escape. Lone surrogates become three bytes each; `line` is for the
 /// TemplateError.
 std::string decode_escapes(std::string_view literal, int line);
 

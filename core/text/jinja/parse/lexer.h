@@ -53,10 +53,11 @@ struct Lexeme {
   std::string text;  // data, name, decoded string, digits of a number
 };
 
-/// Throws TemplateError with the line on malformed source. The last lexeme is Token::end.
+/// Splits source into lexemes, the last of which is Token::end. Throws TemplateError with the line
+/// on malformed source.
 std::vector<Lexeme> tokenize(std::string_view source);
 
-/// How a message names the token.
+/// Name of the token in messages.
 std::string describe(const Lexeme& lexeme);
 
 /// Throws a TemplateError that names the line.

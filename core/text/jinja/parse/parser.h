@@ -1,4 +1,4 @@
-// Tokens to a Program, as jinja2's parser with transformers' extensions does it.
+// Parser from tokens to a Program, as jinja2's with transformers' extensions.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::text::jinja {
 
-/// Throws TemplateError naming the line.
+/// Parses a template. Throws TemplateError naming the line.
 Program parse_program(std::string_view source);
 
 class Parser {

@@ -176,8 +176,8 @@ class Resolver {
     collector.body(stmt.body);
     Symbols otherwise(&symbols, plan, symbols.level + 1);
     Collector(otherwise).body(stmt.otherwise);
-    constexpr int kApart =
-        1 << 20;  // the filter runs between two turns of the body and needs its own variables
+    // The filter runs between two turns of the body and needs its own variables.
+    constexpr int kApart = 1 << 20;
     Symbols test(&symbols, plan, symbols.level + 1 + kApart);
     if (stmt.exprs[1]) {
       Collector test_collector(test);

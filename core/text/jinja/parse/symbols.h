@@ -1,4 +1,4 @@
-// What the frames of a template load and store: jinja2's idtracking.
+// Variables that the frames of a template load and store: jinja2's idtracking.
 #pragma once
 
 #include <algorithm>
@@ -88,8 +88,8 @@ struct Symbols {
     mark_stored(name);
     if (!refs.contains(name)) define_from_outside(name, LoadKind::undefined);
   }
-  // What the branches of an `if` stored first, since `mark` in the log, starts as what it was
-  // outside.
+  // Merges the stores of an `if`'s branches: names first stored since `mark` in the log start with
+  // their value outside.
   void merge_branches(size_t mark) {
     for (size_t i = mark; i < store_log.size(); ++i)
       define_from_outside(store_log[i], LoadKind::resolve);
@@ -118,7 +118,7 @@ void each_kid(const Expr& expr, Visit visit) {
   one(expr.args.double_star);
 }
 
-// Whether a name is read in a body before it is bound there.
+// Names that a body reads before it binds them.
 class UnboundNames {
  public:
   explicit UnboundNames(std::set<std::string> names) : names_(std::move(names)) {}
@@ -157,7 +157,7 @@ class UnboundNames {
   std::set<std::string> found_;
 };
 
-// Collects what a frame loads and stores.
+// Collects the names that a frame loads and stores.
 class Collector {
  public:
   explicit Collector(Symbols& symbols) : symbols_(&symbols) {}

@@ -9,8 +9,8 @@
 
 namespace plimsoll::text::jinja {
 
-/// The variables of one call of the template, a macro or a recursive loop. Macros keep
-/// theirs alive.
+/// The variables of one call of the template, a macro or a recursive loop. Macros keep the
+/// variables around them alive.
 class Activation final : public Mutable {
  public:
   Activation(Runtime& runtime, Value outer, size_t slot_count);
@@ -30,8 +30,8 @@ class Interpreter {
  public:
   Interpreter(const Program& program, Runtime& runtime) : program_(program), runtime_(runtime) {}
 
-  /// `context` looks up a variable by name: missing when there is none. `ready` is called when all
-  /// are there.
+  /// Renders the program. `context` looks up a variable by name: missing when there is none.
+  /// `ready` is called when all are looked up.
   template <typename Context, typename Ready>
   std::string render(Context context, Ready ready) {
     for (const auto& name : program_.names) context_.push_back(context(name));

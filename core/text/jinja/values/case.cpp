@@ -43,7 +43,8 @@ void append_upper(std::string& out, char32_t code) {
     append_character(out, simple_upper(static_cast<char32_t>(part)));
 }
 
-// Of an expansion the first letter that can be is raised; an iota behind it stays a subscript.
+// Appends the title case of a character: in an expansion the first letter that has an upper case is
+// raised; an iota after it stays a subscript.
 void append_title(std::string& out, char32_t code) {
   const auto title = static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code)));
   const Expansion expansion(code);

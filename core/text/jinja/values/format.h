@@ -13,10 +13,10 @@ Value format_percent(Runtime& runtime, const Value& format, const Value& values)
 /// format.format(...)
 Value format_method(Runtime& runtime, const Value& self, const Args& args);
 
-/// Digits at `at`, which moves behind them; huge numbers stop at 2^63 - 1.
+/// Reads the number at `at`, and moves `at` past it; huge numbers stop at 2^63 - 1.
 Int read_digits(std::string_view text, size_t& at);
 
-/// What a format specification says: [[fill]align][sign][0][width][grouping][.precision][type].
+/// A parsed format specification: [[fill]align][sign][0][width][grouping][.precision][type].
 struct FormatSpec {
   std::string fill = " ";
   char align = 0;  // < > = ^
@@ -27,12 +27,12 @@ struct FormatSpec {
   char type = 0;
 };
 
-/// As %s (and {}) or with precision as many characters of it.
+/// Formats as %s (and {}), cut to `precision` characters where it is given.
 std::string format_text(Runtime& runtime, std::string text, const FormatSpec& spec,
                         char default_align);
-/// Types d, x, X, o, b or none.
+/// Formats with types d, x, X, o, b or none.
 std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec);
-/// Types e, f, g, their upper cases, % or none.
+/// Formats with types e, f, g, their upper cases, % or none.
 std::string format_float(Runtime& runtime, double value, const FormatSpec& spec);
 
 }  // namespace plimsoll::text::jinja

@@ -1,4 +1,4 @@
-// What a render may spend, and the few things outside the conversation that a template may ask for.
+// The budget of a render, and the few facts outside the conversation that a template may ask for.
 #pragma once
 
 #include <ctime>
@@ -84,7 +84,7 @@ class Function final : public Object {
   Body body_;
 };
 
-/// What `namespace()` makes: the one thing that a template can assign to.
+/// The result of `namespace()`: the only object that a template can assign to.
 class Namespace final : public Mutable {
  public:
   using Mutable::Mutable;
@@ -110,7 +110,7 @@ class Bound {
     return has(index) ? *values_[index] : std::move(fallback);
   }
   [[nodiscard]] bool given(size_t index) const { return has(index) && !values_[index]->is_none(); }
-  /// False when it is absent.
+  /// Truth of the argument; false when it is absent.
   [[nodiscard]] bool truthy(size_t index) const;
   [[nodiscard]] Int integer(Runtime& runtime, size_t index, Int fallback) const;
   [[nodiscard]] const std::string& text(size_t index) const;

@@ -14,10 +14,10 @@
 
 namespace plimsoll::text::jinja {
 
-/// Python's int; what does not fit is an error.
+/// Python's int; a number that does not fit is an error.
 __extension__ typedef __int128 Int;
 
-/// What Python would raise. The interpreter adds the template's line.
+/// An exception that Python would raise. The interpreter adds the template's line.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -84,9 +84,9 @@ class Value {
   [[nodiscard]] bool is_markup() const;
 
   [[nodiscard]] bool as_bool() const { return boolean_; }
-  /// Of an integer or a boolean.
+  /// The value of an integer or a boolean.
   [[nodiscard]] Int as_int() const { return kind_ == Kind::boolean ? Int{boolean_} : integer_; }
-  /// Of any number.
+  /// The value of any number.
   [[nodiscard]] double as_double() const {
     return kind_ == Kind::floating ? number_ : static_cast<double>(as_int());
   }
@@ -132,7 +132,7 @@ struct Args {
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
-/// The base of everything on the heap.
+/// The base of all objects on the heap.
 class Object {
  public:
   Object() = default;
@@ -154,7 +154,7 @@ class Object {
   Object* next_dead_ = nullptr;
 };
 
-/// Live bytes of the values of this thread and what they may be at most.
+/// Live bytes of this thread's values, and their limit.
 struct Heap {
   int64_t live = 0;
   int64_t limit = INT64_MAX;
@@ -167,7 +167,7 @@ struct String final : Object {
   String(std::string value, bool safe);
   ~String() override;
   [[nodiscard]] std::string_view type_name() const override { return markup ? "Markup" : "str"; }
-  /// In code points.
+  /// Length in code points.
   [[nodiscard]] size_t length() const;
   [[nodiscard]] bool ascii() const { return length() == text.size(); }
 
@@ -248,7 +248,7 @@ struct Iterator final : Object {
 Value make_iterator(const Value& source, Iterator::Next next, std::string_view type = "generator");
 Value make_object(Object* object);
 
-/// Why a value is undefined; the message is made when somebody stumbles over it.
+/// An undefined value and why it is undefined; the message is made when the value is used.
 struct Undefined final : Object {
   enum class Why : uint8_t { name, attribute, hint, unsafe };
   Undefined(Why reason, Value value, std::string text)
@@ -266,7 +266,7 @@ Value undefined_hint(std::string hint);
 Value undefined_attribute(const Value& of, std::string_view attribute);
 Value undefined_element(const Value& of, const Value& key);
 Value undefined_unsafe(const Value& of, std::string_view attribute);
-/// Throws what using the undefined value means.
+/// Throws the Failure of using an undefined value.
 [[noreturn]] void fail_undefined(Runtime& runtime, const Value& value);
 
 /// Python's `type(value).__name__`.
