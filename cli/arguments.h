@@ -1,4 +1,4 @@
-// The command line before CLI11 sees it, and what its errors say.
+// Rewrites the command line before CLI11 parses it, and explains parse errors.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace plimsoll::cli {
 
-/// Rewrites what CLI11 2.1 cannot take: "-tp 2", "-tp=2", "-pp", "-dp" become the long flags, "-q
-/// METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_" becomes "-";
-/// "--flag.key VALUE" becomes --flag '{"key": VALUE}'.
-/// Arguments after "--" stay as they are.
+/// Rewrites arguments that CLI11 2.1 cannot parse: "-tp 2", "-tp=2", "-pp", "-dp" become the long
+/// flags, "-q METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_"
+/// becomes "-"; "--flag.key VALUE" becomes --flag '{"key": VALUE}'. Arguments after "--" stay as
+/// they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
 
 /// The short name that rewrite_arguments() knows of a long flag: "-tp"; empty when it has none.
@@ -21,14 +21,14 @@ std::string_view short_name(std::string_view long_name);
 /// The known flag that is most like `name`; empty when none is.
 std::string nearest_flag(const std::string& name, const CLI::App& command);
 
-/// Of arguments that begin with a word that is no command: what is said of it; else empty.
+/// Message for arguments that begin with a word that is no command; empty when they begin with one.
 std::string misspelt_command(const std::vector<std::string>& arguments, const CLI::App& app);
 
-/// Notes on variables PLIMSOLL_* that are almost those of the command's flags.
+/// Notes on variables PLIMSOLL_* whose names are near misses of the command's flags.
 std::vector<std::string> misspelt_variables(const CLI::App& command);
 
 /// One line for a parse error of `command`, which was given `arguments`: with the nearest known
-/// flag for a misspelt one, and with the variable where one has set the flag.
+/// flag for a misspelt one, and with the environment variable if one has set the flag.
 std::string explain(const CLI::ParseError& error, const CLI::App& command,
                     const std::vector<std::string>& arguments);
 

@@ -1,4 +1,4 @@
-// The other command's flags: `run` takes those of `plan` and `plan` those of `run`, with a note.
+// Borrowed flags: `run` takes the flags of `plan` and `plan` those of `run`, with a note.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::cli {
 
-/// Another command's flags, and what they write to; both live as long as the command.
+/// Another command's flags, and the options they are stored in; both live as long as the command.
 struct OtherFlags {
   std::shared_ptr<CLI::App> flags;
   std::shared_ptr<void> options;

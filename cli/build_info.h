@@ -1,4 +1,4 @@
-// What this program was built from and with: constants that CMake writes (cmake/build_info.cmake).
+// Sources and libraries of this build: constants that CMake writes (cmake/build_info.cmake).
 #pragma once
 
 namespace plimsoll::cli {
@@ -10,8 +10,8 @@ struct BuildInfo {
 };
 
 extern const BuildInfo kBuildInfo;
-/// The commit's short hash, "+" behind it when files differed; "unknown" outside a checkout. Linked
-/// into the program alone, for it changes with every commit.
+/// The commit's short hash, followed by "+" when files differed; "unknown" outside a checkout.
+/// Linked into the program alone, because it changes with every commit.
 extern const char* const kCommit;
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// CLI11's names, for what only declares: its header takes four seconds to compile.
+// Declares CLI11's names for headers, because its own header takes four seconds to compile.
 #pragma once
 
 namespace CLI {

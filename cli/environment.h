@@ -10,21 +10,21 @@
 
 namespace plimsoll::cli {
 
-/// Which of several processes of one job this is, by the scheduler's variables.
+/// This process among several processes of one job, by the scheduler's variables.
 struct JobPlace {
-  uint64_t id = 0;                // as the scheduler says it
+  uint64_t id = 0;                // this process's id, as the scheduler states it
   uint64_t first = 0;             // the least id
   std::optional<uint64_t> count;  // of processes, where the variables say it and ids have no gaps
-  std::string variable;           // that said it
+  std::string variable;           // that states the id
 };
 
-/// Which of several processes that an MPI launcher started together this is.
+/// This process among several processes that an MPI launcher started together.
 struct MpiPlace {
   int process = 0;
   int count = 1;
-  bool first_of_machine = true;  // speaks for those beside it
-  bool open_mpi = false;         // says that it is Open MPI's launcher
-  std::string variable;          // that said how many
+  bool first_of_machine = true;  // prints for the processes of its machine
+  bool open_mpi = false;         // started by Open MPI's launcher
+  std::string variable;          // that states the number of processes
 };
 
 struct Environment {
@@ -45,10 +45,11 @@ struct Environment {
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
   std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
-  std::string fault;  // of a user's variable that holds no number where one belongs; empty: none
+  /// Message for a user's variable that should hold a number and does not; empty: none.
+  std::string fault;
 };
 
-/// What plan makes of a variable of vLLM.
+/// How plan treats a variable of vLLM.
 enum class VllmVariable : uint8_t {
   read,     // it counts
   unmoved,  // it moves no device memory
@@ -57,11 +58,11 @@ enum class VllmVariable : uint8_t {
 VllmVariable vllm_variable(std::string_view name, std::string_view value);
 
 Environment read_environment();
-/// The same for commands that heed all of it. Throws Error(usage) with the fault.
+/// Reads the environment for commands that use all of it. Throws Error(usage) with the fault.
 Environment read_sound_environment();
 
-/// What strftime_now in chat templates says for a whole command: SOURCE_DATE_EPOCH in UTC, else the
-/// local time.
+/// Time of strftime_now in chat templates, fixed for a whole command: SOURCE_DATE_EPOCH in UTC,
+/// else the local time.
 std::tm template_time(const Environment& environment);
 
 }  // namespace plimsoll::cli

@@ -12,7 +12,7 @@ Failure failure_in_hand() {
   } catch (const Error& error) {
     return {error.code(), error.what()};
   } catch (const std::filesystem::filesystem_error& error) {
-    // Of paths that are written the rooms speak themselves.
+    // Only reading can fail here: errors of paths that are written come as Error.
     return {ExitCode::checkpoint_unusable, error.path1().string() + ": " + error.code().message()};
   } catch (const std::bad_alloc&) {
     return {ExitCode::output_unwritable, "out of host memory; finished lines are safe"};

@@ -1,4 +1,4 @@
-// What a failure means to who called the program.
+// Exit status and message of a failure.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace plimsoll::cli {
 
 struct Failure {
   ExitCode code = ExitCode::bug;
-  std::string text;  // what standard error says of it
+  std::string text;  // for standard error
 };
 
-/// Of the exception that is being handled.
+/// The failure of the exception that is being handled.
 Failure failure_in_hand();
 
 }  // namespace plimsoll::cli

@@ -8,17 +8,17 @@
 
 namespace plimsoll::cli {
 
-/// Thrown by the flags: print `text` to standard output and leave with 0.
+/// Thrown by the flags of help: print `text` to standard output and exit with status 0.
 struct HelpWanted {
   std::string text;
 };
 
-/// Puts -h and --help on a command in place of CLI11's.
+/// Adds -h and --help to a command in place of CLI11's flags.
 void add_help_flags(CLI::App& command);
 
-/// What -h shows; `command` is "run", or empty for the program itself.
+/// Text of -h; `command` is "run", or empty for the program itself.
 std::string_view short_help(std::string_view command);
-/// What --help shows: the short help, then every flag of the command by group.
+/// Text of --help: the short help, then every flag of the command by group.
 std::string full_help(const CLI::App& command);
 
 }  // namespace plimsoll::cli

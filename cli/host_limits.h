@@ -1,4 +1,4 @@
-// What a launch on this machine's processor may use.
+// Limits of a launch on this machine's processor.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace plimsoll::cli {
 
-/// --threads, else OMP_NUM_THREADS, else the cores that this process may use.
+/// Number of threads: --threads, else OMP_NUM_THREADS, else the cores that this process may use.
 int host_threads(std::optional<int> asked, const Environment& environment);
 
 /// Bytes of the KV pool: --cpu-kvcache-space, else VLLM_CPU_KVCACHE_SPACE, else 4 GiB. Throws
 /// Error(usage).
 uint64_t host_cache_bytes(std::optional<uint64_t> asked, const Environment& environment);
 
-/// Processed pictures that are kept: as many bytes as were asked for, but no more than half of what
-/// is left of the host's memory, `left`, when the launch has taken `taken` of it.
+/// Bytes for processed pictures that are kept: `asked`, but no more than half of what remains of
+/// the host's free memory, `left`, when the launch has taken `taken` of it.
 size_t kept_picture_bytes(size_t asked, int64_t left, size_t taken);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// Flags of a launch, the same for `run` and `plan`: a plan line becomes a run line by changing one
+// Flags of a launch, equal for `run` and `plan`: a plan line becomes a run line by changing one
 // word.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A launch's flags as our own engine is asked.
+// Arguments of our own engine, from a launch's flags, the environment and this machine.
 #pragma once
 
 #include "cli/environment.h"
@@ -7,10 +7,12 @@
 
 namespace plimsoll::cli {
 
-/// The flags' arguments, and what the environment says where flags do not. Throws Error(usage).
+/// Arguments of the flags, and of the environment's variables where flags are missing. Throws
+/// Error(usage).
 vllm::EngineArgs with_variables(const launch::LaunchRequest& flags, const Environment& environment);
 
-/// With what the environment and this machine say where flags do not. Throws Error(usage).
+/// Arguments of our own engine, with defaults of the environment and this machine for missing
+/// flags. Throws Error(usage).
 plan::own::Arguments own_arguments(const launch::LaunchRequest& flags,
                                    const Environment& environment);
 

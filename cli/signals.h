@@ -17,11 +17,11 @@ struct SignalFlags {
 /// SIGPIPE, so that a log reader's end does not end the run. The flags live as long as the process.
 SignalFlags& install_signal_handlers();
 
-/// When the process dies by a fault of its own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT), `mark`
-/// is written to the descriptor first; -1: no more. `mark` must stay.
+/// Lets a process that dies by a fault of its own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) write
+/// `mark` to the descriptor first; -1: no longer. `mark` must outlive that.
 void mark_crashes(int descriptor, std::string_view mark);
 
-/// Ends the process as the signal would have without us (141 for SIGPIPE, to a shell).
+/// Ends the process as the signal would do without a handler (141 for SIGPIPE, to a shell).
 [[noreturn]] void die_by_signal(int number);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// Talk to people: everything here goes to standard error.
+// Messages to people; all of them go to standard error.
 #pragma once
 
 #include <string_view>
@@ -11,9 +11,9 @@ namespace plimsoll::cli {
 bool can_redraw(const Environment& environment);
 /// Columns of the terminal.
 int terminal_width(const Environment& environment);
-/// Bytes as they are; a reader that has gone away is no error.
+/// Writes bytes unchanged; a reader that has gone away is no error.
 void write_error_stream(std::string_view bytes);
-/// "plimsoll: MESSAGE" on a line of its own; control bytes escaped.
+/// Prints "plimsoll: MESSAGE" on a line of its own; control bytes escaped.
 void say(std::string_view message);
 
 }  // namespace plimsoll::cli

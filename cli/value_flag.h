@@ -1,4 +1,4 @@
-// Flags whose text is read by a function of ours. Given twice, the last one counts.
+// Flags whose text is parsed by our own functions. The last one counts where a flag is given twice.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::
                         const std::string& help, Setter set);
 CLI::Option* text_flag(CLI::App& command, const std::string& names, std::string& target,
                        const std::string& type, const std::string& help);
-/// --NAME and --no-NAME, which call `set` with true and false.
+/// Declares --NAME and --no-NAME, which call `set` with true and false.
 void switch_flag(CLI::App& command, const std::string& name, std::function<void(bool)> set,
                  const std::string& help);
 
@@ -33,7 +33,7 @@ Number number_of(const std::optional<Number>&);
 template <typename Number>
 Number number_of(const Number&);
 
-/// Target: an integer, or an optional of one.
+/// Declares a flag with a count. Target: an integer, or an optional of one.
 template <typename Target>
 CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& target,
                         CountBounds bounds, const std::string& help) {
@@ -45,7 +45,8 @@ CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& tar
   });
 }
 
-/// Target: an integer, or an optional of one; bytes. A bare number is in `bare_unit` bytes.
+/// Declares a flag with a size in bytes. Target: an integer, or an optional of one. A bare number
+/// is in units of `bare_unit` bytes.
 template <typename Target>
 CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& target,
                        const std::string& help, uint64_t bare_unit = 1,
@@ -56,7 +57,8 @@ CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& targ
   });
 }
 
-/// One of several words, in any case. What another word chooses too is taken, but not listed.
+/// Declares a flag with one of several words, in any case. Further words for a value are accepted,
+/// but not listed.
 template <typename Enum>
 CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& target,
                          Choices<Enum> choices, const std::string& help) {
@@ -67,7 +69,7 @@ CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& targ
                     });
 }
 
-/// A chat template: the file of that name, or the text itself. Throws std::invalid_argument.
+/// Reads a chat template: the file of that name, or the text itself. Throws std::invalid_argument.
 std::string read_template(const std::string& text);
 
 }  // namespace plimsoll::cli

@@ -6,11 +6,11 @@
 
 namespace plimsoll::cli {
 
-/// The first line is "plimsoll X.Y.Z"; then a line each for commit, compiler, instruction sets,
-/// CUDA and libraries.
+/// Text of --version: the first line is "plimsoll X.Y.Z"; then a line each for commit, compiler,
+/// instruction sets, CUDA and libraries.
 std::string version_text(std::string_view commit);
 
-/// "X.Y.Z, commit C": two programs of one name are the same build.
+/// "X.Y.Z, commit C": two programs with equal names are the same build.
 std::string build_name(std::string_view commit);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// Completion of commands, flags and values in a shell, from the flags themselves.
+// Shell completion of commands, flags and values, generated from the declared flags.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ std::string bash_completion(const std::vector<CompletedCommand>& commands);
 std::string zsh_completion(const std::vector<CompletedCommand>& commands);
 std::string fish_completion(const std::vector<CompletedCommand>& commands);
 
-/// --completion SHELL, which prints the shell's script; `app` must outlive the parsing.
+/// Declares --completion SHELL, which prints the shell's script; `app` must outlive the parsing.
 void add_completion_flag(CLI::App& app);
 
 }  // namespace plimsoll::cli

@@ -1,5 +1,5 @@
-// `plimsoll doctor`: what runs here, whether it computes right, and how fast it could: what a bug
-// report is asked for.
+// `plimsoll doctor`: which devices work here, whether they compute right, and how fast they could
+// be. Bug reports include its output.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ enum class DoctorFormat : uint8_t { text, json };
 
 struct DoctorOptions {
   DoctorFormat format = DoctorFormat::text;
-  bool measure = true;  // the roofs
+  bool measure = true;  // the peak rates
   std::string device = "auto";
 };
 
 /// Declares the subcommand. `options` must outlive the parsing.
 CLI::App* add_doctor_command(CLI::App& app, DoctorOptions& options);
 
-/// Runs it. Returns the exit status: done, or bug where something computes wrongly. Throws Error.
+/// Runs the command. Returns the exit status: done, or bug where something computes wrongly. Throws
+/// Error.
 int doctor_command(const DoctorOptions& options);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// What the doctor found, as text and as JSON.
+// Findings of the doctor, as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::cli {
 
-/// A tiny model, on two backends or in two instruction sets.
+/// Comparison of a tiny model on two backends or in two instruction sets.
 struct Check {
   std::string what;      // model and dtypes: "llama, bfloat16"
   std::string covers{};  // the operations that it goes through
@@ -20,17 +20,17 @@ struct Check {
   double largest = 0;    // difference of log probabilities
   double allowed = 0;
   bool same_tokens = false;
-  std::string trouble;               // it could not be run: why
+  std::string trouble;               // why it could not be run; empty: it was run
   std::vector<std::string> notes{};  // of the launch on a device, as `run` prints them
   [[nodiscard]] bool good() const { return trouble.empty() && same_tokens && largest <= allowed; }
 };
 
-/// What a device can do at most, as it did just now.
+/// Peak rates that a device reached just now.
 struct MeasuredRoofs {
   double bytes_per_second = 0;  // reading weights
   double flops = 0;             // products of many rows
   std::string dtype;
-  std::vector<std::string> notes{};  // as of a check
+  std::vector<std::string> notes{};  // of the launch on a device, as in Check
 };
 
 struct Findings {
@@ -41,14 +41,14 @@ struct Findings {
   std::string why_no_card;
   std::vector<backend::DeviceInfo> devices;
   std::optional<backend::DeviceFacts> facts;  // of the device that is examined
-  std::string subject;                        // "cpu", or its name
+  std::string subject;                        // "cpu", or the device's name
   std::string isa;
   int threads = 0;
   uint64_t host_total = 0, host_available = 0;  // bytes
   std::string host_bound;
   std::vector<Check> checks;
   std::optional<MeasuredRoofs> roofs;
-  std::string trouble;  // why the examination ended early; what is above was found before
+  std::string trouble;  // why the examination ended early; the fields above were found before
   ExitCode trouble_code = ExitCode::bug;
   [[nodiscard]] bool good() const;
   [[nodiscard]] ExitCode status() const;

@@ -13,7 +13,7 @@ CLI::App* add_plan_command(CLI::App& app, PlanOptions& options);
 /// Makes a plan and prints it as asked. Throws Error.
 plan::PlanResult show_plan(const PlanOptions& options);
 
-/// Runs it. Returns the exit status: done, or does_not_fit. Throws Error.
+/// Runs the command. Returns the exit status: done, or does_not_fit. Throws Error.
 int plan_command(const PlanOptions& options);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// What plan reads beside flags: environment and headers.
+// Inputs of plan beside its flags: environment and headers.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +15,9 @@ namespace plimsoll::cli {
 PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
                       const std::filesystem::path& config_file);
 
-/// Looks at the headers of the weights beside a config for vLLM: whether a family of ours has them
-/// as plain matrices. Throws Error(checkpoint_unusable) where they are unreadable, or plain and not
-/// those of the config.
+/// Reads the headers of the weights beside a config for vLLM, and returns whether a family of ours
+/// has them as plain matrices. Throws Error(checkpoint_unusable) where they are unreadable, or
+/// plain and not those of the config.
 bool has_plain_weights(const Json& config, const std::filesystem::path& config_file,
                        const vllm::EngineArgs& args);
 

@@ -29,19 +29,19 @@ struct PlanOptions {
   std::string explain;
   std::pair<std::string, std::string> diff;
   std::string check;                                        // a report of `run`
-  std::filesystem::path folder;                             // the model's, where it is one
+  std::filesystem::path folder;                             // the model's folder, if MODEL is one
   bool is_lone_config = false;                              // MODEL is a file
   std::shared_ptr<const plan::own::StoredWeights> weights;  // beside the config; null: none
   bool advise = false;
-  bool on_host = false;              // a run on this machine's processor is planned
+  bool on_host = false;              // plans a run on this machine's processor
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
-  // Of what --from was given: words that plan does not know, with the nearest known flags; what to
-  // say of it; how many GPUs the process sees.
+  // Results of --from: words that plan does not know, with the nearest known flags; notes on them;
+  // number of GPUs that the process sees.
   std::vector<std::string> left_out;
   std::vector<std::string> pasted_notes;
   std::optional<int64_t> gpus_pasted;
-  /// What flags of `run` said: prompts (-i, --part), --max-tokens, --chat-template, ...
+  /// Flags of `run`: prompts (-i, --part), --max-tokens, --chat-template, ...
   RunOptions run;
   bool has_prompts = false;  // -i was given
 };
@@ -52,7 +52,7 @@ void declare_plan_alone(CLI::App& command, PlanOptions& options);
 /// Declares every flag of `plan` on `command`. `options` must outlive the parsing.
 void declare_plan_flags(CLI::App& command, PlanOptions& options);
 
-/// Flags that were given and change nothing of the answer.
+/// Flags that were given and have no effect on the plan.
 std::vector<std::string> ignored_flags(const PlanOptions& options);
 
 /// Reads `--from TEXT` of a plan's arguments into `options`, and returns the others, which have the
@@ -61,7 +61,8 @@ std::vector<std::string> ignored_flags(const PlanOptions& options);
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
                                             PlanOptions& options);
 
-/// " (left out of what was pasted: ...)", for messages of refusals; empty: nothing was.
+/// " (left out of what was pasted: ...)", for messages of refusals; empty when nothing was left
+/// out.
 std::string left_out_text(const PlanOptions& options);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// What `plan` does beside printing: choosing the engine, reading prompts, checking a run's report.
+// Steps of `plan` beside printing: choosing the engine, reading prompts, checking a run's report.
 #pragma once
 
 #include <filesystem>
@@ -13,23 +13,24 @@
 
 namespace plimsoll::cli {
 
-/// The plan of the chosen engine, with what the solver found and the advice. Throws Error.
+/// Makes the plan of the chosen engine, with the solver's results and the advice. Throws Error.
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<hardware::Gpu>& gpu);
 
-/// Adds to result.arguments the flags of the launch that were given and heeded and that the plan
-/// does not resolve.
+/// Adds to result.arguments the launch's flags that were given and have an effect, unless the plan
+/// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);
 
-/// A word for a shell: in quotes where it would not stay one.
+/// Quotes a word for a shell where that is needed.
 std::string shell_quoted(const std::string& text);
 
-/// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
-/// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
+/// Adds figures of the prompts of `-i`, which are read, rendered and tokenized as `run` would;
+/// `folder` is the model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
                  const std::filesystem::path& folder);
 
-/// Prints plan against measured of a run's report; does_not_fit when the measured peak exceeded it.
+/// Prints planned against measured memory of a run's report. Returns does_not_fit when the measured
+/// peak exceeded the plan.
 int check_report(const std::string& file);
 
 }  // namespace plimsoll::cli

@@ -131,7 +131,7 @@ std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
   }
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
-  // Of ranks and cards nothing follows for the length of prompts.
+  // Ranks and cards have no effect on the length of prompts.
   arguments.args.tensor_parallel = arguments.args.pipeline_parallel = 1;
   return std::make_shared<batch::PictureLoader>(
       picture_rules(options.run, spec, arguments, backend::cpu_footprint()));

@@ -88,7 +88,7 @@ struct RankAccount {
 };
 using RankAccounts = std::map<size_t, RankAccount>;  // by rank
 
-/// Of those that this process has.
+/// Accounts of the ranks that this process has.
 template <typename Measured>
 RankAccounts own_accounts(const Launch& launch, const engine::Processes* processes,
                           const Measured& measured) {
@@ -123,7 +123,7 @@ Json to_json(const RankAccounts& accounts) {
   return ranks;
 }
 
-// Of a process that is the same program.
+// Adds the accounts of ranks in another process, which runs the same program.
 void add_accounts(const Json& ranks, RankAccounts& accounts) {
   const auto bytes_of = [](const Json& number) {
     return number.is_null() ? std::nullopt : std::optional(number.get<size_t>());

@@ -1,4 +1,4 @@
-// The account of a run: its report, its exit status, and whether the figures agree.
+// The account of a run: its report, its exit status, and checks that the figures agree.
 #pragma once
 
 #include "batch/files/run_files.h"
@@ -8,18 +8,19 @@
 
 namespace plimsoll::cli {
 
-/// Exit status where nothing but failed lines keeps a command from being done.
+/// Exit status of a command whose only trouble may be failed lines.
 int status_of(uint64_t failed_lines);
-/// What ran and what became of the lines; `counts` decide the exit status.
+/// Report of what ran and of the lines; `counts` decide the exit status.
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
                              batch::RunCounts counts);
-/// The engine's figures and the memory, planned and measured; between steps alone.
-/// Of several processes: lets the others go, which tell of their ranks; `fleet` is null where there
-/// are none.
+/// Adds the engine's figures and the memory, planned and measured; to be called between steps. With
+/// several processes it tells the others to exit, and collects the figures of their ranks; `fleet`
+/// is null without other processes.
 void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunReport& report);
-/// What a process that serves tells the first one, when it has been let go.
+/// The text about its ranks that a process sends to process 0 when it has been told to exit.
 std::string account_of_server(const Launch& launch, const processes::Fleet& fleet);
-/// Every line that came in went somewhere, and every record is one of them. Throws Error(bug).
+/// Checks that every line that came in went somewhere, and that every record is one of them. Throws
+/// Error(bug).
 void audit(const batch::RunCounts& counts, const batch::RunFiles& files);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// What `run` does besides running.
+// Commands of `run` that do not run: --publish, --merge, --dry-run.
 #pragma once
 
 #include "cli/environment.h"
@@ -6,11 +6,12 @@
 
 namespace plimsoll::cli {
 
-/// --publish: what an unfinished run has left gets its name. Returns the exit status; throws Error.
+/// --publish: publishes what an unfinished run has left. Returns the exit status; throws Error.
 int publish_what_is_there(const RunOptions& options);
-/// --merge: the outputs of parts become one; likewise.
+/// --merge: joins the outputs of parts to one. Returns the exit status; throws Error.
 int merge(const RunOptions& options);
-/// --dry-run: the input checked and the launch planned, on standard output; likewise.
+/// --dry-run: checks the input and plans the launch, on standard output. Returns the exit status;
+/// throws Error.
 int dry_run(const RunOptions& options, const Environment& environment);
 
 }  // namespace plimsoll::cli

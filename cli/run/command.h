@@ -9,7 +9,7 @@ namespace plimsoll::cli {
 /// Declares the subcommand. `options` must outlive the parsing.
 CLI::App* add_run_command(CLI::App& app, RunOptions& options);
 
-/// Runs it. Returns the exit status; throws Error and BrokenPipe.
+/// Runs the command. Returns the exit status; throws Error and BrokenPipe.
 int run_command(const RunOptions& options);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// Lines in hand, noted beside the output, and what counts as a death of theirs.
+// Notes of lines in hand, beside the output, and marks of crashes in them.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,19 @@
 
 namespace plimsoll::cli {
 
-/// While it lives, crashes of the process are marked in the notes of its run's output; streams have
-/// none.
+/// Marks crashes of the process, while the object lives, in the notes of its run's output; streams
+/// have no notes.
 class CrashNotes {
  public:
-  /// Notes of another run with that output are forgotten.
+  /// Opens the notes; notes of another run with that output are removed.
   CrashNotes(const std::string& output, const batch::RunFiles& files);
   ~CrashNotes();
   CrashNotes(const CrashNotes&) = delete;
   CrashNotes& operator=(const CrashNotes&) = delete;
 
-  /// Null for streams.
+  /// The notes; null for streams.
   [[nodiscard]] batch::InFlight* notes() { return notes_ ? &*notes_ : nullptr; }
-  /// The device was lost, or a step does not end.
+  /// Marks a crash: the device was lost, or a step does not end.
   void mark() noexcept {
     if (notes_) notes_->mark_crash();
   }
@@ -29,7 +29,7 @@ class CrashNotes {
   std::optional<batch::InFlight> notes_;
 };
 
-/// Of a run that has ended, perhaps killed before it could forget them itself.
+/// Removes the notes of a run that has ended, perhaps killed before it could remove them itself.
 void forget_crash_notes(const std::string& output) noexcept;
 
 }  // namespace plimsoll::cli

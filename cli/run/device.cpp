@@ -163,7 +163,7 @@ std::vector<std::string> apply_cpu(const launch::LaunchRequest& flags,
   return notes;
 }
 
-// Of the stage that has most beside its arena.
+// Memory of the stage that needs most outside its arena.
 backend::DeviceMemory memory_of(const backend::Backend& backend,
                                 const std::vector<engine::StageView>& stages, int64_t graphs,
                                 const memory::NcclShape& nccl) {
@@ -175,7 +175,7 @@ backend::DeviceMemory memory_of(const backend::Backend& backend,
   return most;
 }
 
-// What the cards give a launch of `engine`: the tightest for all ranks alike.
+// Sets the budget of the cards for a launch of `engine`: the tightest, for all ranks alike.
 void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                   const RankBackends& backends, const std::vector<engine::StageView>& stages,
                   engine::Processes* processes, engine::EngineOptions& engine, DeviceSetup& setup) {

@@ -1,4 +1,4 @@
-// Where to run, and what to make of a card.
+// The device of a run, and how a launch uses a card.
 #pragma once
 
 #include <cstdint>
@@ -15,58 +15,60 @@
 
 namespace plimsoll::cli {
 
-/// Which of a launch's processes this is, as far as cards go.
+/// This process among a launch's processes, as far as cards are concerned.
 struct CardPlace {
-  int64_t processes = 1;  // of the launch, each with as many ranks
+  int64_t processes = 1;  // of the launch, each with equally many ranks
   int64_t near = 1;       // on this machine
-  int64_t index = 0;      // of them
+  int64_t index = 0;      // among the processes of this machine
 };
 
 /// Where a launch runs.
 struct DeviceChoice {
   std::optional<backend::DeviceInfo> card;  // the first; absent: the CPU
-  std::vector<backend::DeviceInfo> cards;   // that ranks have, alike
+  std::vector<backend::DeviceInfo> cards;   // of the ranks, all of one kind
   int64_t ranks_per_card = 1;               // Environment::ranks_per_device
-  std::string why_no_card;                  // of a machine that has one; to tell the user
-  bool overlap = true;                      // of kernels on a card
-  std::optional<int64_t> hopper_from;       // Environment::hopper_from, as the next
+  std::string why_no_card;             // why a machine with a card does not use it; for the user
+  bool overlap = true;                 // kernels on a card may overlap
+  std::optional<int64_t> hopper_from;  // Environment::hopper_from
   std::string nccl;
   CardPlace place;
   memory::NcclShape nccl_shape;  // of each rank on a card
   backend::CpuOptions cpu;
-  std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
+  std::optional<int64_t> tensor_ranks;  // of a stage, that this process has; absent: all
 };
 
 /// Chooses the cards to run on, if any: auto takes the first ones where there are any, one for each
 /// rank. Throws Error(usage).
 void choose_card(const launch::LaunchRequest& flags, DeviceChoice& choice);
 
-/// Of `there`, one for each rank of this process, or for a few: those of its place where all
-/// processes of the machine see the same, else all that it sees. Throws Error(usage) where these
-/// are too few or not of one kind: what one has room for all have.
+/// Takes the cards of this process from `there`, one for each rank (or for a few). Where all
+/// processes of the machine see the same cards each takes those of its place, else all that it
+/// sees. Throws Error(usage) where they are too few or not of one kind: what fits on one fits on
+/// all.
 void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice);
 
-/// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.
+/// Whether kernels on a card may start before the kernels ahead have ended: unless PLIMSOLL_PDL is
+/// 0.
 bool kernels_may_overlap();
 
-/// Of a rank. Throws Error when it cannot be had.
+/// Makes the backend of a rank. Throws Error when it cannot be had.
 std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flags,
                                                const DeviceChoice& choice, int64_t rank);
 
-/// What a launch has of a card.
+/// Memory of a card that a launch may use, in bytes.
 struct CardBudget {
-  uint64_t ceiling = 0;  // of the process
-  uint64_t outside = 0;  // of it: beside the arena, at most
+  uint64_t ceiling = 0;  // limit of the process
+  uint64_t outside = 0;  // of the limit, outside the arena at most
   uint64_t arena = 0;
 };
 
-/// The ceiling that the flags set, of each of `ranks` on the card, and what it leaves for the
-/// arena, beside other processes. Throws Error(does_not_fit) when nothing is left.
+/// The limit that the flags set for each of `ranks` on the card, and what it leaves for the arena,
+/// beside other processes. Throws Error(does_not_fit) when nothing is left.
 CardBudget card_budget(const launch::LaunchRequest& flags, const backend::DeviceMemory& memory,
                        int64_t ranks = 1);
 
-/// What became of the flags.
+/// Result of applying the device's flags.
 struct DeviceSetup {
   std::vector<std::string> notes;  // to tell the user
   CardBudget budget;               // of each rank: the tightest card's; zero on the CPU
@@ -74,18 +76,18 @@ struct DeviceSetup {
   int64_t graphs = 0;
 };
 
-/// Backends of a launch's ranks, which run what `stages` are.
+/// Backends of a launch's ranks, which run `stages`.
 using RankBackends = std::vector<backend::Backend*>;
 
-/// Sets what `engine` must know of the device; on cards, the budget, which is the least that any of
-/// the processes has (null: there is one). `stages` are the spec's.
+/// Sets the engine's options that depend on the device. On cards it sets the budget, which is the
+/// least that any of the processes has (null: there is one process). `stages` are the spec's.
 DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                          const RankBackends& backends, const model::ModelSpec& spec,
                          const std::vector<engine::StageView>& stages, engine::Processes* processes,
                          engine::EngineOptions& engine);
 
-/// After the launch, when all that will ever be taken is taken: throws Error(does_not_fit) when the
-/// process has more of a card than `ranks` on it may have.
+/// Checks a card after the launch, when everything is allocated: throws Error(does_not_fit) when
+/// the process has more of it than `ranks` on it may have.
 void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched,
                    int64_t ranks = 1);
 

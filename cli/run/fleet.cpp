@@ -61,7 +61,8 @@ std::vector<std::string> plugin_folders() {
   return {folder.string(), (folder.parent_path() / "lib/plimsoll").string()};
 }
 
-// Of the MPI whose launcher started this, the likelier first where it does not say so.
+// Plug-ins for the MPI whose launcher started this process; where that is not known both, the
+// likelier first.
 std::vector<std::string> plugins(const MpiPlace& place) {
   const char* const openmpi = "plimsoll_openmpi.so";
   const char* const mpich = "plimsoll_mpich.so";
@@ -70,7 +71,8 @@ std::vector<std::string> plugins(const MpiPlace& place) {
   return {openmpi, mpich};
 }
 
-// A library that does not understand the launcher takes its process for the only one.
+// Throws where the MPI library finds another number of processes than the launcher's variables: a
+// library that does not understand the launcher takes its process for the only one.
 void check_count(processes::Fleet& fleet, const MpiPlace& place) {
   const int64_t count = fleet.count();
   if (count == place.count) return;

@@ -50,7 +50,7 @@ const char* name_of(batch::LongPrompt policy) {
   return "";
 }
 
-// As the flags say it; what the model adds is in its files.
+// Flags that answers depend on, as given; the model's own defaults follow from its files.
 OrderedJson describe_answers(const RunOptions& options) {
   OrderedJson answers = {{"seed", options.seed},
                          {"fields", options.sampling},

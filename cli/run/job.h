@@ -1,4 +1,4 @@
-// What a run is, in the words of its record: two commands are the same run when these are equal.
+// Identity of a run, stored in its record: two commands are one run when these are equal.
 #pragma once
 
 #include "base/json.h"
@@ -10,14 +10,14 @@
 
 namespace plimsoll::cli {
 
-/// Everything that answers hang on: input, model, tokenizer, template, resolved parameters,
-/// version, instruction set. Neither weights nor a device are touched; of weights, samples are
-/// read.
+/// Describes everything that answers depend on: input, model, tokenizer, template, resolved
+/// parameters, version, instruction set. Neither loads weights nor touches a device; samples of the
+/// weights' files are read.
 OrderedJson describe_job(const RunOptions& options, const Environment& environment,
                          const DeviceChoice& device, files::InputFile& input,
                          const ScannedInput& scanned);
 
-/// What may differ between lives of one run.
+/// Describes what may differ between the processes of one run, such as its threads and device.
 OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device);
 
 }  // namespace plimsoll::cli

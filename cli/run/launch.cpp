@@ -247,7 +247,8 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   return choice;
 }
 
-/// Of ranks on cards whose bits --deterministic does not keep from width to width; empty: it does.
+/// Note for ranks on cards whose bits depend on --tensor-parallel-size in spite of --deterministic;
+/// empty: they do not.
 std::string widths_note(const RunOptions& options, const Launch& launch) {
   if (!options.launch.deterministic || !launch.device.card) return "";
   for (const shard::StageModel& stage : launch.stages) {

@@ -1,4 +1,4 @@
-// From flags to an engine that is ready.
+// Turns flags into an engine that is ready.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace plimsoll::cli {
 
-/// What a launch builds, in the order in which it must be taken down again.
+/// Parts of a launch, in the order in which they are built; they are destroyed in reverse.
 struct Launch {
   model::ModelSpec spec;
   DType dtype = DType::bf16;
@@ -30,41 +30,42 @@ struct Launch {
   PromptSetup prompts;
   batch::PictureRules pictures;
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
-  std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
+  std::vector<std::unique_ptr<backend::Backend>> others;  // of its other ranks
   std::vector<shard::StageModel> stages;                  // of each copy
   int64_t tensor_ranks = 1;                               // of each stage
-  /// By rank; null of those in other processes, none at all with random weights.
+  /// Weights of each rank, by number; null for ranks in other processes, empty with random weights.
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
-  std::unique_ptr<engine::Engine> engine;      // null in a process that serves
-  std::unique_ptr<engine::RankServer> server;  // null in all others
+  std::unique_ptr<engine::Engine> engine;      // null in other processes than 0
+  std::unique_ptr<engine::RankServer> server;  // null in process 0
 
-  /// Of the ranks that this process has.
+  /// Backends of the ranks that this process has.
   [[nodiscard]] RankBackends backends() const;
 };
 
-/// The cards, if any, of a process at this place; instruction set and threads. Throws Error(usage).
+/// Chooses the cards, if any, of a process at this place, and instruction set and threads. Throws
+/// Error(usage).
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
                            const CardPlace& place);
 
-/// Loads the model; `before_weights` is called when all but backend and engine are there. Of
-/// several processes each loads the ranks that it has. Throws Error(checkpoint_unusable,
-/// does_not_fit).
+/// Loads the model; `before_weights` is called when all but backend and engine are there. Each of
+/// several processes loads its own ranks. Throws Error(checkpoint_unusable, does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
                                DeviceChoice device,
                                const std::function<void(const Launch&)>& before_weights,
                                engine::Processes* processes = nullptr);
 
-/// Request fields of a line that says nothing: vLLM's defaults, the model's generation_config, the
-/// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.
+/// Defaults of request fields for lines without them: vLLM's defaults, the model's
+/// generation_config, the flags. Throws Error(usage) for a flag out of range,
+/// Error(checkpoint_unusable) for the model's.
 batch::RequestFields default_fields(const RunOptions& options,
                                     const model::GenerationConfig& generation);
 
-/// What becomes of lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
+/// Rules for lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
 batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
                                   const plan::own::Arguments& arguments,
                                   const backend::Footprint& footprint);
 
-/// --max-tokens, or the model's own limit, which vLLM applies likewise.
+/// The limit of answers' tokens: --max-tokens, or the model's own limit, which vLLM applies too.
 std::optional<int64_t> max_tokens_cap(const RunOptions& options,
                                       const model::GenerationConfig& generation);
 

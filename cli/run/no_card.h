@@ -1,4 +1,4 @@
-// Why a run cannot have a card.
+// Messages that say why a run cannot have a card.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::cli {
 
-/// What is known where no device can be used.
+/// Facts about a machine where no device can be used.
 struct CardTrouble {
   bool has_backend = backend::kHasDeviceBackend;
   backend::DriverState driver;
@@ -15,10 +15,10 @@ struct CardTrouble {
 };
 CardTrouble find_card_trouble();
 
-/// In words with the cure; empty on a machine without a card.
+/// The reason in words, with the cure; empty on a machine without a card.
 std::string why_no_card(const CardTrouble& trouble);
 
-/// "12.4" of 12040.
+/// CUDA's version as text: "12.4" for 12040.
 std::string cuda_version(int version);
 
 }  // namespace plimsoll::cli

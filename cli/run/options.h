@@ -38,7 +38,7 @@ struct RunOptions {
   launch::LaunchRequest launch;
   uint64_t seed = 0;
   // prompts
-  OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not say
+  OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not state them
   std::optional<int64_t> max_tokens;
   int64_t max_logprobs = 20;
   std::optional<std::string> chat_template;
@@ -50,7 +50,8 @@ struct RunOptions {
   std::string media_path;  // --allowed-local-media-path; empty: no files are read
   // lines
   std::optional<WantedPart> wanted_part;
-  std::optional<std::pair<uint64_t, uint64_t>> part;  // index and number, settled
+  /// Index and number, resolved from `wanted_part`.
+  std::optional<std::pair<uint64_t, uint64_t>> part;
   uint64_t skip = 0;
   std::optional<uint64_t> limit;
   size_t max_line_bytes = size_t{16} << 20;
@@ -61,11 +62,11 @@ struct RunOptions {
   batch::Failed retry_failed = batch::Failed::keep;
   // output
   batch::OutputFormat format = batch::OutputFormat::json;
-  bool plan_as_json = false;       // --dry-run with --format json: prints the plan so
-  std::string errors;              // empty: in the output
+  bool plan_as_json = false;       // --dry-run with --format json: prints the plan as JSON
+  std::string errors;              // file of failed lines; empty: they go to the output
   std::string report;              // empty: none
   std::string metrics_file;        // empty: none
-  std::optional<int> status_fd;    // of JSON lines
+  std::optional<int> status_fd;    // descriptor for JSON lines
   std::string publish;             // an output to publish instead of a run
   std::vector<std::string> merge;  // outputs of parts to join instead of a run
   bool dry_run = false;            // check and plan instead of a run
@@ -73,12 +74,12 @@ struct RunOptions {
   files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;
-  std::string build;                        // of this program (cli/version.h), no flag
+  std::string build;                        // name of this program's build (cli/version.h); no flag
   std::vector<std::string> ignored;         // flags of `plan` that were given
-  std::shared_ptr<const PlanOptions> plan;  // what they said
+  std::shared_ptr<const PlanOptions> plan;  // values of these flags
 };
 
-/// -i, which may come several times: the files are read one after the other.
+/// Declares -i, which may be given several times: the files are read one after the other.
 CLI::Option* declare_inputs(CLI::App& command, RunOptions& options, const std::string& help);
 /// The inputs of a run, at least one: "-" is standard input.
 std::vector<std::string> input_paths(const RunOptions& options);

@@ -1,4 +1,4 @@
-// How a run reads its prompts, whether it is launched or only planned.
+// Reading of a run's prompts, whether it is launched or only planned.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,25 @@
 
 namespace plimsoll::cli {
 
-/// What the model's folder and the flags in its place (--tokenizer, --chat-template,
-/// --generation-config) say of prompts and answers.
+/// Tokenizer, templates and defaults of a model's folder, or of the flags in its place
+/// (--tokenizer, --chat-template, --generation-config).
 struct PromptSetup {
   std::optional<text::Tokenizer> tokenizer;  // none with --skip-tokenizer-init
   batch::ChatOptions chat;
   model::GenerationConfig generation;
 };
 
-/// `config` is the folder's config.json. Throws Error(checkpoint_unusable).
+/// Reads the setup; `config` is the folder's config.json. Throws Error(checkpoint_unusable).
 PromptSetup read_prompt_setup(const RunOptions& options, const Environment& environment,
                               const std::filesystem::path& folder, const Json& config);
 
-/// How prompts become tokens in a context of `context` tokens. `setup` must outlive the result.
+/// Options for turning prompts into tokens, in a context of `context` tokens. `setup` must outlive
+/// the result.
 batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup& setup,
                                     int64_t context,
                                     std::shared_ptr<batch::PictureLoader> pictures);
 
-/// What a survey of prompts asks so that it finds what `run` would answer; slice and bounds are the
+/// Options of a survey of prompts that finds what `run` would answer; slice and bounds are the
 /// caller's. `setup` must outlive the result.
 batch::SurveyOptions survey_options(const RunOptions& options, const PromptSetup& setup,
                                     int64_t context, int64_t vocabulary,

@@ -1,4 +1,4 @@
-// A look at the first prompts with the model's tokenizer, before its weights are read.
+// Checks the first prompts with the model's tokenizer, before its weights are read.
 #pragma once
 
 #include "cli/run/launch.h"
@@ -6,8 +6,9 @@
 
 namespace plimsoll::cli {
 
-/// Tells of prompts over the context, and of lines that do not suit the model: ids beyond its
-/// vocabulary, texts that its tokenizer or template refuses. Of a regular input, the first MiB.
+/// Prints notes on prompts over the context, and on lines that do not suit the model: ids beyond
+/// its vocabulary, texts that its tokenizer or template refuses. Reads the first MiB of a regular
+/// input.
 void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
                              files::InputFile& input, const ScannedInput& scanned);
 

@@ -1,4 +1,4 @@
-// A look at the whole input before anything is loaded.
+// Scan of the whole input before anything is loaded.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace plimsoll::cli {
 
 struct ScannedInput {
-  std::optional<uint64_t> all_lines;  // of a regular input
+  std::optional<uint64_t> all_lines;  // number of lines of a regular input
   batch::Slice slice;                 // by --part, --skip, --limit
-  std::optional<uint64_t> lines;      // of these, in the slice
-  uint64_t bad = 0;                   // among the lines that were looked at
+  std::optional<uint64_t> lines;      // number of lines in the slice
+  uint64_t bad = 0;                   // number of invalid lines among those that were read
 };
 
-/// Counts the lines of a regular input, settles the slice, tells of lines that are no requests, and
-/// refuses what is no JSONL at all, with the cure, and ids that occur twice under --strict. Throws
-/// Error(input_unusable, usage).
+/// Counts the lines of a regular input, resolves the slice, prints notes on lines that are no
+/// requests, and refuses an input that is not JSONL at all, with the cure, and ids that occur twice
+/// under --strict. Throws Error(input_unusable, usage).
 ScannedInput scan(const RunOptions& options, files::InputFile& input);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// A run as other programs see it: JSON lines on a descriptor, a metrics file.
+// Status of a run for other programs: JSON lines on a descriptor, a metrics file.
 #pragma once
 
 #include <mutex>
@@ -14,12 +14,12 @@ class StatusSink {
   /// Throws Error(usage) for a descriptor that is not open.
   explicit StatusSink(const RunOptions& options);
 
-  /// Writes the first metrics, of a run that writes to `output`. Throws Error(output_unwritable).
+  /// Writes the first metrics of a run that writes to `output`. Throws Error(output_unwritable).
   void begin(const std::string& output);
-  /// From any thread. A reader that is slow misses lines; a file that cannot be written
-  /// is left as it was.
+  /// Publishes a sample; thread-safe. A slow reader misses lines; a file that cannot be written
+  /// stays as it was.
   void publish(const batch::ProgressSample& sample) noexcept;
-  /// The last line, however the command ends: what comes after it is left out.
+  /// Writes the last line, however the command ends; later samples are dropped.
   void end(int exit_status) noexcept;
 
  private:
@@ -30,7 +30,7 @@ class StatusSink {
   bool ended_ = false;
   int descriptor_;       // -1: none
   std::string metrics_;  // empty: none
-  std::string output_;   // what the metrics are of
+  std::string output_;   // the output that the metrics are labelled with
 };
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// What a run says to people.
+// Messages of a run to people.
 #pragma once
 
 #include "batch/files/run_files.h"
@@ -10,10 +10,10 @@
 namespace plimsoll::cli {
 
 batch::ProgressMode progress_mode(const RunOptions& options, const Environment& environment);
-/// Flags that were taken and change nothing.
+/// Prints notes on flags that were given and have no effect.
 void note_unused(const RunOptions& options);
 void tell_resumed(const RunOptions& options, const batch::RunFiles& files);
-/// The same command ended before.
+/// Says that this run was completed by an earlier process.
 void tell_finished(const RunOptions& options, const batch::Manifest& manifest);
 void tell_end(const RunOptions& options, const batch::RunReport& report,
               const batch::RunFiles& files);

@@ -1,4 +1,4 @@
-// The files that a run reads and writes, told apart before any is written.
+// Checks that the files that a run reads and writes are distinct, before any is written.
 #pragma once
 
 #include "cli/environment.h"
@@ -6,7 +6,7 @@
 
 namespace plimsoll::cli {
 
-/// Throws Error(usage) when a file to be written is another that the run touches, by device and
+/// Throws Error(usage) when a file to be written is another file that the run uses, by device and
 /// inode; Error(output_unwritable) when its folder is missing.
 void check_files(const RunOptions& options, const Environment& environment);
 

@@ -9,7 +9,7 @@ namespace plimsoll::cli {
 /// Declares the subcommand. `options` must outlive the parsing.
 CLI::App* add_shard_command(CLI::App& app, ShardOptions& options);
 
-/// Runs it. Returns the exit status. Throws Error.
+/// Runs the command. Returns the exit status. Throws Error.
 int shard_command(const ShardOptions& options);
 
 }  // namespace plimsoll::cli

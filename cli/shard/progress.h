@@ -1,4 +1,4 @@
-// How far a writing of shards has come.
+// Progress of writing shards.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,8 @@
 
 namespace plimsoll::cli {
 
-/// Bytes and rate on standard error: a line drawn over on a terminal, else one every ten seconds.
+/// Shows bytes and rate on standard error: a line drawn over on a terminal, else one every ten
+/// seconds.
 class ByteProgress {
  public:
   ByteProgress(int64_t total, bool quiet, const Environment& environment);

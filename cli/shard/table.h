@@ -6,7 +6,7 @@
 
 namespace plimsoll::cli {
 
-/// Prints it, as text or JSON lines. Throws Error(output_unwritable).
+/// Prints the table, as text or JSON lines. Throws Error(output_unwritable).
 void print_table(const shard::Job& job, const ShardOptions& options);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// A launch of vLLM as people paste it: a shell line, a YAML file, a call of LLM(...).
+// A launch of vLLM that was pasted: a shell line, a YAML file, a call of LLM(...).
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Variables variables;          // of its environment
   std::string image;            // of the container; empty: none
-  std::optional<int64_t> gpus;  // that the process sees; absent: all of the machine, or not said
+  std::optional<int64_t> gpus;  // that the process sees; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;
-  std::vector<std::string> left_out;  // what was pasted and not read
+  std::vector<std::string> left_out;  // words that were pasted and not read
 };
 
 /// The first launch in a shell text. Throws Error(usage).
@@ -44,8 +44,8 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text);
 /// another program runs.
 bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch);
 
-/// GPUs of "2", "all", "device=0,1" (docker's --gpus) or "0,1" (CUDA_VISIBLE_DEVICES' form, by
-/// `is_list`): fewer than what is known count.
+/// Limits the GPUs to those of "2", "all", "device=0,1" (docker's --gpus) or "0,1"
+/// (CUDA_VISIBLE_DEVICES' form, by `is_list`), if they are fewer than what is known.
 void limit_gpus(PastedLaunch& launch, const std::string& text, bool is_list);
 
 }  // namespace plimsoll::cli

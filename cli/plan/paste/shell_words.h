@@ -1,4 +1,4 @@
-// A shell text as its commands and their words (POSIX, chapter 2: quotes, operators, redirections).
+// Splits a shell text into commands and words (POSIX, chapter 2: quotes, operators, redirections).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::cli {
 
-/// NAME=VALUE with a shell's name.
+/// True for NAME=VALUE with a shell's name.
 bool is_assignment(const std::string& word);
 void assign(Variables& variables, const std::string& assignment);
 
