@@ -1,6 +1,6 @@
-// How many of like cases a test goes over: all, or one in a few, the same ones each time. All where
-// a program is run by hand; few under sanitizers, which make it ten times slower, and in tests/run.
-// PLIMSOLL_CASES=all or few says otherwise.
+// How many of like cases a test runs: all, or one in a few, the same ones each time. All where a
+// program is run by hand; few under sanitizers, which make it ten times slower, and in tests/run.
+// PLIMSOLL_CASES=all or few overrides that.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ inline bool takes_all_cases() {
   return cases != nullptr ? std::string_view(cases) == "all" : !kSanitized;
 }
 
-/// Whether the case of this number is gone over, of which else one in `few` is.
+/// True when the case of this number is run; one in `few` is, unless all are.
 inline bool is_taken(size_t number, size_t few) {
   return takes_all_cases() || number % few == 0;
 }
 
-/// How often something is tried.
+/// Number of tries: `all`, or `few`.
 inline int times(int all, int few) {
   return takes_all_cases() ? all : few;
 }

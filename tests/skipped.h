@@ -5,10 +5,11 @@
 
 namespace plimsoll::testing {
 
-/// What ctest takes for "skipped" (SKIP_RETURN_CODE in tests/CMakeLists.txt).
+/// Exit status that ctest takes for "skipped" (SKIP_RETURN_CODE in tests/CMakeLists.txt).
 inline constexpr int kSkippedStatus = 77;
 
-/// To be followed by a return: the reason is printed, and remembered for the program's end.
+/// Skips the case; to be followed by a return. The reason is printed, and remembered for the
+/// program's end.
 void skip(const std::string& why);
 /// The program's status, given that of Catch2: kSkippedStatus if cases were skipped and none of the
 /// others asserted anything.

@@ -1,4 +1,4 @@
-// A config as vLLM has it.
+// A config as vLLM reads it.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::test {
 
-/// Reads a config and fills in what its class assumes. Throws Error(checkpoint_unusable).
+/// Reads a config and fills in the defaults of its class. Throws Error(checkpoint_unusable).
 inline Json vllm_config(const std::filesystem::path& file) {
   Json config = read_config_json(file);
   model::complete_config(config, model::ConfigClasses::vllm);

@@ -254,7 +254,7 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
           for (int64_t r = 0; r < size; ++r) REQUIRE(out.same_bits(r, whole, first + r));
         }
 
-        // The same sequence twice, one of them 20 tokens ahead, token by token at the end.
+        // One sequence twice, one copy 20 tokens ahead, token by token at the end.
         Sequences pair(three, c, dtype, 2, 32);
         Rows both(220, qkv.columns());
         for (int64_t r = 0; r < 220; ++r)

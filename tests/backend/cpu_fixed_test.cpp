@@ -23,7 +23,7 @@ using backend::FixedRow;
 using backend::kFixedUnit;
 using backend::kStrip;
 
-/// Those that this processor has.
+/// Kernels of fixed-point rows that this processor has.
 std::set<const FixedKernels*> kernels() {
   std::set<const FixedKernels*> found;
   for (const CpuIsa isa : isas()) found.insert(backend::fixed_kernels(isa));
@@ -53,7 +53,7 @@ struct Stored {
     }
     return value;
   }
-  /// Of all slices' chunks.
+  /// The scale of a chunk, chunks of all slices counted.
   [[nodiscard]] float scale(int64_t chunk) const {
     return number<float>(row.scales_at() + 4 * chunk);
   }
@@ -79,7 +79,7 @@ std::vector<float> random_row(int64_t columns) {
   return row;
 }
 
-/// Those of all slices: the place of what is kept of it, and its inputs.
+/// The chunks of all slices: index of a chunk's scale and sums, and its range of inputs.
 struct Chunk {
   int64_t at, begin, end;
 };
@@ -136,7 +136,7 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
 constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
                                              0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Of bitsandbytes, roughly: no multiples of anything.
+/// Levels like those of bitsandbytes: no multiples of anything.
 constexpr std::array<float, 16> kLevels = {-1,     -0.7f, -0.53f,  -0.39f, -0.28f, -0.18f,
                                            -0.09f, 0,     0.0796f, 0.16f,  0.25f,  0.34f,
                                            0.44f,  0.56f, 0.72f,   0.9f};
@@ -208,8 +208,8 @@ class Codes {
   [[nodiscard]] static int64_t level(int code) {
     return std::lrint(kLevels[static_cast<size_t>(code)] * 32767);
   }
-  /// Of a chunk's codes, which are number(code), and inputs: those of three planes without their
-  /// last bytes, and these.
+  /// The sum of a chunk's codes, which are number(code), times its inputs. With three planes the
+  /// sums of inputs without their last bytes, and of these bytes, are added up at the end.
   template <typename F>
   [[nodiscard]] float sum(const Stored& in, int64_t o, const backend::FixedChunk& chunk,
                           const F& number) const {

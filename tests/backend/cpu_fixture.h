@@ -1,4 +1,4 @@
-// What the tests of the CPU backend share: backends of every instruction set, random rows and
+// Helpers for the tests of the CPU backend: backends of every instruction set, random rows and
 // weights, comparison with the reference.
 #pragma once
 
@@ -28,7 +28,7 @@ inline std::vector<CpuIsa> isas() {
   return all;
 }
 
-/// What products run on: an instruction set, and tiles beside it by a twin (tiles/tile_twin.h).
+/// A processor for products: an instruction set, and tiles beside it by a twin (tiles/tile_twin.h).
 struct Processor {
   CpuIsa isa;
   bool twin = false;

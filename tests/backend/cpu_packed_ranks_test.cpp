@@ -54,7 +54,7 @@ class SomeInputs final : public model::PackedRows {
   [[nodiscard]] int64_t first_input() const override { return inputs_.first; }
 
  private:
-  /// Of `count` rows some elements, with zeros behind them.
+  /// Cuts some elements out of each of `count` rows, with zeros after them.
   template <typename T>
   static void cut(const std::vector<T>& from, int64_t count, const model::Inputs& some,
                   int64_t room, T* to) {

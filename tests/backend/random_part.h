@@ -16,7 +16,7 @@ namespace plimsoll::testing {
 inline constexpr std::array<float, 16> kNumbers = {0,    0.5f,  1,  1.5f,  2,  3,  4,  6,
                                                    -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/// What RandomPart says of inputs.
+/// Input scale of RandomPart.
 inline constexpr model::InputScale kInputScale{0.01f, 20};
 
 /// A part [rows, columns] of a checkpoint, alone in its tensor.
@@ -29,7 +29,7 @@ inline model::Part packed_part(const model::Packing& packing, int64_t rows, int6
   return part;
 }
 
-/// Random codes, scales and zero points of one part, and the weights that they are.
+/// Random codes, scales and zero points of one part, and the weights that they stand for.
 class RandomPart final : public model::PackedRows {
  public:
   RandomPart(const model::Packing& packing, int64_t rows, int64_t columns, uint32_t seed)
@@ -85,7 +85,7 @@ class RandomPart final : public model::PackedRows {
   }
   [[nodiscard]] model::InputScale input_scale() const override { return kInputScale; }
 
-  /// w[o, n], as packing.h says it.
+  /// w[o, n] by the formula in packing.h.
   [[nodiscard]] double weight(int64_t o, int64_t n) const {
     const int64_t group = packing_.ordered     ? order_[static_cast<size_t>(n)]
                           : packing_.group > 0 ? n / packing_.group
@@ -106,7 +106,7 @@ class RandomPart final : public model::PackedRows {
   }
 
  private:
-  /// Scales that share one of the second stage's.
+  /// Scales of the first stage, which share one of the second stage.
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
     if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);

@@ -1,5 +1,5 @@
 // A footprint with simple sizes, and a backend that writes all that an op may write and reads all
-// that it may read: where views and workspaces lie is tested, not what is in them.
+// that it may read: tests check where views and workspaces lie, not their contents.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Lives of a run without an engine: lines are answered in an order of their own, and the files are
-// the real ones.
+// Processes ("lives") of one run without an engine: lines are answered in an order of their own,
+// and the files are the real ones.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline std::string life_input(uint64_t lines) {
   return text;
 }
 
-/// The record that line `number` (1-based, of what is not blank) gets in every life.
+/// The record that line `number` (1-based, among lines that are not blank) gets in every life.
 inline std::string life_record(uint64_t slot, bool& failed, size_t bytes) {
   const uint64_t ordinal = slot + 1;
   const uint64_t blanks = slot / 20 + (slot % 20 >= 7 ? 1 : 0);
@@ -67,7 +67,7 @@ inline std::string life_expected(uint64_t lines, size_t bytes, bool answers, boo
   return text;
 }
 
-/// One life; returns whether the run was (or had been) complete. Throws what the files throw.
+/// Runs one life; returns whether the run was (or had been) complete. Throws what the files throw.
 inline bool live(const Scratch& scratch, Life life) {
   batch::RunFilesOptions& options = life.options;
   options.output = scratch.path("out");

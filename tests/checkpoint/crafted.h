@@ -10,7 +10,7 @@
 
 namespace plimsoll::testing {
 
-/// A folder of its own that goes away with the test.
+/// A folder for a test, removed with the object.
 class TempFolder {
  public:
   TempFolder() {

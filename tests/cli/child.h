@@ -1,5 +1,5 @@
-// The program as a child of the test, which sends it signals itself: of a shell's background jobs
-// SIGINT is ignored.
+// The program as a child process of the test, which sends it signals directly, because a shell's
+// background jobs ignore SIGINT.
 #pragma once
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ class Child {
     if (pid_ > 0) ::kill(pid_, number);  // -1 would be everybody
   }
 
-  /// Waits for `there`, half a minute at most; throws if the child ends before.
+  /// Waits until `there` is true, half a minute at most; throws if the child ends before.
   void until(const std::function<bool()>& there) {
     for (int i = 0; i < 3000; ++i) {
       if (there()) return;
@@ -50,7 +50,7 @@ class Child {
     }
     throw std::runtime_error("the child ended, or nothing came");
   }
-  /// As a shell shows it.
+  /// Waits for the end; returns the status as a shell shows it.
   int wait() {
     int status = 0;
     waitpid(pid_, &status, 0);

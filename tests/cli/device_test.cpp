@@ -197,8 +197,8 @@ TEST_CASE("each rank has a card, and all are of one kind") {
   CHECK(taken(2, 1) == 2);
   CHECK(taken(2, 2, 2) == 2);
   CHECK_THROWS_WITH(taken(2, 2), Contains("-tp 2 -pp 1 -dp 2 takes 4 GPUs, there are 3"));
-  // Of two processes on a machine that see the same each has its own; what a launcher gives to each
-  // alone it has whole.
+  // Two processes on a machine that see the same cards have different ones; cards that a launcher
+  // gives to one process alone are all its.
   const auto first_of = [&](const CardPlace& place, int64_t tensor) {
     vllm::EngineArgs args;
     args.tensor_parallel = tensor;

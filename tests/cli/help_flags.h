@@ -1,4 +1,4 @@
-// Flags as help and manual show them.
+// Flags in the help and in the manual.
 #pragma once
 
 #include <fstream>

@@ -318,14 +318,15 @@ TEST_CASE("embeddings are kept as the cache of processed pictures asks") {
   CHECK(kept(card + " --mm-processor-cache-gb 16") == int64_t{2} << 30);
   CHECK(kept(card + " --mm-processor-cache-gb 1") == int64_t{128} << 20);
   CHECK(kept(card + " --mm-processor-cache-gb 0") == 8192 * kRow * 2);  // a step's
-  // Of pictures that are all of 256 embeddings no more than 64, unless more is asked for.
+  // Pictures that always become 256 embeddings: room for at most 64, unless more is asked for.
   const char* const gemma = "gemma-3-27b-it.json";
   constexpr int64_t kWide = int64_t{5376} * 2;
   CHECK(kept(card, gemma) == 64 * 256 * kWide);
   CHECK(kept(card + " --mm-processor-cache-gb 8", gemma) == (int64_t{1} << 30) / kWide * kWide);
   CHECK(kept(" --device cpu --dtype bfloat16") == int64_t{512} << 20);
+  // Embeddings of one picture.
   CHECK(kept(card + " --mm-processor-cache-gb 0 --max-num-batched-tokens 2048") ==
-        kMost * kRow * 2);  // one picture's
+        kMost * kRow * 2);
 }
 
 TEST_CASE("the encoder has room for videos with settings of their own") {

@@ -1,4 +1,4 @@
-// What `plimsoll plan` says of our own engine.
+// Output of `plimsoll plan` for our own engine.
 #pragma once
 
 #include <catch2/catch.hpp>

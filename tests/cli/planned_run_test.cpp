@@ -11,7 +11,7 @@ using test::shell;
 
 namespace {
 
-// Of a run of `in` in the scratch folder.
+// The report of a run of `in` in the scratch folder.
 Json report_of_run(const Scratch& scratch, const std::string& model, const std::string& flags) {
   const std::string command =
       "plimsoll run " + model + " -q --overwrite -i in -o out --report r " + flags;

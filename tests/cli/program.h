@@ -19,7 +19,7 @@ struct Outcome {
   std::string out, err;
 };
 
-/// PLIMSOLL_PROGRAM names another one than the build's: tests/mutate does.
+/// PLIMSOLL_PROGRAM names another program than the build's: tests/mutate sets it.
 inline const std::string kProgram = std::getenv("PLIMSOLL_PROGRAM") != nullptr
                                         ? std::getenv("PLIMSOLL_PROGRAM")
                                         : PLIMSOLL_BINARY_DIR "/plimsoll";
@@ -27,8 +27,9 @@ inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
 /// Published configs, one file each.
 inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
 
-/// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says
-/// otherwise. Behind `plimsoll ... &` $! is a shell's; "$PROGRAM" is what signals reach.
+/// Runs `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says
+/// otherwise. After `plimsoll ... &`, $! is a shell's; "$PROGRAM" is the process that signals
+/// reach.
 inline Outcome shell(const Scratch& scratch, const std::string& command) {
   const std::string script = "export PLIMSOLL_DEVICE=cpu; PROGRAM='" + kProgram +
                              "'; plimsoll() { \"$PROGRAM\" \"$@\"; }; MODEL='" + kModel +

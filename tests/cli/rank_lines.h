@@ -1,4 +1,4 @@
-// What runs on several ranks are asked.
+// Input lines for runs on several ranks.
 #pragma once
 
 #include "cli/program.h"

@@ -13,8 +13,8 @@
 
 namespace plimsoll::testing {
 
-/// All cores' share among so many ranks, and the instruction set that $PLIMSOLL_CPU_ISA names, else
-/// the best one.
+/// Options with a rank's share of all cores among `ranks`, and the instruction set that
+/// $PLIMSOLL_CPU_ISA names, else the best one.
 inline backend::CpuOptions cpu_options(size_t ranks = 1) {
   const size_t cores = std::thread::hardware_concurrency();
   backend::CpuOptions options{.isa = backend::detect_isa(),

@@ -1,4 +1,4 @@
-// Tiny checkpoints in formats that no golden result has, beside the same weights as plain numbers.
+// Tiny checkpoints in formats that no golden result has, beside their weights as plain numbers.
 #pragma once
 
 #include <map>
@@ -140,7 +140,7 @@ inline Store mixed_layers(const std::string& module) {
   return holds(module, "down_proj") ? nvfp4 : nullptr;
 }
 
-/// As the recipe has them, in one tensor, or in one that is [experts, in, out].
+/// How experts are stored: as in the recipe, in one tensor, or in one that is [experts, in, out].
 enum class Experts { as_is, stacked, turned };
 
 struct Row {
@@ -189,7 +189,7 @@ inline const Row kRows[] = {
     {"a list of layers", "models/llama", kMixedLayers, nullptr, Experts::as_is, mixed_layers},
 };
 
-/// "...mlp.experts." of a tensor of one expert, and which of its matrices it is.
+/// "...mlp.experts." in the name of one expert's tensor, and which of its matrices it is.
 struct ExpertName {
   std::string experts, matrix;
   explicit ExpertName(const std::string& tensor) {
@@ -201,7 +201,7 @@ struct ExpertName {
   }
 };
 
-/// Experts that are called one by one as transformers 5 has them: gate over up, and down.
+/// Stacks experts that are stored one by one as transformers 5 does: gate over up, and down.
 inline void stack_experts(std::map<std::string, Matrix>& matrices) {
   std::map<std::string, Matrix> stacks;
   for (int64_t expert = 0;; ++expert) {
@@ -236,7 +236,7 @@ inline void stack_experts(std::map<std::string, Matrix>& matrices) {
   }
 }
 
-/// The layers' matrices by their tensors: modules of their own, and stacks of experts.
+/// Matrices of the layers by tensor: modules with one each, and stacks of experts.
 inline std::map<std::string, Matrix> matrices_of(const model::ModelSpec& spec,
                                                  const checkpoint::Checkpoint& checkpoint) {
   std::map<std::string, Matrix> found;
@@ -267,7 +267,7 @@ inline void write_folder(const fs::path& folder, const Json& config,
   std::ofstream(folder / "model.safetensors", std::ios::binary) << tensors.bytes();
 }
 
-/// The recipe of our own results or of the larger set; empty: neither has it.
+/// The recipe from our own results or from the larger set; empty: neither has it.
 inline fs::path recipe_of(const Row& row) {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden" / row.recipe;
   if (fs::exists(own)) return own;

@@ -22,7 +22,7 @@ struct Matrix {
   [[nodiscard]] const float* row(int64_t r) const { return values.data() + r * columns; }
 };
 
-/// Codes and scales that a format gives a matrix, and the numbers that they are.
+/// Codes and scales of a matrix in a format, and the numbers that they stand for.
 struct Stored {
   std::vector<uint8_t> codes{}, bytes{};  // a byte a code; scales of a byte
   std::vector<float> scales{};
@@ -79,7 +79,7 @@ inline uint8_t nearest_e2m1(double value) {
   return static_cast<uint8_t>(best + (value < 0 ? 8 : 0));
 }
 
-/// e2m1 codes, in groups of so many, whose scales are powers of two: `bytes`.
+/// e2m1 codes in groups of `group`, whose scales are powers of two: `bytes`.
 inline Stored in_fp4(const Matrix& m, int64_t group) {
   Stored s;
   for (size_t at = 0; at < m.values.size(); at += static_cast<size_t>(group)) {
@@ -102,7 +102,7 @@ inline std::vector<uint8_t> in_pairs(const std::vector<uint8_t>& codes) {
   return pairs;
 }
 
-/// Each of `count` matrices [rows, columns] turned round.
+/// Transposes each of `count` matrices [rows, columns].
 template <typename T>
 std::vector<T> turned(const std::vector<T>& from, int64_t count, int64_t rows, int64_t columns) {
   std::vector<T> to(from.size());
@@ -133,7 +133,7 @@ class Files {
   }
 };
 
-/// Stores one matrix; what `plain` has instead is written by who calls.
+/// Stores one matrix; the caller writes the plain numbers.
 using Store = Stored (*)(const Matrix&, Files&);
 
 inline Stored quark_tensor(const Matrix& m, Files& to) {
@@ -223,7 +223,8 @@ inline Stored grid_of_four_axes(const Matrix& m, Files& to) {
          {(m.rows + 127) / 128, 1, (m.columns + 127) / 128, 1}, s.scales);
   return s;
 }
-/// ModelOpt's; of a stack `weight_scale_2` of each expert, and one scale for the inputs of all.
+/// ModelOpt's NVFP4; a stack has `weight_scale_2` for each expert, and one scale for the inputs of
+/// all.
 inline Stored nvfp4_as(const Matrix& m, Files& to, const char* input_scale) {
   Stored s;
   const int64_t all = m.rows * m.columns;
@@ -271,7 +272,7 @@ inline Stored stacked_blocks(const Matrix& m, Files& to) {
   }
   return s;
 }
-/// The same with a scale for each expert, and one of all for their inputs (ModelOpt).
+/// float8 codes in ModelOpt's form: a scale for each expert, and one scale for the inputs of all.
 inline Stored stacked_tensors(const Matrix& m, Files& to) {
   const Stored s = in_fp8(m, m.rows, m.columns);
   const bool one = m.count == 1;

@@ -11,8 +11,8 @@
 
 namespace plimsoll::testing {
 
-/// Integers of some bits in words of 32, lowest first: whole ones alone in a word, or all bits
-/// used.
+/// Packs integers of some bits into words of 32, lowest first: only whole ones in a word, or all
+/// bits used.
 inline std::vector<uint32_t> in_words(const std::vector<uint8_t>& codes, int64_t line, int64_t bits,
                                       bool whole) {
   const int64_t each = 32 / bits;

@@ -1,4 +1,4 @@
-// Where the golden results lie, and reading their packed files.
+// The golden results' folder, and reading their packed files.
 #pragma once
 
 #include <lzma.h>
@@ -26,8 +26,8 @@ inline std::optional<std::filesystem::path> golden_folder() {
   return std::nullopt;
 }
 
-/// The golden results that hold `part` ("chat/renderings.jsonl.xz"): those, else the few of a plain
-/// clone; nothing where neither does.
+/// The golden results that hold `part` ("chat/renderings.jsonl.xz"): the full ones, else the few of
+/// a plain clone; nothing where neither has it.
 inline std::optional<std::filesystem::path> golden_with(const std::string& part) {
   const std::filesystem::path own =
       std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
@@ -37,7 +37,7 @@ inline std::optional<std::filesystem::path> golden_with(const std::string& part)
   return std::nullopt;
 }
 
-/// The data that golden results speak of, where `part` of it lies beside them, else in a plain
+/// The data that golden results refer to, where `part` of it lies beside them, else in a plain
 /// clone.
 inline std::optional<std::filesystem::path> data_with(const std::string& part) {
   const auto all = golden_folder();
@@ -47,8 +47,8 @@ inline std::optional<std::filesystem::path> data_with(const std::string& part) {
   return std::nullopt;
 }
 
-/// The folder of the pictures that golden results of pictures speak of: a plain clone's lie with
-/// those of the decoders' tests.
+/// The folder of the pictures that golden results refer to. A plain clone has them with those of
+/// the decoders' tests.
 inline std::filesystem::path pictures_folder() {
   const auto all = golden_folder();
   if (all && std::filesystem::is_directory(*all / "images")) return *all / "images";
@@ -83,7 +83,7 @@ inline std::string unpack_xz(const std::string& packed) {
   return text;
 }
 
-/// The file's text; a packed file, or one that lies there only as `path`.xz, is unpacked.
+/// The file's text; a packed file, or one that exists only as `path`.xz, is unpacked.
 inline std::string read_maybe_xz(const std::filesystem::path& path) {
   if (path.extension() == ".xz") return unpack_xz(read_file(path));
   if (std::filesystem::exists(path)) return read_file(path);

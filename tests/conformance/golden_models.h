@@ -75,9 +75,9 @@ struct Golden {
   }
 };
 
-/// The models' folders of a set of the golden results ("models", "more_models"), and those of our
-/// own of which no set there has the name; a plain clone has its own alone. Of many one in five
-/// under sanitizers, where not all cases are taken.
+/// The models' folders of a set of the golden results ("models", "more_models"), and our own
+/// folders whose names that set lacks; a plain clone has its own alone. One in five under
+/// sanitizers, where not all cases are run.
 inline std::vector<fs::path> model_folders(const char* set = "models") {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
   const std::optional<fs::path> larger = golden_folder();
@@ -103,7 +103,8 @@ inline std::vector<fs::path> model_folders(const char* set = "models") {
   return folders;
 }
 
-/// Whether `run` computes a model. One that it does not is refused by its name or by a key's.
+/// True when `run` computes a model. Models that it does not compute are refused by name or by a
+/// key's name.
 inline bool is_served(const fs::path& folder) {
   const Json config = model::read_config(folder);
   try {
@@ -157,7 +158,7 @@ class Subject {
              .kv_dtype = kv_dtype}};
   }
 
-  /// Which table longrope uses: by the length that the request may reach.
+  /// Chooses longrope's table by the length that the request may reach.
   void choose_rope(ModelRunner& runner, int32_t sequence, const Case& c) const {
     for (const model::RopeSpec& rope : spec_.ropes) {
       if (rope.long_table && c.length() > rope.original_max_position)
@@ -193,7 +194,7 @@ inline double relative_error(const Logits& found, const std::vector<double>& exp
   return std::sqrt(difference / norm);
 }
 
-/// What a model says to a case.
+/// Answer of a model to a case.
 struct Answer {
   std::vector<Logits> prompt;  // by row
   Ids greedy;
@@ -234,7 +235,7 @@ inline void check_greedy(const Answer& answer, const Case& c, double least_margi
         Ids(c.greedy.begin(), c.greedy.begin() + count));
 }
 
-/// Logits, log probabilities and greedy tokens in float32.
+/// Checks logits, log probabilities and greedy tokens in float32.
 inline void check_float32(Subject& subject) {
   ModelRunner runner = subject.runner(DType::f32);
   double worst_logits = 0, worst_logprob = 0;
@@ -258,13 +259,14 @@ inline void check_float32(Subject& subject) {
              worst_logprob);
 }
 
-/// The same in the type that the weights are stored in, which is held to what transformers reaches.
+/// Checks the model in the type that the weights are stored in, against the errors that
+/// transformers itself makes in it.
 inline void check_half(Subject& subject) {
   const Golden& golden = subject.golden;
   ModelRunner runner = subject.runner(subject.half_type());
   double worst_logits = 0, worst_median = 0;
-  // Which of two experts (or keys) is chosen on a near tie is left to the sums' order, and the
-  // row's logits are others then: transformers itself reaches 1.64 there. Choices are proved in
+  // Which of two experts (or keys) is chosen on a near tie depends on the sums' order, and the
+  // row's logits differ then: transformers itself reaches 1.64 there. Choices are proved in
   // float32.
   const double flipped = golden.smallest_router_margin < 1e-3 ? 1.64 : 0;
   const double allowed = std::max(2.5 * golden.worst(&Case::half_relative_error), flipped);
@@ -285,7 +287,7 @@ inline void check_half(Subject& subject) {
              safetensors_name(subject.half_type()), worst_logits, allowed, worst_median);
 }
 
-/// What the rounding of inputs may move the last logits of a quantised model's cases by; 0: its
+/// How far the rounding of inputs may move the last logits of a quantised model's cases; 0: its
 /// format rounds none.
 inline double allowed_by_rounding(const fs::path& folder) {
   const Json golden = parse_json(read_maybe_xz(folder / "golden.json"));
@@ -298,7 +300,7 @@ inline double allowed_by_rounding(const fs::path& folder) {
   return allowed;
 }
 
-/// A quantised model whose inputs of products are rounded as its format asks.
+/// Checks a quantised model whose inputs of products are rounded as its format asks.
 inline void check_rounded(Subject& subject, double allowed) {
   ModelRunner runner = subject.runner(DType::f32);
   double worst = 0;
@@ -309,13 +311,13 @@ inline void check_rounded(Subject& subject, double allowed) {
   fmt::print("{:<28} rounded inputs: logits {:.1e} of {:.1e}\n", subject.golden.name, worst,
              allowed);
   CHECK(worst <= allowed);
-  // What nothing rounds comes out a hundred times nearer.
+  // Without rounding the error would be a hundred times smaller.
   CHECK(worst > 1e-3);
 }
 
-/// A quantised model in its half type, for which the references are in float32: rounding
-/// activations to bf16 moves the plain llama's logits by up to 0.022, and to f16, of three more
-/// bits, by an eighth of it; half of that again.
+/// Checks a quantised model in its half type. The references are in float32: rounding activations
+/// to bf16 moves the plain llama's logits by up to 0.022, and to f16, of three more bits, by an
+/// eighth of it; half of that is added.
 inline void check_quantised_half(Subject& subject) {
   const DType dtype = subject.half_type();
   ModelRunner runner = subject.runner(dtype);

@@ -1,4 +1,4 @@
-// The golden pictures and what is known of them.
+// The golden pictures, and the expected values for them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::testing {
 
-/// The file's bytes; a plain clone's pictures lie with those of the decoders' tests.
+/// The file's bytes; a plain clone has its pictures with those of the decoders' tests.
 inline std::string golden_picture(const std::filesystem::path& golden, const std::string& name) {
   const std::filesystem::path file = golden / "images" / name;
   return read_file(std::filesystem::exists(file) ? file : golden / ".." / "images" / name);

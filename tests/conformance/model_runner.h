@@ -41,7 +41,7 @@ class ModelRunner {
         blocks_(static_cast<size_t>(layout_.num_blocks)) {
     backend_.start_launch(launch_.backend_parts);
     launch_.model.load(weights);
-    // Blocks of a sequence lie anywhere.
+    // Blocks of a sequence lie in any order.
     std::iota(blocks_.begin(), blocks_.end(), 0);
     std::shuffle(blocks_.begin(), blocks_.end(), std::mt19937(7));
     restart();
@@ -123,7 +123,7 @@ class ModelRunner {
                                   .table_width = layout_.limits.table_stride});
   }
 
-  /// Blocks behind the window of the first row are gone.
+  /// Frees the blocks before the window of the first row.
   void fill_tables(size_t slot, int32_t sequence, int32_t first_position) {
     const auto stride = static_cast<size_t>(layout_.limits.table_stride);
     for (size_t g = 0; g < layout_.kv.groups.size(); ++g) {

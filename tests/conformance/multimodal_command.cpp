@@ -74,7 +74,7 @@ void check_answer(const OrderedJson& c, const Json& line) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const Json& entry = choice.at("prompt_logprobs").at(i + 1).at(std::to_string(prompt[i + 1]));
     INFO("prompt token " << i + 1);
-    // As in multimodal_run, and the six digits that are printed.
+    // The tolerance of multimodal_run, and the six digits that are printed.
     CHECK(std::abs(entry.at("logprob").get<double>() - expected[i]) <=
           5e-4 + 5e-5 * std::abs(expected[i]) + 1e-6);
   }

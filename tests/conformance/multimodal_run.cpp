@@ -189,7 +189,8 @@ TEST_CASE("layers of models that see are stored in fp8, their towers' too") {
                                          expected[i].prompt_logprobs[at]->front().logprob));
       }
     }
-    // The same weights summed up in another order: the golden results' own tolerance.
+    // The weights are equal, and only summed up in another order: the golden results' own
+    // tolerance.
     CHECK(worst <= 5e-4);
     fmt::print("{:<24} fp8   logprobs {:.1e}\n", stored.name, worst);
   }

@@ -9,7 +9,7 @@
 
 namespace plimsoll::testing {
 
-/// The case as a request's body: pictures of messages by address, others by path.
+/// The case as a request's body: pictures of messages by URL, others by path.
 inline OrderedJson picture_line(const OrderedJson& c, const std::filesystem::path& pictures) {
   OrderedJson body = OrderedJson::object();
   const auto path = [&](const OrderedJson& file) {
@@ -43,7 +43,8 @@ inline OrderedJson picture_line(const OrderedJson& c, const std::filesystem::pat
   return body;
 }
 
-/// A published folder made of a golden one: the checkpoint, tokenizer and what prepares pictures.
+/// Makes a published folder of a golden one: checkpoint, tokenizer and configuration of the
+/// processor.
 inline void write_published(const std::filesystem::path& golden,
                             const std::filesystem::path& folder) {
   write_checkpoint(golden, folder);

@@ -1,4 +1,4 @@
-// Tiny models that see pictures, with lines of a batch and what transformers makes of them.
+// Tiny models with a vision tower, with lines of a batch and transformers' answers.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ inline constexpr int64_t kContext = 512;
 
 class PictureModel {
  public:
-  /// `change` is told the written checkpoint's folder before it is read.
+  /// `change` is called with the written checkpoint's folder before it is read.
   explicit PictureModel(
       const fs::path& recipe,
       const std::function<void(const fs::path&)>& change = [](const auto&) {})
@@ -76,8 +76,8 @@ class PictureModel {
     return std::make_unique<engine::Engine>(spec_, *reader_, backend, nullptr, options);
   }
 
-  /// Makes the cases' requests as lines of a batch, and with them knows the largest picture. Tags
-  /// are places among all cases; `only` names those wanted, none: all.
+  /// Makes requests of the cases as lines of a batch, which also determines the largest picture.
+  /// Tags are places among all cases; `only` names the wanted ones, none: all.
   std::vector<engine::Request> requests(const std::vector<std::string>& only = {}) {
     std::vector<engine::Request> made;
     for (size_t i = 0; i < known["cases"].size(); ++i) {
@@ -184,8 +184,8 @@ inline double check_case(const OrderedJson& c, const engine::RequestOutput& outp
   return worst;
 }
 
-/// The rules of golden/README.md for 16-bit arithmetic: the median error of log probabilities, and
-/// greedy tokens up to the first close race.
+/// Checks by the rules of golden/README.md for 16-bit arithmetic: the median error of log
+/// probabilities, and greedy tokens up to the first close race.
 inline double check_half(const OrderedJson& c, const engine::RequestOutput& output,
                          double logit_error) {
   if (output.failure) FAIL(output.failure->message);

@@ -1,5 +1,4 @@
-// What a launch on several ranks is made of: each rank's part of the model, backend and source of
-// weights.
+// Parts of a launch on several ranks: each rank's part of the model, backend and source of weights.
 #pragma once
 
 #include <functional>
@@ -14,7 +13,7 @@
 
 namespace plimsoll::testing {
 
-/// How many ranks: copies of stages of tensor-parallel ranks.
+/// Number of ranks: copies of stages of tensor-parallel ranks.
 struct Width {
   int64_t tensor = 1;
   int64_t stages = 1;
@@ -22,10 +21,10 @@ struct Width {
   bool whole_experts = false;  // tensor ranks divide experts, not each of them
 };
 
-/// The backend of a rank of a launch of so many.
+/// Makes the backend of a rank, of `ranks` ranks.
 using MakeBackend = std::function<std::unique_ptr<backend::Backend>(size_t rank, size_t ranks)>;
 
-/// Outlives the engine that is made of it.
+/// Parts of all ranks; must outlive the engine that is made of them.
 class RankParts {
  public:
   RankParts(

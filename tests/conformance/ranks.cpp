@@ -82,7 +82,7 @@ std::vector<int64_t> widths_of(const model::ModelSpec& spec) {
   return widths;
 }
 
-/// The same, told.
+/// Prints and returns the widths of the model.
 std::vector<int64_t> print_widths(const fs::path& recipe, const RankSubject& subject) {
   const std::vector<int64_t> widths = widths_of(subject.spec());
   fmt::print("{:<28} {}\n", recipe.filename().string(),
@@ -91,7 +91,8 @@ std::vector<int64_t> print_widths(const fs::path& recipe, const RankSubject& sub
   return widths;
 }
 
-/// Whether a model has stages: not where vLLM has none, or they would need what others have.
+/// True when a model has stages: not where vLLM has none, or where a stage would need another's
+/// weights.
 bool has_stages(const model::ModelSpec& spec) {
   try {
     return shard::stage_models(spec, {.pipeline_parallel = 2}).size() == 2;

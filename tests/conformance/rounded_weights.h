@@ -49,7 +49,7 @@ class RoundedRows final : public checkpoint::WeightSource {
   std::set<std::string> names_;
 };
 
-/// Towers' too.
+/// Names of the weights that are packed, towers' weights too.
 inline std::set<std::string> packed_weights(const model::ModelSpec& spec) {
   std::set<std::string> names;
   for (const auto* weights : {&spec.weights, &spec.towers})
@@ -94,7 +94,7 @@ class SafetensorsWriter {
   std::string data_;
 };
 
-/// Codes, and a scale for each output.
+/// Adds a tensor as codes, with a scale for each output.
 inline void add_rounded(const checkpoint::TensorEntry& tensor, SafetensorsWriter& to) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   std::vector<float> values(static_cast<size_t>(rows * columns)), scales;

@@ -34,7 +34,7 @@ std::string bytes_of(const checkpoint::WeightSource& source, const model::Weight
   return bytes;
 }
 
-/// The same put together from blocks of columns.
+/// Bytes of a weight put together from blocks of columns.
 std::string bytes_by_blocks(const checkpoint::WeightSource& source, const model::WeightSpec& weight,
                             DType dtype) {
   std::string bytes(static_cast<size_t>(weight.elements()) * dtype_size(dtype), '\xee');

@@ -1,4 +1,4 @@
-// Devices for ranks: of tests of the whole backend.
+// Devices of ranks, for tests of the whole backend.
 #pragma once
 
 #include "backend/device.h"
@@ -11,7 +11,7 @@
 
 namespace plimsoll::testing {
 
-/// How ranks on devices do. The emulator has a stand-in for NCCL.
+/// How ranks on devices communicate. The emulator has a stand-in for NCCL.
 enum class Talk : uint8_t { over_peers, over_nccl };
 
 #ifdef PLIMSOLL_EMULATION

@@ -61,7 +61,7 @@ TEST_CASE("golden models in the stored half type on a device") {
 
 namespace {
 
-/// Of a model that every clone has.
+/// The folder of a golden model that every clone has.
 fs::path own_folder(const std::string& name) {
   return fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models" / name;
 }
@@ -74,7 +74,7 @@ void check_recurrent(const std::string& name) {
   check_float32(subject);
 }
 
-/// Of the further families, each a section of its own (-c NAME).
+/// Checks the further families, each in a section of its own (-c NAME).
 template <typename F>
 void for_further_families(F check) {
   if (!may_do_everything()) return;

@@ -1,4 +1,4 @@
-// What tests of the whole backend share, on a device and in emulation.
+// Helpers for tests of the whole backend, on a device and in emulation.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -15,15 +15,15 @@
 
 namespace plimsoll::testing {
 
-/// Else the test is skipped.
+/// True when there is a device; else skips the test.
 inline bool has_device() {
   if (!backend::list_devices().empty()) return true;
   skip("there is no device");
   return false;
 }
 
-/// The emulator needs minutes for everything: it does little of it unless PLIMSOLL_EMULATE_ALL is
-/// set.
+/// True when everything is tested. The emulator needs minutes for that: it does little unless
+/// PLIMSOLL_EMULATE_ALL is set.
 inline bool does_everything() {
 #ifdef PLIMSOLL_EMULATION
   return std::getenv("PLIMSOLL_EMULATE_ALL") != nullptr;
@@ -32,17 +32,17 @@ inline bool does_everything() {
 #endif
 }
 
-/// Else the test is skipped.
+/// True when everything is tested; else skips the test.
 inline bool may_do_everything() {
   if (!has_device()) return false;
   if (!does_everything()) skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
   return does_everything();
 }
 
-/// By request, of each choice.
+/// Token ids as text, by request, for each choice.
 using Tokens = std::map<uint64_t, std::vector<std::string>>;
 
-/// Of requests that have not failed.
+/// Tokens of the outputs; requires that no request has failed.
 inline Tokens tokens_of(const std::map<uint64_t, engine::RequestOutput>& outputs) {
   Tokens tokens;
   for (const auto& [tag, output] : outputs) {

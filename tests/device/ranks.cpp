@@ -93,7 +93,7 @@ void check_width(const std::string& name, const Width& width, bool recorded = fa
   check_width(model.spec(), model.reader(), width, recorded, kind, talk);
 }
 
-/// Of a model of the golden results.
+/// Checks a model of the golden results.
 void check_golden(const std::string& folder, const Width& width, bool recorded,
                   quantization::Activations activations = quantization::Activations::whole) {
   INFO(folder);

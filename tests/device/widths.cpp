@@ -77,8 +77,8 @@ bool has_experts_for(const model::ModelSpec& spec, int64_t ranks) {
   return layer.has_experts() && layer.mlp.experts % ranks == 0;
 }
 
-/// Of the widths named those that the model's shapes allow, all of which are few. Experts are cut,
-/// and divided whole.
+/// Checks the widths that the model's shapes allow, out of a few. Experts are checked both cut and
+/// divided whole.
 void check_widths(const RankSubject& subject, DType dtype, const std::vector<int64_t>& widths,
                   Talk talk) {
   const Answers expected = answers(subject, {}, dtype, Order::fixed);
@@ -99,7 +99,7 @@ void check_widths(const RankSubject& subject, DType dtype, const std::vector<int
   CHECK(shared > 0);
 }
 
-/// Of a model of the golden results.
+/// Checks the widths of a model of the golden results.
 void check_widths(const std::string& folder, DType dtype, const std::vector<int64_t>& widths,
                   Talk talk = Talk::over_peers) {
   INFO(folder << ", " << torch_name(dtype));

@@ -1,4 +1,4 @@
-// One block of threads, each a fiber, that can be left while its threads wait for the kernels
+// One block of threads, each a fiber. The block can be left while its threads wait for the kernels
 // ahead.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Fiber {
   uint64_t result = 0;
 };
 
-/// Whether the kernels ahead of a block's have run.
+/// Whether the kernels ahead of the block's kernel have run.
 enum class Previous : uint8_t { ahead, done };
 
 class Block {
@@ -44,12 +44,12 @@ class Block {
   void set_previous_done() { previous_ = Previous::done; }
   [[nodiscard]] bool ended() const { return done_ == fibers_.size(); }
 
-  // Of the thread that runs.
+  // State of the thread that runs.
   void* shared() { return shared_.get(); }
   [[nodiscard]] size_t shared_bytes() const { return kernel_.shared_bytes; }
   [[nodiscard]] BlockVotes votes() const { return votes_; }
   Fiber& fiber() { return *running_; }
-  /// Hands over to the scheduler until the running fiber is ready again.
+  /// Switches to the scheduler until the running fiber is ready again.
   void wait(State state, Site site);
   void wait_for_previous(Site site);
 

@@ -1,4 +1,4 @@
-// The card that the emulator plays, and its driver; tests may set it to another.
+// The card that the emulator imitates, and its driver; tests may set another one.
 #pragma once
 
 namespace plimsoll::emulation {
@@ -15,7 +15,7 @@ struct Card {
 };
 inline Card card;
 
-/// A card of 9.0 with code for it, where kernels overlap.
+/// A card of 9.0 with code for it, on which kernels overlap.
 inline constexpr Card kHopper{.capability = 90, .code = 90};
 
 }  // namespace plimsoll::emulation

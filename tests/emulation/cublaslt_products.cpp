@@ -44,12 +44,12 @@ void store(void* to, cudaDataType type, uint64_t index, float value) {
 float activate(uint32_t epilogue, float x) {
   if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) return x > 0 ? x : 0;
   if ((epilogue & CUBLASLT_EPILOGUE_GELU) == 0) return x;
-  // As tanh.approx has it: good to a part in 2^11.
+  // tanh.approx is accurate to one part in 2^11.
   const float tanh = std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)) * (1 + 0x1p-12f);
   return 0.5f * x * (1 + std::clamp(tanh, -1.f, 1.f));
 }
 
-/// Of input i, output j and row t; scales lie by groups of 128 inputs.
+/// The scale of the product of input i for output j and row t; scales lie by groups of 128 inputs.
 float group_scale(const LtOperands& x, uint64_t i, uint64_t j, uint64_t t) {
   return x.op.a_scales[i / 128 * x.a.columns + j] * x.op.b_scales[i / 128 * x.b.columns + t];
 }

@@ -34,7 +34,7 @@ struct LtPreference {
   std::array<uint32_t, 4> alignment{256, 256, 256, 256};  // of A, B, C, D
 };
 
-/// What an algorithm keeps in its 64 bytes.
+/// State of an algorithm, kept in its 64 bytes.
 struct LtAlgorithm {
   uint64_t parts = 1;                   // of K
   std::array<uint32_t, 4> alignment{};  // of A, B, C, D
@@ -42,7 +42,7 @@ struct LtAlgorithm {
   uint64_t moods = 0;  // of kMood...: sums in another order though K is not split
   uint64_t depth = 0;  // of K, between sums of partial ones; 0: all
 };
-/// Kinds of moods, and from how many rows or columns on they show.
+/// Kinds of moods, which change the order of sums, and the rows or columns from which on they show.
 inline constexpr uint64_t kMoodByRows = 1, kManyRows = 64;
 inline constexpr uint64_t kMoodByColumns = 2, kManyColumns = 200;
 

@@ -1,8 +1,8 @@
 // Runs CUDA kernels on the CPU, compiled as C++ from the very same sources: the threads of a block
-// are fibers of one OS thread, blocks run one after the other. It checks what a device leaves
-// unsaid: threads that wait at different barriers, lanes that leave a warp's operation, shared
+// are fibers of one OS thread, blocks run one after the other. It detects what a device does not
+// report: threads that wait at different barriers, lanes that leave a warp's operation, shared
 // memory that was never written (poisoned with NaN) or lies past the end of what the launch asked
-// for. Fibers run until they wait, in an order that can be turned round, so a missing barrier gives
+// for. Fibers run until they wait, in an order that can be reversed, so a missing barrier gives
 // wrong values in at least one of the orders. block.h runs a block, emulator.cpp launches.
 #pragma once
 
@@ -22,12 +22,12 @@ struct Size3 {
   unsigned z = 1;
 };
 
-/// A kernel did what has no meaning on a device.
+/// A kernel did something that is undefined on a device.
 class Misuse : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// In which order blocks and the threads that are ready take their turns.
+/// The order in which blocks, and threads that are ready, take their turns.
 enum class Order : uint8_t { forward, backward };
 void set_order(Order order);
 
@@ -91,7 +91,7 @@ struct BlockVotes {
 };
 BlockVotes block_barrier(bool vote, Site site);
 
-/// What lanes do together.
+/// Operations of a warp's lanes together.
 enum class WarpOp : uint8_t { sync, shuffle, ballot, match };
 /// Waits for the lanes of `mask` at the same place. shuffle: the value of lane `source`; ballot:
 /// lanes whose value is not 0; match: lanes with an equal value.
@@ -100,7 +100,7 @@ unsigned lane();
 
 /// Waits until the kernels ahead have run.
 void wait_for_previous(Site site);
-/// Of a thread that waits for a kernel of another host thread's: that goes on meanwhile.
+/// Lets other host threads run, for a thread that waits for a kernel of one of them.
 void let_others_run();
 
 }  // namespace plimsoll::emulation

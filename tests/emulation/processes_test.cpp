@@ -89,7 +89,7 @@ std::string tokens(const Scratch& scratch, const std::string& name) {
   return text;
 }
 
-/// Of the work that lies there.
+/// Checks that the answers to the work in the scratch folder are equal with and without processes.
 void check_same(const Scratch& scratch, int processes, int devices, const std::string& ranks,
                 const std::string& more) {
   INFO(processes << " processes, " << ranks << ", " << more);

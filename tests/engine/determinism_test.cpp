@@ -1,4 +1,5 @@
-// The same line gives the same bytes whatever runs beside it and however the engine is set up.
+// Determinism: a line gives the same bytes whatever runs beside it and however the engine is set
+// up.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>

@@ -143,7 +143,7 @@ inline model::ModelSpec make_spec(Shape shape) {
   return SpecMaker(std::move(shape)).make();
 }
 
-/// Small specs over everything that the forward pass branches on.
+/// Small random specs over all branches of the forward pass.
 inline model::ModelSpec random_spec(std::mt19937& random) {
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

@@ -2,11 +2,12 @@
 // the host waits, recorded steps, and tokens drawn where the logits are. It is strict where
 // hardware would be forgiving:
 //   - its memory cannot be touched by the host at all, except while the queue runs;
-//   - nothing runs before the host waits for it, so what is read too early is not there, and what
-//     is written too early is seen by the wrong step;
-//   - the host's arrays are spoilt once their step has been awaited (block tables stay), those of
+//   - nothing runs before the host waits for it, so a result that is read too early is not there,
+//   and
+//     one that is written too early is seen by the wrong step;
+//   - the host's arrays are spoilt once their step has been awaited (block tables stay), arrays of
 //     image encoders once they have been sent;
-//   - a recorded step is compared with what would be enqueued anew, addresses included.
+//   - a recorded step is compared with the ops that would be enqueued anew, addresses included.
 #pragma once
 
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ class TestDevice final : public backend::Backend {
   /// Steps that were recorded, and how often one was repeated.
   [[nodiscard]] size_t recorded() const { return queue_.recorded(); }
   [[nodiscard]] int64_t replays() const { return queue_.replays(); }
-  /// Ops of the longest of them.
+  /// Ops of the longest recorded step.
   [[nodiscard]] int64_t most_recorded_ops() const { return queue_.most_recorded_ops(); }
   /// Steps that were started while an earlier one had not been awaited.
   [[nodiscard]] int64_t overlaps() const { return overlaps_; }
@@ -49,7 +50,7 @@ class TestDevice final : public backend::Backend {
 
   std::unique_ptr<memory::Memory> take_memory(size_t bytes) override {
     auto memory = std::make_unique<GuardedMemory>(bytes);
-    // A launch comes after another one has gone.
+    // One launch's memory is freed before the next launch.
     memory_ = memory.get();
     queue_.clear();
     steps_under_way_ = sends_under_way_ = 0;
@@ -211,7 +212,7 @@ class TestDevice final : public backend::Backend {
     const size_t bytes = footprint().attention_workspace(qkv.rows, there.sequences(), spec);
     enqueue("attention", {out, qkv}, workspace, bytes, [=, this] {
       BatchMeta meta = there.batch();
-      // What recorded ops know of the step must come from the device.
+      // Recorded ops must take the numbers of the step from the device.
       const auto* plan = reinterpret_cast<const int32_t*>(meta.plan.data());
       meta.padding = plan[0];
       if (!std::ranges::equal(meta.context_length, std::span(plan + 1, there.sequences()))) {
@@ -328,7 +329,7 @@ class TestDevice final : public backend::Backend {
   }
 
  private:
-  /// A batch as the device has it.
+  /// Arrays of a batch on the device.
   struct OnDevice {
     explicit OnDevice(const BatchMeta& batch) {
       const auto translate = [&](auto array) {
@@ -357,7 +358,7 @@ class TestDevice final : public backend::Backend {
     std::ranges::copy(batch.context_length, plan + 1);
   }
 
-  /// Where a layer's states lie.
+  /// Rows of a layer's states.
   static View view_of(const backend::StateLayer& states) { return {.data = states.of(0)}; }
 
   template <typename F>

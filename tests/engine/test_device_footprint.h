@@ -1,4 +1,4 @@
-// What the test device (test_device.h) says of itself before a launch.
+// Footprint of the test device (test_device.h).
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::testing {
 
-/// Sizes of the CPU's kernels, for a device of these habits.
+/// Sizes of the CPU's kernels, for a device with its own memory and queue.
 class TestDeviceFootprint final : public backend::Footprint {
  public:
   struct Habits {
@@ -47,7 +47,7 @@ class TestDeviceFootprint final : public backend::Footprint {
     return kv == model || kv == DType::bf16;
   }
   [[nodiscard]] bool sees_pictures() const override { return cpu_.sees_pictures(); }
-  /// As of a step.
+  /// Size of the plan of segments, as that of a step.
   [[nodiscard]] size_t segments_plan_bytes(int64_t, int64_t segments,
                                            const model::AttentionSpec&) const override {
     return static_cast<size_t>(segments + 1) * sizeof(int32_t);

@@ -1,5 +1,5 @@
-// The queue of the test device (test_device.h): what was enqueued runs when the host waits; steps
-// are recorded and repeated.
+// The queue of the test device (test_device.h): enqueued ops run when the host waits; steps are
+// recorded and repeated.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ class TestQueue {
       queue_.push_back(std::move(op));
     }
   }
-  /// Whether it finishes a step.
+  /// Runs the next op; returns true when it finishes a step.
   bool run_next() {
     if (queue_.empty()) throw std::logic_error("no step to wait for");
     const Op op = std::move(queue_.front());
@@ -38,7 +38,8 @@ class TestQueue {
     op.run();
     return op.finishes;
   }
-  /// Enqueues what `ops` push, recorded under `key`: the same each time, addresses included.
+  /// Enqueues the ops that `ops` pushes, recorded under `key`: they must be equal each time,
+  /// addresses included.
   void repeat(int64_t key, const std::function<void()>& ops) {
     std::vector<Op> anew;
     recording_ = &anew;

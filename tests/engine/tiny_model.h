@@ -64,7 +64,7 @@ class TinyModel {
                                          const text::Tokenizer* tokenizer = nullptr) {
     return engine_on(*backend_, options, tokenizer);
   }
-  /// On another backend than the CPU's, which must outlive it.
+  /// An engine on another backend than the CPU's; the backend must outlive it.
   std::unique_ptr<engine::Engine> engine_on(backend::Backend& backend,
                                             const engine::EngineOptions& options,
                                             const text::Tokenizer* tokenizer = nullptr) {
@@ -72,7 +72,7 @@ class TinyModel {
                                             backend, tokenizer, options);
   }
 
-  /// What its weights are read from; good until the folder is opened again.
+  /// Reader of its weights; valid until the folder is opened again.
   [[nodiscard]] checkpoint::WeightReader reader() const { return {*checkpoint_, spec_}; }
 
  private:

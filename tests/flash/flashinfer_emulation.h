@@ -99,7 +99,8 @@ namespace cp_async {
 enum class SharedMemFillMode { kFillZero, kNoFill };
 enum class PrefetchMode { kNoPrefetch, kPrefetch };
 
-/// Copies take place as late as they may: when a thread waits for their group.
+/// Copies that have not taken place: they happen as late as possible, when a thread waits for their
+/// group.
 struct Pending {
   void* to = nullptr;
   const void* from = nullptr;  // null: zeros
@@ -155,14 +156,14 @@ namespace mma {
 
 enum class MMAMode { kInit = 0U, kInplaceUpdate = 1U };
 
-/// What a lane shows to its warp.
+/// Values that a lane shows to its warp.
 struct Lane {
   uint64_t address = 0;
   std::array<float, 8> a{}, b{};
 };
 
-/// All lanes of the warp, when all have come here. Two boards take turns: nobody writes to one
-/// before all have read from it.
+/// Values of all lanes of the warp, once all have arrived. Two boards take turns: nobody writes to
+/// one before all have read from it.
 inline const std::array<Lane, 32>& together(const Lane& mine) {
   static std::array<std::array<std::array<Lane, 32>, 4>, 2> boards;  // [turn][warp]
   static std::array<unsigned, 128> turns{};
@@ -184,8 +185,8 @@ inline uint16_t* element(const Addresses& lanes, unsigned matrix, unsigned row, 
   return reinterpret_cast<uint16_t*>(lanes[8 * matrix + row].address) + column;
 }
 
-/// Of each matrix lane l has elements 2 (l % 4) and the next of row l / 4, or of column l / 4 when
-/// transposed.
+/// Loads matrices: of each, lane l has elements 2 (l % 4) and the next of row l / 4, or of column l
+/// / 4 when transposed.
 template <bool transposed, typename T>
 void load_matrices(uint32_t* to, T* address, std::initializer_list<unsigned> matrices) {
   const Addresses& lanes = show_address(address);

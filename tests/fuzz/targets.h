@@ -1,6 +1,6 @@
-// Readers of what users and strangers write, each as a function of bytes. A target returns whatever
-// the bytes are: what a reader throws at malformed input is caught, anything else is a finding, as
-// are crashes, hangs, what a sanitizer says, and a broken promise (std::logic_error).
+// Readers of input from users and strangers, each as a function of bytes. A target returns whatever
+// the bytes are: exceptions of a reader at malformed input are caught; other exceptions are
+// findings, as are crashes, hangs, reports of a sanitizer, and a broken promise (std::logic_error).
 #pragma once
 
 #include <string_view>

@@ -191,7 +191,7 @@ TEST_CASE("codes that stand for nothing, or end, are broken") {
   const auto fails = [](const Content& bytes, size_t count) {
     return error_of([&] { (void)read_lzw(bytes, 2, count); });
   };
-  // Of three bits: clear 4, end 5, the first free one 6.
+  // Codes of three bits: clear 4, end 5, the first free one 6.
   CHECK(fails({0b00'100'100}, 9).find("codes end") != std::string::npos);
   CHECK(fails({0b01'001'100, 0b1}, 9).find("codes end before") != std::string::npos);
   CHECK(fails({0b00'110'100}, 9).find("stands for nothing") != std::string::npos);

@@ -34,7 +34,7 @@ void put(File& file, size_t at, std::initializer_list<uint8_t> bytes) {
   std::ranges::copy(bytes, file.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// Of the pixels of a 2 x 3 picture, named 0 to 5, those of the first row.
+/// The first row of a 2 x 3 picture after turning, its pixels named 0 to 5.
 std::vector<int> first_row(Orientation orientation) {
   Image image{{2, 3}, {}};
   for (uint8_t i = 0; i < 6; ++i) image.rgb.insert(image.rgb.end(), 3, i);

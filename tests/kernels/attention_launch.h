@@ -38,7 +38,7 @@ class HostSlab {
   size_t used_ = 0;
 };
 
-/// A launch whose steps are the batch of `kv`, which is kept alive by who has it.
+/// A launch whose steps are the batch of `kv`; the caller keeps that alive.
 class AttentionLaunch {
  public:
   AttentionLaunch(const model::AttentionSpec& spec, const KvFixture& kv, DType activation,
@@ -79,7 +79,7 @@ class AttentionLaunch {
   }
 
   [[nodiscard]] kernels::StepAttention& attention() { return attention_; }
-  /// Whether a note of the launch speaks of something.
+  /// True when a note of the launch contains `what`.
   [[nodiscard]] bool notes(std::string_view what) const {
     const std::vector<std::string> notes = attention_.notes("");
     return std::ranges::any_of(

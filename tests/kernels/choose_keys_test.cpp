@@ -25,7 +25,7 @@ const ChoiceCase kChoiceCases[] = {
 
 constexpr int64_t kBlock = 16;
 
-/// Of heads with keys alone.
+/// The indexer's attention, whose heads have keys alone.
 model::AttentionSpec index_spec(const ChoiceCase& c) {
   model::AttentionSpec attention;
   attention.indexer = {.most = c.most, .heads = c.heads, .head_dim = c.head_dim};

@@ -209,7 +209,7 @@ TEST_CASE("experts agree with the reference") {
             down_bias(as_row(mixture.matrices.down_bias), dtype);
         const Numbers chosen(mixture.chosen, c.k);
         const int64_t own = c.experts / c.ranks;
-        // Of `columns` for each expert, those of a rank's.
+        // A rank's part of a vector with `columns` elements for each expert.
         const auto part = [&](const DeviceRows& all, int64_t columns, int64_t rank) {
           return static_cast<std::byte*>(all.view().data) +
                  static_cast<size_t>(rank * own * columns) * dtype_size(dtype);

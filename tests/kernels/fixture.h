@@ -1,4 +1,4 @@
-// What the tests of kernels share: memory on the device (or in the emulator), between zones that
+// Helpers for the tests of kernels: memory on the device (or in the emulator), between zones that
 // must not change, random rows, comparison with the reference. The same sources are built for the
 // emulator (test_kernels) and for a device (test_kernels_device).
 #pragma once
@@ -36,7 +36,7 @@ inline void require(cudaError_t status) {
 }
 
 #ifdef PLIMSOLL_EMULATION
-/// The emulator plays another card while it lives.
+/// Makes the emulator imitate another card while the object lives.
 class OnCard {
  public:
   explicit OnCard(const emulation::Card& card) : before_(std::exchange(emulation::card, card)) {
@@ -57,7 +57,7 @@ class OnCard {
 
 /// Calls `test` once on a device. In the emulator once with threads and blocks taking turns forward
 /// and once backward, where a missing barrier shows in one of the two, and once with kernels that
-/// start before the ones ahead have run.
+/// start before the kernels ahead have run.
 template <typename F>
 void in_each_order(F test) {
 #ifdef PLIMSOLL_EMULATION
@@ -150,7 +150,7 @@ struct Layout {
 inline constexpr Layout kAligned{};
 inline constexpr Layout kOdd{.gap = 3, .skew = 1};
 
-/// Rounded to the type and back.
+/// A value rounded to the type and back.
 inline double rounded(double value, DType dtype) {
   std::byte bits[8];
   convert(&value, DType::f64, bits, dtype, 1);
@@ -246,7 +246,7 @@ inline constexpr DType kActivationTypes[] = {DType::bf16, DType::f16, DType::f32
 #ifdef PLIMSOLL_EMULATION
 inline constexpr cudaStream_t kStream = nullptr;
 #else
-/// The one of the default streams that can be recorded.
+/// The default stream that can be recorded.
 inline const cudaStream_t kStream = cudaStreamPerThread;
 #endif
 

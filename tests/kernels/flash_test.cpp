@@ -27,7 +27,7 @@ struct FlashCase {
   FlashLimits::Cuts cuts = FlashLimits::Cuts::by_work;
 };
 
-/// Of each kind of launch one case, sizes that are no multiples of tiles.
+/// One case for each kind of launch, with sizes that are no multiples of tiles.
 std::vector<FlashCase> flash_cases() {
   return {
       {"decode", {{1, 1}, {1, 17}, {1, 200}}, 2, 4},
@@ -39,7 +39,7 @@ std::vector<FlashCase> flash_cases() {
   };
 }
 
-/// Rows that see what is behind them.
+/// Cases whose rows see later rows.
 std::vector<FlashCase> sight_cases() {
   using enum FlashSight;
   constexpr auto kNever = FlashLimits::Cuts::never;

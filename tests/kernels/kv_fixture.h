@@ -56,7 +56,7 @@ class KvFixture {
   [[nodiscard]] const backend::KvLayer& layer() const { return layer_; }
   [[nodiscard]] const std::vector<int32_t>& table() const { return table_; }  // the layer's group's
 
-  /// Attention over it as planned into `slab`.
+  /// The attention over this batch, as planned into `slab`.
   [[nodiscard]] kernels::PagedLayer paged_layer(const kernels::FlashPlanner& planner,
                                                 const DeviceBytes& slab, const View& q,
                                                 const View& out) const {
@@ -87,7 +87,7 @@ class KvFixture {
         }
     pool_->upload(pool.data());
   }
-  /// K (0) or V (1) of a sequence as they are read: [context, K d].
+  /// K (0) or V (1) of a sequence as the cache stores them: [context, K d].
   [[nodiscard]] Matrix read(size_t sequence, int which) const {
     std::vector<std::byte> pool(pool_->size());
     pool_->download(pool.data());
@@ -99,14 +99,14 @@ class KvFixture {
         result.at(p, i) = scale * get(pool.data() + offset(sequence, p, i, which));
     return result;
   }
-  /// Blocks wholly before a window are given back: they are -1 in the table.
+  /// Frees blocks that lie wholly before a window: they become -1 in the table.
   void drop_before(size_t sequence, int64_t position) {
     for (int64_t i = 0; i < position / block_size_; ++i)
       table_[sequence * static_cast<size_t>(stride_) + static_cast<size_t>(i)] = -1;
     upload();
   }
 
-  /// Rows see to the end of the block of so many positions that they are in.
+  /// Lets rows see to the end of their block of `positions_of_block` positions.
   void see_blocks(int64_t positions_of_block) {
     for (size_t t = 0; t < positions.size(); ++t) {
       const int64_t block = positions[t] / positions_of_block;
@@ -116,7 +116,7 @@ class KvFixture {
     }
     upload();
   }
-  /// That of a sequence's rows.
+  /// `seen_end` of a sequence's rows.
   [[nodiscard]] std::vector<int32_t> seen_end_of(size_t sequence) const {
     if (seen_end.empty()) return {};
     return {seen_end.begin() + query_start[sequence], seen_end.begin() + query_start[sequence + 1]};
@@ -146,7 +146,7 @@ class KvFixture {
               .blocks = blocks};
   }
   void upload() {
-    // Not freed before the end: cases may keep a batch of before.
+    // Kept until the end, because cases may use an earlier batch.
     const auto keep = [&](const auto& values) {
       using T = typename std::decay_t<decltype(values)>::value_type;
       auto array = std::make_shared<DeviceArray<T>>(values);

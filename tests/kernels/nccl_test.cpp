@@ -65,7 +65,7 @@ TEST_CASE("NCCL that is not there is named with the cure") {
 #ifdef PLIMSOLL_EMULATION
 namespace {
 
-/// Of the environment, while it is there.
+/// An environment variable that is set while the object lives.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }

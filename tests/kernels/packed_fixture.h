@@ -1,4 +1,4 @@
-// Quantised weights on the device, through the loader, and the values that they are.
+// Quantised weights on the device, through the loader, and the numbers that they stand for.
 #pragma once
 
 #include <algorithm>
@@ -59,11 +59,11 @@ struct PackedWeight {
   }
 };
 
-/// Rows as the packing has them rounded, by the processor's formulas.
+/// Rows rounded as the packing asks, by the processor's formulas.
 Matrix rounded_rows(const Matrix& in, model::InputRounding rounding,
                     const model::InputScale& scale = kInputScale);
 
-/// The size of a product's results, which sums' rounding is a share of.
+/// Typical size of a product's results, which bounds of their rounding are relative to.
 inline double typical_size(const Matrix& m) {
   double squares = 0;
   for (const double x : m.values) squares += x * x;

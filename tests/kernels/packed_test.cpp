@@ -83,8 +83,8 @@ void multiply(const PackedWeight& weight, const View& out, const View& in,
   require(cudaDeviceSynchronize());
 }
 
-/// Of results as large as `typical_size`: they are rounded once, as are inputs that the packing
-/// rounds, and sums of floats after each group.
+/// Bound of the error relative to `typical_size`: results are rounded once, as are inputs that the
+/// packing rounds, and sums of floats after each group.
 double bound(const Packing& packing, DType dtype) {
   const double inputs = packing.inputs == InputRounding::none ? 0 : 3;  // of 240, at random
   return (1 + inputs) * epsilon(dtype) + 1e-6;

@@ -197,7 +197,8 @@ TEST_CASE("one pinned algorithm gives a column the same bits beside any others")
   constexpr int64_t kColumns = 600, kDepth = 160;
   Operands wide(5, kColumns, kDepth, DType::bf16, DType::bf16, Terms::cancelling);
   testing::DeviceBytes scratch(size_t{1} << 20);
-  // Of some columns, as a rank has them that knows of no others: each launch chooses by itself.
+  // Products of some columns alone, as on a rank that has only these: each launch chooses by
+  // itself.
   const auto columns_of = [&](int64_t first, int64_t count) {
     Fixture fixture(Pinning::single);
     model::WeightSpec spec = wide.spec;

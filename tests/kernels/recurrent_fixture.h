@@ -13,7 +13,7 @@ namespace plimsoll::testing {
 using kernels::DeviceBatch;
 using kernels::Vector;
 
-/// Rows of all sequences, one behind the other; a step has some of each, and padding's.
+/// Rows of all sequences, one sequence after the other; a step has some of each, and padding rows.
 using RowNumbers = std::vector<int64_t>;
 inline constexpr int64_t kPadding = -1;
 
@@ -26,7 +26,7 @@ inline Matrix pick(const Matrix& from, const RowNumbers& rows) {
   return picked;
 }
 
-/// Sequences of unlike lengths whose rows come in pieces, in slots full of what others left there.
+/// Sequences of unequal lengths whose rows come in pieces, in slots full of what others left there.
 class Sequences {
  public:
   static constexpr int64_t kLengths[] = {21, 2, 34};
@@ -39,8 +39,8 @@ class Sequences {
         states_(std::vector<float>(static_cast<size_t>(4 * stride_), 9.f)) {}
 
   using Op = std::function<void(const RowNumbers&, const DeviceBatch&)>;
-  /// op(rows, batch) for steps of at most `cut` rows of each sequence, behind whose last sequence
-  /// is one of padding.
+  /// Calls op(rows, batch) for steps of at most `cut` rows of each sequence; after the last
+  /// sequence comes one of padding.
   void run(int64_t cut, const Op& op) {
     for (int64_t first = 0; first < kLengths[2]; first += cut) step(first, cut, op);
   }
@@ -48,7 +48,7 @@ class Sequences {
     return {reinterpret_cast<std::byte*>(states_.data()),
             static_cast<size_t>(stride_) * sizeof(float), kOffset * sizeof(float)};
   }
-  /// Nothing was written to the slot that nobody has, nor between states.
+  /// Checks that nothing was written to the slot that no sequence has, nor between states.
   void check_others() const {
     const std::vector<float> now = states_.download();
     bool intact = true;
@@ -111,7 +111,7 @@ class Sequences {
 using StepOp =
     std::function<Matrix(const RowNumbers&, const backend::StateLayer&, const DeviceBatch&)>;
 
-/// The op over steps of several sizes: the same bits in all, each sequence as `expected` within
+/// Runs the op over steps of several sizes: equal bits in all, each sequence as `expected` within
 /// `bound`, numbers for padding too.
 inline void check_steps(int64_t floats, int64_t columns, double bound, const StepOp& op,
                         const std::function<Matrix(size_t)>& expected) {
@@ -153,7 +153,7 @@ struct Parameters {
   DeviceRows rows;
 };
 
-/// Rounding of the result, and sums of up to some hundred products in float on the way, through
+/// Tolerance: rounding of the result, and sums of up to some hundred products in float, through
 /// states that are multiplied by numbers below 1.
 inline double recurrent_tolerance(DType dtype) {
   return 1.01 * epsilon(dtype) + 4e-6;

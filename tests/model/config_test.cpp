@@ -156,7 +156,7 @@ TEST_CASE("positions and experts of configs without keys are those of the classe
   const auto spec = [](const char* architecture, const char* changes = "{}") {
     return model::make_model_spec(tiny_config(architecture, Json::parse(changes)));
   };
-  // Of base 10000; Persimmon rotates half of a head.
+  // The second speed of RoPE with base 10000; Persimmon rotates half of a head.
   const auto second_speed = [&](const char* architecture) {
     return spec(architecture, R"({"head_dim": 8})").ropes[0].table.inverse_frequencies[1];
   };

@@ -1,4 +1,4 @@
-// Configs of a few models, as far as a plan reads them.
+// Configs of a few models, with the keys that a plan reads.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ inline PlanResult plan_of(const Json& config, const EngineArgs& args = {},
   return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
 }
 
-/// What plan_of refuses with; empty: it does not.
+/// The message with which plan_of refuses; empty: it does not.
 inline std::string refusal_of(const Json& config, const EngineArgs& args,
                               const char* gpu = "h100") {
   try {
@@ -69,7 +69,7 @@ inline Json gemma2() {
   return config;
 }
 
-/// Layers of state with attention between them.
+/// A model with recurrent layers and attention between them.
 inline Json hybrid() {
   return parse_json<Json>(R"({"architectures":["NemotronHForCausalLM"],"model_type":"nemotron_h",
     "torch_dtype":"bfloat16","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":8,

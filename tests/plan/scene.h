@@ -1,4 +1,4 @@
-// Scenes for the dates of releases: a model, what is asked, a card, and what is watched.
+// Scenes for the dates of releases: a model, a launch, a card, and the figure that is watched.
 #pragma once
 
 #include <functional>
@@ -62,7 +62,7 @@ inline Json uneven_windows() {
   return config;
 }
 
-/// Latent attention beside layers of state.
+/// Latent attention beside recurrent layers.
 inline Json kimi_linear() {
   return {{"architectures", {"KimiLinearForCausalLM"}},
           {"model_type", "kimi_linear"},
@@ -119,7 +119,7 @@ inline Ask draft(const char* method) {
 
 using Watch = std::function<std::string(const PlanResult&)>;
 
-/// All of the answer but the release's own name.
+/// The whole answer but the release's own name.
 inline std::string everything(PlanResult result) {
   result.version.clear();
   for (std::string& note : result.notes) {

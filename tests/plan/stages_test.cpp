@@ -106,8 +106,8 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
   const PlanResult result = plan_of(llama_8b(), args);
   CHECK(result.stages[0].layers == 20);
   CHECK(result.stages[1].first_layer == 20);
-  const int64_t layer =
-      2 * (4096 * (4096 + 1024) * 2 + int64_t{3} * 4096 * 14336 + 2 * 4096);  // bytes
+  // Bytes of a layer.
+  const int64_t layer = 2 * (4096 * (4096 + 1024) * 2 + int64_t{3} * 4096 * 14336 + 2 * 4096);
   args.pipeline_partition = {19, 13};
   const PlanResult other = plan_of(llama_8b(), args);
   CHECK(result.stages[0].parameter_bytes - other.stages[0].parameter_bytes == layer);

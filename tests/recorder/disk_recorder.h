@@ -1,5 +1,5 @@
-// Sees the calls by which this process changes a folder on the disk: linked into a test program, it
-// stands before the C library's write, fsync, rename and their like. It tells what a power cut
+// Records the calls by which this process changes a folder on the disk. Linked into a test program,
+// it stands before the C library's write, fsync, rename and their like. It reports what a power cut
 // could take, which killing a process never shows, and answers calls in the disk's place.
 #pragma once
 
@@ -21,13 +21,14 @@ struct DiskCall {
   size_t bytes = 0;            // of a write
 };
 
-/// What the disk says in place of doing all of a call.
+/// An answer of the disk that does not do all of a call.
 struct DiskAnswer {
   int error = 0;     // errno; 0: only `bytes` of a write are taken
   size_t bytes = 0;  // at least 1
 };
 
-/// One at a time; sees what lies below `folder` from its construction to its end, in all threads.
+/// The recorder of this process, one at a time; records what lies below `folder` while it lives, in
+/// all threads.
 class DiskRecorder {
  public:
   explicit DiskRecorder(const std::filesystem::path& folder);
@@ -40,8 +41,8 @@ class DiskRecorder {
   void answer_with(Disk disk) { disk_ = std::move(disk); }
 
   [[nodiscard]] std::vector<DiskCall> calls(const std::string& name) const;
-  /// What a power cut could have taken although it counted as done, a line each: names that were
-  /// given before the bytes behind them were synced, and renames that no sync of their folder
+  /// Data that a power cut could have taken although it counted as done, a line each: names that
+  /// were given before the bytes behind them were synced, and renames that no sync of their folder
   /// followed before the next rename or removal there, or before now.
   [[nodiscard]] std::vector<std::string> losses() const;
 

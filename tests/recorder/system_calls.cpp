@@ -31,7 +31,7 @@ fs::path path_of(int descriptor) {
   return length < 0 ? fs::path() : fs::path(std::string(text, static_cast<size_t>(length)));
 }
 
-// Of a name below an open folder, or the working one.
+// The path of a name below an open folder, or below the working one.
 fs::path path_at(int folder, const char* name) {
   std::error_code ignored;
   const fs::path path = fs::path(name).is_absolute() ? fs::path(name)

@@ -3,7 +3,7 @@
 
 namespace plimsoll::test {
 
-/// One at a time: of the threads that anybody begins while it lives, the first `most` begin.
+/// Limits threads while it lives, one limit at a time: only the first `most` threads begin.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int most);

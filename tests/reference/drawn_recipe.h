@@ -35,7 +35,7 @@ inline Shapes stored_shapes(const model::ModelSpec& spec) {
   return shapes;
 }
 
-/// So large that a wrong rule shows, so small that nothing saturates.
+/// Values so large that a wrong rule shows, and so small that nothing saturates.
 inline Json drawn_tensor(const std::string& name, const std::vector<int64_t>& shape, DType dtype) {
   const double deviation = std::sqrt(3.0);  // of numbers from -1 to 1
   const bool embeds = name.find("emb") != std::string::npos || name.find("wte") != name.npos;

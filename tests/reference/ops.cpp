@@ -188,7 +188,7 @@ Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
 
 namespace {
 
-/// Of keys that are not behind what the position sees.
+/// True when a position sees a key at or before it.
 bool sees(const model::AttentionSpec& spec, int64_t position, int64_t key) {
   if (spec.window == 0) return true;
   if (spec.window_kind == model::WindowKind::chunk)

@@ -36,13 +36,13 @@ Matrix linear(const Matrix& in, const Matrix& weight, const std::vector<double>&
 Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>& weight,
             const std::vector<double>& bias);
 
-/// As torch: log(1 + e^x).
 /// Rows of x in the size of those of `like`; mean squares of x count as 1e-5 at least.
 Matrix match_size(const Matrix& x, const Matrix& like);
 /// max(x - mean - deviations * deviation, 0) by row.
 Matrix keep_above(const Matrix& x, double deviations);
 /// Backend::limit_gates().
 Matrix limit_gates(const Matrix& x, const model::GateLimits& limits);
+/// log(1 + e^x), as torch's softplus.
 double softplus(double x);
 
 /// xIELU of parameters alpha_p, alpha_n, beta, eps.
@@ -57,8 +57,8 @@ struct HeadVectors {
   std::vector<double> q_norm{}, q_bias{}, k_norm{}, k_bias{};
 };
 
-/// A row [(H + 2K) d] of q, k and v as its position's token has them after clamp, norms, rotation
-/// and growth of q. `table` null: no rotation.
+/// A row [(H + 2K) d] of q, k and v after clamp, norms, rotation and growth of q, for the token at
+/// its position. `table` null: no rotation.
 Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
                    const HeadVectors& vectors, const model::RopeTable* table, int64_t position);
 
@@ -81,8 +81,8 @@ struct Choice {
   int32_t expert = 0;
   double weight = 0;
 };
-/// The `k` best experts of a row of router logits, best first, the first of equals, by the router's
-/// rules; `choice_bias` may be empty.
+/// The `k` best experts of a row of router logits, best first, the first of equal ones, by the
+/// router's rules; `choice_bias` may be empty.
 std::vector<Choice> route(std::vector<double> logits, int64_t k, const model::RouterSpec& router,
                           const std::vector<double>& choice_bias);
 
@@ -93,7 +93,7 @@ struct ExpertMatrices {
   std::vector<double> up_bias{};    // [experts * 2 intermediate] or none
   std::vector<double> down_bias{};  // [experts * hidden] or none
 };
-/// What the chosen experts of each row of `in` add up to.
+/// The sum of the chosen experts for each row of `in`.
 Matrix experts(const Matrix& in, const std::vector<std::vector<Choice>>& choices,
                const model::MlpSpec& mlp, const ExpertMatrices& weights);
 

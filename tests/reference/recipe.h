@@ -10,7 +10,7 @@ namespace plimsoll::testing {
 /// tensor is splitmix64 of (FNV-1a of its name xor the recipe's seed) at step i + 1, mapped to
 /// mean +- amplitude, and rounded to the tensor's dtype.
 void write_checkpoint(const std::filesystem::path& recipe_folder, const std::filesystem::path& out);
-/// The tensors alone, of a recipe's file to a safetensors file.
+/// Writes the tensors alone, from a recipe's file to a safetensors file.
 void write_tensors(const std::filesystem::path& recipe, const std::filesystem::path& out);
 
 }  // namespace plimsoll::testing

@@ -54,8 +54,8 @@ inline std::vector<RouterCase> router_cases() {
   };
 }
 
-/// Mixtures whose sums they compare; with identities, some choices are past the experts and return
-/// their input.
+/// Mixtures whose sums these tests compare; with identities, some choices are past the experts and
+/// return their input.
 struct MixtureCase {
   const char* name;
   model::MlpSpec mlp;

@@ -1,6 +1,6 @@
 // Intel's tile instructions (AMX) in plain C++, by the pseudocode of the Software Developer's
-// Manual, volume 2: a set of eight tiles for each thread. What the processor answers with a fault
-// throws std::logic_error.
+// Manual, volume 2: a set of eight tiles for each thread. Throws std::logic_error where the
+// processor would fault.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ void store(int tile, void* to, int64_t stride);
 
 /// sums [m, n] += rows [m, 2k] x weights [k, 2n], pairs of bf16 (TDPBF16PS).
 void dot_bf16(int sums, int rows, int weights);
-/// The same of int8 rows and uint8 weights, fours of them (TDPBSUD).
+/// sums [m, n] += rows [m, 4k] x weights [k, 4n], fours of int8 rows and uint8 weights (TDPBSUD).
 void dot_int8_uint8(int sums, int rows, int weights);
 
 }  // namespace plimsoll::testing::tile_twin

@@ -1,4 +1,4 @@
-// A small llama, its shards, and what a folder holds.
+// A small llama, its shards, and the contents of a folder.
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tiny model folders from recipes, and what folders of tensors hold.
+// Tiny model folders from recipes, and the contents of folders of tensors.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Rows of templates and what they must become, shared by the tests of the Jinja interpreter.
+// Rows of templates and their expected texts, shared by the tests of the Jinja interpreter.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ struct Row {
   const char* expected;
 };
 
-/// The variables that the rows speak of.
+/// The variables that the rows use.
 inline ChatInput sample() {
   static const OrderedJson variables = OrderedJson::parse(
       R"json({"s": "Hello World", "d": {"a": 1, "b": [1, 2, {"c": null}], "items": 5, "Z": 1.5}, "l": [3, 1, 2], "n": null, "people": [{"name": "b", "age": 2, "team": "X"}, {"name": "A", "age": 1, "team": "y"}, {"name": "c", "age": 3, "team": "x"}], "lines": "l1\n  l2\n\nl4\n", "html": "<b>\"&'</b>", "big": 12345678901234567890})json");

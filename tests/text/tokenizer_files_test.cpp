@@ -55,8 +55,8 @@ TEST_CASE("tokens of the config are added behind tokenizer.json's") {
   CHECK(plain(tokenizer, "a<new><extra>") == Ids{0, 3, 4});
   CHECK_FALSE(tokenizer.is_special(3));
   CHECK(tokenizer.is_special(4));
-  CHECK(tokenizer.encode("a", AddSpecials::yes) ==
-        Ids{0});  // tokenizer.json's post-processor stands
+  // The post-processor of tokenizer.json stays.
+  CHECK(tokenizer.encode("a", AddSpecials::yes) == Ids{0});
 }
 
 TEST_CASE("the older files beside a vocabulary") {

@@ -1,4 +1,4 @@
-// What the tests of attention plans share.
+// Helpers for the tests of attention plans.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Batch {
   [[nodiscard]] backend::cuda::FlashBatch view() const {
     return {query_start, context_length, table_stride, !seen_end.empty()};
   }
-  /// Rows see to the end of the block of so many positions that they are in.
+  /// Lets rows see to the end of their block of `positions` positions.
   void see_blocks(int32_t positions) {
     for (size_t s = 0; s < context_length.size(); ++s) {
       const int32_t rows = query_start[s + 1] - query_start[s];

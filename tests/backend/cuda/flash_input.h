@@ -1,5 +1,4 @@
-// A paged cache and queries for the twins of attention kernels, and what the reference makes of
-// them.
+// A paged cache and queries for the twins of attention kernels, and the reference's results.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +45,7 @@ inline reference::TwinInput make_input(const model::AttentionSpec& spec, const S
   in.pool.assign(free.size() * in.stride_page, nan);
   for (size_t b = 0; b < sequences.size(); ++b) {
     const auto [rows, length] = sequences[b];
-    // Blocks that no row of this step sees have gone back to the pool.
+    // Blocks that no row of this step sees are back in the pool.
     const int64_t first =
         spec.window > 0 ? std::max<int64_t>(0, length - rows - (spec.window - 1)) / 16 : 0;
     for (int64_t i = first; i < (length + 15) / 16; ++i) {

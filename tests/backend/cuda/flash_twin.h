@@ -1,6 +1,6 @@
-// What FlashInfer's kernel does with a plan, on the host and in double precision: the same index
-// arithmetic (in uint32, names as in attention/prefill.cuh), one element after the other in place
-// of tensor cores. It proves the plan, the paging and the masks, not the kernel.
+// FlashInfer's kernel on the host, in double precision, over a plan: the same index arithmetic (in
+// uint32, names as in attention/prefill.cuh), one element after the other in place of tensor cores.
+// It proves the plan, the paging and the masks, not the kernel.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +49,8 @@ class FlashTwin {
         out_(static_cast<size_t>(input.query_start.back()) * row_size(), kUnwritten),
         partial_rows_(backend::cuda::flash_partial_rows(limits, planner.shape())) {}
 
-  /// Outputs [T, heads * head_dim]. Throws where something is left out or written twice: `others`
-  /// are those of another kernel (HopperTwin), or empty.
+  /// Outputs [T, heads * head_dim]. Throws where an output is left out or written twice: `others`
+  /// has the outputs of another kernel (HopperTwin), or is empty.
   const std::vector<double>& run(const std::vector<double>& others = {}) {
     for (const backend::cuda::FlashLaunch& launch : planner_.launches()) {
       launch_ = launch;
@@ -97,7 +97,7 @@ class FlashTwin {
     }
   }
 
-  /// What a block knows of its piece.
+  /// Numbers of a block's piece.
   struct Piece {
     uint32_t request = 0, qo_tile_idx = 0, kv_tile_idx = 0, kv_head = 0;
     uint32_t qo_len = 0, kv_len = 0, window_left = 0;
@@ -191,7 +191,7 @@ class FlashTwin {
           o[c] = o[c] * shrink + weight * (loaded ? in_.pool[in_.v_data + offset + c] : 0.0);
         }
       }
-    // The start value of d, 1, is scaled away by the first score; where there was none nothing was
+    // The start value of d, 1, is scaled away by the first score; without a first score no key was
     // seen.
     const double inverse = m != -kInf ? 1 / sum : 0;
     if (m != -kInf) m *= scale_log2;

@@ -1,7 +1,7 @@
-// What FlashInfer's kernel for Hopper does with its works, on the host and in double precision: the
-// same tiles, bounds, masks and predicates in the same order (names as in attention/hopper/
-// sparse_mainloop.cuh and mainloop_mma.cuh, as cmake/flashinfer_hopper.cmake changes them), one row
-// after the other in place of warp groups. It proves works, paging and masks, not the kernel.
+// FlashInfer's kernel for Hopper on the host, in double precision, over its works: the same tiles,
+// bounds, masks and predicates in the same order (names as in attention/hopper/ sparse_mainloop.cuh
+// and mainloop_mma.cuh, as cmake/flashinfer_hopper.cmake changes them), one row after the other in
+// place of warp groups. It proves works, paging and masks, not the kernel.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class HopperTwin {
         out_(static_cast<size_t>(input.query_start.back() * input.spec.heads * input.spec.head_dim),
              FlashTwin::kUnwritten) {}
 
-  /// Outputs [T, heads * head_dim], of all works; the others are FlashTwin::kUnwritten.
+  /// Outputs [T, heads * head_dim] of all works; other outputs are FlashTwin::kUnwritten.
   const std::vector<double>& run(int64_t blocks) {
     for (int64_t block = 0; block < blocks; ++block)
       for (int32_t at = works_.start[block]; at < works_.start[block + 1]; ++at) {
@@ -41,7 +41,7 @@ class HopperTwin {
   static int ceil_div(int a, int b) { return (a + b - 1) / b; }
   enum class Mask : uint8_t { first, diagonal, none, window };
 
-  /// mma_f16 (mainloop_mma.cuh) of one row.
+  /// One row of mma_f16 (mainloop_mma.cuh).
   void mma(int qo_idx) {
     const int kv_len = piece_.context, qo_len = piece_.rows;
     const bool windowed = in_.spec.window > 0;
@@ -66,7 +66,7 @@ class HopperTwin {
     write(qo_idx);
   }
 
-  /// OnlineSoftmax::update over one KV tile, and what V adds.
+  /// OnlineSoftmax::update over one KV tile, and V's product.
   void update(int qo_idx, int kv_tile, Mask mask, bool windowed) {
     const int limit_right = qo_idx + 1 + piece_.context - piece_.rows;
     const int limit_left = limit_right - static_cast<int>(in_.spec.window);
@@ -94,7 +94,8 @@ class HopperTwin {
     }
   }
 
-  /// Whether a producer reads a position or fills zeros in: past the end in the last tile alone.
+  /// True when a producer reads a position, false when it fills in zeros: past the end in the last
+  /// tile alone.
   [[nodiscard]] bool is_read(int kv_idx, int kv_tile) const {
     if (kv_tile == last_tile_ && kv_idx >= piece_.context) return false;
     return kv_idx >= kv_first_;

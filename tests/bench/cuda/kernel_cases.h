@@ -1,4 +1,4 @@
-// What the cases of kernels.cpp share: memory, inputs and lines of results.
+// Helpers for the cases of kernels.cpp: memory, inputs and lines of results.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ using backend::View;
 
 inline constexpr int kRepeats = 50;
 
-/// Memory that calls use one part after the other, so that none finds its own in the caches.
+/// Memory of which successive calls use one part after the other, so that none finds its data in
+/// the caches.
 class Ring {
  public:
   explicit Ring(const kernels::DeviceMemory& memory) : memory_(memory) {}
@@ -70,7 +71,7 @@ inline double bytes_of(const View& view) {
   return double(view.rows) * double(view.columns) * double(dtype_size(view.dtype));
 }
 
-/// A quantised matrix in so many copies that no cache holds the next.
+/// A quantised matrix in so many copies that no cache holds the next one.
 class PackedCopies {
  public:
   PackedCopies(const model::Packing& packing, int64_t n, int64_t k) : spec_{.name = "w"} {
@@ -131,7 +132,7 @@ class Uploaded {
   kernels::DeviceMemory memory_;
 };
 
-/// Sequences that go on by `rows` rows each, as kernels of recurrent mixers see them.
+/// Sequences that continue by `rows` rows each, as kernels of recurrent mixers see them.
 class Mixing {
  public:
   Mixing(int64_t sequences, int64_t rows, int64_t state_floats)

@@ -1,4 +1,4 @@
-// What a device can do at best, measured: the yardsticks of its benchmarks.
+// Peak rates of a device, measured, to compare its benchmarks with.
 #pragma once
 
 #include <cuda_runtime_api.h>

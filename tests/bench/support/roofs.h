@@ -1,4 +1,4 @@
-// What this machine can do at most, measured, so that speeds can be shown as shares of it.
+// Peak rates of this machine, measured, so that speeds can be shown as shares of them.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@ class ThreadPool;
 
 namespace plimsoll::testing {
 
-/// Sums up memory on some threads, each of which reads four streams: memory gives more to several
-/// than to one.
+/// Sums up memory on several threads, each of which reads four streams: memory is faster for
+/// several streams than for one.
 class MemoryReader {
  public:
   explicit MemoryReader(int threads);
   ~MemoryReader();
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;
-  /// Whole MiB of it.
+  /// Reads memory, a multiple of 1 MiB.
   void read(const void* data, size_t bytes);
 
  private:
@@ -33,11 +33,10 @@ class MemoryReader {
 };
 
 /// Bytes per second: the best of `rounds` sums over `bytes` bytes on `threads` threads. Pages
-/// differ in that, perhaps by half: what is compared with other memory's is told as a share of its
-/// own.
+/// differ in speed, perhaps by half, so a rate is compared as a share of its own memory's rate.
 double read_bandwidth(int threads, size_t bytes = size_t{2} << 30, int rounds = 10);
 
-/// What the matrix rate was measured with.
+/// The instructions or library that measured the matrix rate.
 struct MatrixRate {
   double flops = 0;  // per second
   std::string by;
@@ -49,7 +48,7 @@ struct MatrixShape {
 /// are missing, what independent multiply-adds reach.
 MatrixRate matrix_rate(int threads, MatrixShape shape = {}, int rounds = 20);
 
-/// Seconds of the best of some calls of f: at least `rounds`, for at least `seconds`.
+/// Seconds of the fastest of some calls of f: at least `rounds`, for at least `seconds`.
 template <typename F>
 double best_time(const F& f, int rounds = 5, double seconds = 0.3) {
   using Clock = std::chrono::steady_clock;
@@ -65,7 +64,8 @@ double best_time(const F& f, int rounds = 5, double seconds = 0.3) {
   return best;
 }
 
-/// The same of two calls by turns, so that a time at which the machine is faster is one for both.
+/// Seconds of the fastest calls of f and of g, called by turns, so that both meet times at which
+/// the machine is faster.
 template <typename F, typename G>
 std::pair<double, double> best_times(const F& f, const G& g, double seconds) {
   std::pair<double, double> best{1e30, 1e30};

@@ -1,4 +1,4 @@
-// What the one program of a visit to a card is, by the name that it is called by.
+// Names of the programs that one program of a visit to a card can be called by.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Stands in for CUDA's header where kernels are compiled for the emulator: the language's
-// built-ins, and of the runtime what this project calls. Streams run at once, events are times of
-// the host.
+// built-ins, and the functions of the runtime that this project calls. Streams run at once, events
+// are times of the host.
 #pragma once
 
 #include <algorithm>

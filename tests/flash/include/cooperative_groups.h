@@ -1,4 +1,4 @@
-// Of CUDA's header what FlashInfer's prefill kernel uses, for the emulator.
+// Stands in for CUDA's header in the emulator: the part that FlashInfer's prefill kernel uses.
 #pragma once
 
 #include "cuda_runtime.h"
