@@ -51,7 +51,7 @@ struct PromptSurvey {
   int64_t longest_over_context = 0;  // tokens of the longest of them
   int64_t open_ended = 0;            // lines that state no max_tokens
   int64_t prompt_tokens = 0;         // of `sequences`, each prompt once
-  /// Of `prompt_tokens`, those in whole blocks of a prefix that stood before.
+  /// Tokens of `prompt_tokens` that lie in whole blocks of a prefix earlier in the file.
   int64_t shared_tokens = 0;
   bool sharing_cut_off = false;             // the file has more blocks than are remembered
   std::vector<SurveyedSequence> sequences;  // lines that would run, each choice by itself

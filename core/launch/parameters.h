@@ -1,6 +1,6 @@
-// The parameters of a launch, each declared once: its flag, what it may be, and what follows where
-// it is another. Flags, the record of a run, notes about flags without effect and the changes that
-// advice proposes are read off this table.
+// The parameters of a launch, each declared once: its flag, its values, and what follows where it
+// changes. Flags, the record of a run, notes about flags without effect and the changes that advice
+// proposes are read off this table.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace plimsoll::launch {
 
-/// Whose launch heeds it, and whose command line has the flag.
+/// Which engine's launch uses a parameter, and whose command line has its flag.
 enum class Engine : uint8_t {
-  both,      // where our engine lacks it, it refuses it by name
+  both,      // our engine refuses it by name where it lacks it
   plimsoll,  // ours alone
   vllm,      // vLLM's alone
-  plan,      // vLLM's plan heeds it, and no command line but plan's has it
+  plan,      // vLLM's plan uses it, and only plan's command line has it
 };
-/// Where our engine heeds it.
+/// Where our engine uses a parameter.
 enum class Place : uint8_t { anywhere, cards };
-/// When our engine answers otherwise where it is another.
+/// Whether our engine's answers change with a parameter.
 enum class Answers : uint8_t {
   same,
   others,
-  others_on_cards,  // there it changes the order in which numbers are summed
-  as_launched,      // the record of a run has what it came to (cli/run/job.cpp)
+  others_on_cards,  // on cards, where it changes the order of sums
+  as_launched,      // by the resolved value, which the record of a run has (cli/run/job.cpp)
 };
-/// What memory moves with it.
+/// Memory that a parameter changes.
 enum class Memory : uint8_t {
   same,
-  cache,   // what the KV cache holds
-  beside,  // what else is taken, which on a card leaves less for the KV cache
+  cache,   // the contents of the KV cache
+  beside,  // other memory, which on a card leaves less for the KV cache
 };
 
-/// No parameter is declared without all four.
+/// Facts about a parameter; none is declared without all four.
 struct Facts {
   Engine engine;
   Place place;
@@ -46,10 +46,10 @@ struct Facts {
   Memory memory;
 };
 
-/// How a parameter's text is read into a request. Throws std::invalid_argument saying what was
-/// expected. Of a switch: "true" or "false".
+/// Reads a parameter's text into a request. Throws std::invalid_argument saying what was expected.
+/// The text of a switch is "true" or "false".
 using Setter = std::function<void(LaunchRequest&, const std::string&)>;
-/// Its value, however it was spelled.
+/// Returns a parameter's value, however it was spelled.
 using Getter = std::function<OrderedJson(const LaunchRequest&)>;
 
 enum class Form : uint8_t {
@@ -61,13 +61,13 @@ enum class Form : uint8_t {
 struct Value {
   Form form;
   Setter set;
-  Getter get;  // null of what our engine does not heed
+  Getter get;  // null where our engine does not use it
 };
 
 struct Parameter {
   std::string_view group;  // heading of --help
   std::string_view names;  // "-O,--compilation-config": the first long one names it elsewhere
-  std::string_view type;   // of the value in --help; of a switch none
+  std::string_view type;   // of the value in --help; a switch has none
   std::string_view help;
   Facts facts;
   Value value;
@@ -81,16 +81,18 @@ std::span<const Parameter> parameters();
 /// Reads a value into the request and notes it as given. Throws std::invalid_argument.
 void set(LaunchRequest& request, const Parameter& parameter, const std::string& text);
 
-/// The same of a flag, into arguments that stand alone: what advice tries. `flag` must be one.
+/// Reads a flag's value into arguments that stand alone, for changes that advice tries. `flag` must
+/// be one.
 void change(vllm::EngineArgs& args, std::string_view flag, const std::string& text);
 
-/// Flags given, by their first long names: those that our engine does not heed, and those that it
-/// heeds on cards alone.
+/// Flags given, by their first long names: flags that our engine does not use, and flags that it
+/// uses on cards alone.
 std::vector<std::string> given_for_vllm(const LaunchRequest& request);
 std::vector<std::string> given_for_cards(const LaunchRequest& request);
 
-/// What of the request decides which answers a run gives, by parameter: null of one that decides
-/// nothing there. With --max-model-len auto the context, and so all that moves memory, decides.
+/// Values that decide which answers a run gives, by parameter; null for a parameter that decides
+/// nothing. With --max-model-len auto the context decides, and so do all parameters that change
+/// memory.
 OrderedJson deciding_values(const LaunchRequest& request, bool on_cards);
 
 }  // namespace plimsoll::launch

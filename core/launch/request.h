@@ -1,4 +1,4 @@
-// What is asked of a launch: by flags of `run` and `plan`, which are the same.
+// The request of a launch, by the flags that `run` and `plan` share.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct Parameter;
 struct Given {
   const Parameter* parameter;
   std::string flag;   // "--dtype", "--no-async-scheduling"
-  std::string value;  // as typed; of a switch none
+  std::string value;  // as typed; a switch has none
 };
 
 struct LaunchRequest {
   vllm::EngineArgs args;
   std::string device = "auto";         // auto, cpu, cuda
-  std::optional<int64_t> gpu_memory;   // --gpu-memory: the ceiling in bytes
+  std::optional<int64_t> gpu_memory;   // --gpu-memory: the limit in bytes
   std::optional<uint64_t> host_cache;  // --cpu-kvcache-space, bytes
   std::optional<int> threads;
   std::optional<std::string> cpu_isa;
@@ -31,7 +31,7 @@ struct LaunchRequest {
   bool deterministic = false;
   std::optional<double> processor_cache_gib;             // --mm-processor-cache-gb
   OrderedJson processor_kwargs = OrderedJson::object();  // --mm-processor-kwargs
-  std::vector<Given> given;                              // the last of each
+  std::vector<Given> given;                              // flags given, the last of each
 };
 
 }  // namespace plimsoll::launch

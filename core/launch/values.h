@@ -7,22 +7,23 @@
 
 namespace plimsoll::launch {
 
-/// More than any machine has: a larger number is a slip.
+/// Most threads that a flag may ask for: more than any machine has, so that a larger number is a
+/// slip.
 inline constexpr int kMostThreads = 1024;
 
 double parse_number(const std::string& text);
-/// auto, bfloat16, float16 (half) or float32 (float), as given.
+/// Reads auto, bfloat16, float16 (half) or float32 (float), returned as given.
 std::string read_dtype_name(const std::string& text);
-/// Of --compilation-config: a level, or vLLM's JSON.
+/// Reads --compilation-config: a level, or vLLM's JSON.
 void read_compilation(const std::string& text, vllm::EngineArgs& args);
-/// Of --speculative-config: method, model and num_speculative_tokens.
+/// Reads --speculative-config: method, model and num_speculative_tokens.
 void read_speculation(const std::string& text, vllm::EngineArgs& args);
-/// Of --hf-overrides: an object, whose keys are added to those that were given.
+/// Reads --hf-overrides: an object, whose keys are added to those given before.
 void read_overrides(const std::string& text, vllm::EngineArgs& args);
-/// Of --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
+/// Reads --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.
 void read_modality_limits(const std::string& text, vllm::EngineArgs& args);
-/// Of --mm-processor-kwargs.
+/// Reads --mm-processor-kwargs.
 void read_processor(const std::string& text, vllm::EngineArgs& args);
 
 }  // namespace plimsoll::launch

@@ -6,7 +6,7 @@
 
 namespace plimsoll::plan {
 
-/// As the engine resolves them: fills result.arguments.
+/// Fills result.arguments with the arguments as the engine resolves them.
 void add_arguments(PlanResult& result, const EngineArgs& args);
 
 }  // namespace plimsoll::plan

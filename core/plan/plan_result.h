@@ -1,4 +1,4 @@
-// The answer of a plan, as it is printed in every format.
+// The result of a plan, as it is printed in every format.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,19 @@ class PictureRoom;
 struct Suggestion {
   std::string change;  // in words
   std::string flag;    // to paste
-  int64_t saves = 0;   // bytes per GPU; below 0: it takes as much more
+  int64_t saves = 0;   // bytes per GPU; negative: it takes more
   std::string cost;    // in speed or output
   bool fits = false;   // the launch fits with it
   bool helps = true;   // false: tried by many, does nothing here
   int64_t measures = 1;
-  /// What the launch holds without and with it: requests of `length` tokens at once, and the
-  /// longest request, which counts while the launch does not fit.
+  /// Requests of `length` tokens at once, and the longest request, without and with the change; the
+  /// longest request counts while the launch does not fit.
   double requests_before = 0, requests = 0;
   int64_t length = 0;
   int64_t longest_before = 0, longest = 0;
 };
 
-/// What a prompt file asks of a launch; tokens unless named otherwise.
+/// Demands of a prompt file on a launch; tokens unless named otherwise.
 struct PromptFigures {
   std::string file;
   int64_t lines = 0;  // not blank
@@ -64,15 +64,15 @@ struct PromptFigures {
   bool sharing_cut_off = false;
   int64_t answer_tokens = 0;                                        // at most
   int64_t shortest = 0, median = 0, ninth_decile = 0, longest = 0;  // prompts
-  int64_t longest_bytes = 0;  // of cache, of the sequence that needs most
-  int64_t peak_blocks = 0;    // of as many sequences as may run at once, those that need most
+  int64_t longest_bytes = 0;  // of KV cache, for the sequence that needs most
+  int64_t peak_blocks = 0;    // for as many sequences as may run at once, those that need most
   int64_t peak_bytes = 0;
   double concurrency = 0;  // sequences at once on average; 0: no pool to share
   double tokens_per_second = 0;
   double hours = 0;  // at most, at that rate
 };
 
-/// The figures beside the arguments are those of the tightest stage.
+/// A plan. The figures beside the arguments are those of the tightest stage.
 struct PlanResult : StageFigures {
   std::string engine;
   std::string version;     // of vLLM
@@ -83,8 +83,8 @@ struct PlanResult : StageFigures {
   bool quantized = false;  // by the checkpoint, or while loading
   std::string gpu;         // empty: none was given
   int64_t gpus = 1;
-  std::optional<bool> fits;                // absent without a card
-  bool refused = false;                    // with a card: by the release, whatever the memory
+  std::optional<bool> fits;  // absent without a card
+  bool refused = false;      // with a card: refused by the release, whatever the memory
   int64_t host_needed = 0, host_left = 0;  // bytes of this machine's memory, without a card
   std::string reason;
   int64_t total_bytes = 0;
@@ -96,7 +96,7 @@ struct PlanResult : StageFigures {
   int64_t max_model_len = 0;
   int64_t estimated_max_model_len = 0;
   int64_t auto_max_model_len = 0;  // 0: one request of max_model_len fits
-  /// The context that is launched: with --max-model-len auto the longest that fits.
+  /// The context of the launch: with --max-model-len auto the longest that fits.
   [[nodiscard]] int64_t launched_model_len() const {
     return fits.value_or(false) && auto_max_model_len > 0 ? auto_max_model_len : max_model_len;
   }
@@ -110,12 +110,12 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
-  /// Which pictures the launch refuses; null: nobody asks, or it takes none at all.
+  /// The pictures that the launch refuses; null: not asked for, or it takes none at all.
   std::shared_ptr<own::PictureRoom> picture_room;
   std::optional<PromptFigures> prompts;
   std::vector<StageFigures> stages;  // of a pipeline; empty without one
-  std::vector<std::pair<std::string, std::string>>
-      arguments;  // what the engine was asked, resolved
+  /// Arguments of the engine, resolved, by flag.
+  std::vector<std::pair<std::string, std::string>> arguments;
   std::vector<Suggestion> advice;
   std::string solved;              // what the solver found, with the constraint that binds
   std::vector<std::string> notes;  // assumptions, estimates, what is not modelled

@@ -1,4 +1,4 @@
-// What the sequences of a prompt file ask of a planned cache.
+// Demands of a prompt file's sequences on a planned cache.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace plimsoll::plan {
 /// KV blocks, over all groups, that one sequence of `length` tokens holds.
 int64_t blocks_of_sequence(const PlanResult& result, int64_t length);
 
-/// A sequence, in tokens; the answer at most.
+/// Length of a sequence in tokens; the answer's at most.
 struct SequenceLength {
   int64_t prompt = 0;
   int64_t answer = 0;
@@ -19,11 +19,11 @@ struct SequenceLength {
 
 struct PromptLoad {
   int64_t longest_blocks = 0;  // of the sequence that needs most
-  /// Of the sequences that need most, as many as may run at once, all at their end; more than the
-  /// pool means that some wait or are preempted.
+  /// Blocks of the sequences that need most, as many as may run at once, all at their end. More
+  /// than the pool has means that some wait or are preempted.
   int64_t peak_blocks = 0;
-  /// Sequences that run at once over the whole file: the pool is full, each sequence holds what it
-  /// holds half-way through its answer, for as many steps as the answer has tokens. 0: no pool.
+  /// Sequences that run at once, on average over the whole file: the pool is full, and each
+  /// sequence holds half of its answer for as many steps as the answer has tokens. 0: no pool.
   double concurrency = 0;
 };
 

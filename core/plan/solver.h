@@ -1,4 +1,5 @@
-// Turned around: the most sequences, the fewest GPUs, the smallest card for which a launch fits.
+// Solves for an argument of a launch: the most sequences, the fewest GPUs, the smallest card with
+// which it fits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace plimsoll::plan {
 /// Plans one launch; throws Error for arguments that the engine refuses.
 using PlanFunction = std::function<PlanResult(const EngineArgs&, const hardware::Gpu*)>;
 
-/// Searches for the most sequences at once go no further.
+/// Largest number of sequences at once that searches try.
 inline constexpr int64_t kMostSequences = 65536;
 
 /// The largest count up to kMostSequences that `holds`, where smaller ones do; 0: none.
@@ -30,7 +31,7 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware:
 /// The card with the least memory on which the launch fits.
 PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args);
 
-/// What would save memory, most useful first, then what people try in vain.
+/// Changes that would save memory, most useful first, then changes that people try in vain.
 std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
                                const hardware::Gpu* gpu, const PlanResult& base);
 

@@ -1,4 +1,4 @@
-// vLLM's engine arguments that move memory.
+// vLLM's engine arguments that affect memory.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using model::parse_version;
 using model::version_text;
 using model::VllmVersion;
 
-/// How many items of a modality one request may hold, and what the largest looks like.
+/// How many items of a modality one request may hold, and the size of the largest.
 struct ModalityLimit {
   int64_t count = 0;
   int64_t width = 0;  // pixels; 0: the processor's largest
@@ -27,13 +27,13 @@ struct ModalityLimit {
   int64_t frames = 0;  // of a video; 0: what fits the context
 };
 
-/// Where vLLM's defaults differ by how it is called.
+/// How vLLM is called, where its defaults differ by that.
 enum class Usage : uint8_t { server, offline, batch };
 
-/// A checkpoint's tensors as its headers say them; what a model of unknown architecture weighs.
+/// A checkpoint's tensors by its headers, which give the weight of a model of unknown architecture.
 struct CheckpointTensors {
   int64_t float_elements = 0;  // F64, F32, F16, BF16: loaded in the model's dtype
-  int64_t other_bytes = 0;     // loaded as they are
+  int64_t other_bytes = 0;     // loaded unchanged
 };
 
 struct EngineArgs {
@@ -84,9 +84,10 @@ struct EngineArgs {
   std::string draft_method;  // of --speculative-config; empty: none
   int64_t draft_tokens = 0;  // proposed for each step
   std::string draft_model;   // its folder, config.json or hub id; empty: none
-  std::shared_ptr<const nlohmann::json> draft_config;  // of it; nullptr: not found here
-  std::shared_ptr<const nlohmann::json> overrides;     // --hf-overrides, an object; null: none
-  std::optional<CheckpointTensors> tensors;            // of MODEL, where it is a folder
+  /// Config of draft_model; nullptr: not found here.
+  std::shared_ptr<const nlohmann::json> draft_config;
+  std::shared_ptr<const nlohmann::json> overrides;  // --hf-overrides, an object; null: none
+  std::optional<CheckpointTensors> tensors;         // of MODEL, where it is a folder
 };
 
 /// Defaults that the engine fills in by card, use and version.

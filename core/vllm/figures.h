@@ -1,4 +1,4 @@
-// What one stage of a launch takes, named as vLLM logs it.
+// Memory of one stage of a launch, named as vLLM logs it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PlanPart {
   bool inside_budget = true;
 };
 
-/// What one stage of a pipeline takes, on each of its ranks.
+/// Memory of one stage of a pipeline, on each of its ranks.
 struct StageFigures {
   int64_t stage = 0;
   int64_t first_layer = 0;

@@ -106,7 +106,7 @@ class RandomPart final : public model::PackedRows {
   }
 
  private:
-  /// Scales of the first stage, which share one of the second stage.
+  /// The number that a scale's code stands for, without a second stage.
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
     if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);

@@ -76,7 +76,7 @@ struct MlpSpec {
   /// alpha_n, beta, eps], as stored.
   WeightId xielu = kNoWeight;
   int64_t intermediate = 0;  // of one expert where there are experts
-  /// Of the gate before the activation, and of the output (Falcon-H1).
+  /// Factors of the gate before the activation, and of the output (Falcon-H1).
   float gate_factor = 1, out_factor = 1;
   /// Sparsity of the gates (Gemma 3n): a row keeps what its gates exceed mean + gate_deviations *
   /// standard deviation by; 0: not sparse.

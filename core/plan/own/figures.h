@@ -1,4 +1,4 @@
-// What a rank's layout says, as figures of a plan.
+// Figures of a plan, from a rank's layout.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace plimsoll::plan::own {
 /// Kinds, groups and bytes of the KV cache.
 void fill_cache_layout(PlanResult& result, const RankLaunch& rank);
 
-/// What the rank takes beside the KV blocks: the arena's regions, overheads of a card.
+/// The parts of a rank beside the KV blocks: the arena's regions, overheads of a card.
 void fill_parts(PlanResult& result, const RankLaunch& rank);
 
-/// What one stage of `result`'s launch takes; it has room for `blocks`.
+/// Figures of one stage of `result`'s launch, which has room for `blocks`.
 StageFigures stage_figures(const PlanResult& result, const RankLaunch& rank, int64_t blocks);
 
 }  // namespace plimsoll::plan::own

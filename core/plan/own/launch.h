@@ -21,22 +21,22 @@ struct RankLaunch {
   int64_t stage = 0;
   int64_t first_layer = 0;
   int64_t layers = 0;
-  engine::EngineLayout layout;              // its pool has no size yet
-  engine::EnginePlan plan;                  // regions; that of the KV blocks is to be left out
+  engine::EngineLayout layout;  // its pool has no size yet
+  engine::EnginePlan plan;      // regions; the region of the KV blocks is to be left out
   std::vector<memory::Overhead> overheads;  // beside the arena; none on the host
   std::vector<int64_t> page_bytes;          // by layer of the stage
   std::vector<int64_t> windows;             // by layer of the stage
 
   /// Bytes beside the KV blocks: arena and overheads.
   [[nodiscard]] int64_t fixed_bytes() const;
-  /// Bytes of the region of so many KV blocks.
+  /// Bytes of the region of `blocks` KV blocks.
   [[nodiscard]] int64_t pool_bytes(int64_t blocks) const;
 };
 
 /// The stages as the engine lays them out; points into `stages`.
 std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages);
 
-/// Sizes on the card; null: of the host.
+/// Sizes on the card; null: sizes on the host.
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
                                                      const Arguments& arguments);
 

@@ -95,7 +95,7 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& cont
                           "what is left of the budget"});
 }
 
-/// Of the weights, what every copy of the model after the first has from that one.
+/// Bytes of the weights, which every copy of the model after the first borrows from that one.
 int64_t borrowed_weights(const std::vector<RankLaunch>& ranks) {
   Amount bytes = 0;
   for (const RankLaunch& rank : ranks) {

@@ -12,16 +12,16 @@
 
 namespace plimsoll::plan::own {
 
-/// `gpu` null: a run on this machine's processor, without a verdict. Throws Error(usage,
-/// checkpoint_unusable) for what `run` would not launch.
+/// Plans a launch. `gpu` null: a run on this machine's processor, without a verdict. Throws
+/// Error(usage, checkpoint_unusable) where `run` would not launch.
 PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu);
 
 /// Whether there are weights in `folder` whose headers a plan looks at.
 bool holds_weights(const std::filesystem::path& folder);
 
-/// Looks at the headers of the weights in `folder`, which have the last word on a tied head, the
-/// dtype and what is quantised. Null where it holds none: planning needs no more than the config,
-/// the weights may come later. Throws Error(checkpoint_unusable) for what `run` would not load.
+/// Reads the headers of the weights in `folder`, which have the last word on a tied head, the dtype
+/// and quantisation. Null where it holds none: planning needs no more than the config, the weights
+/// may come later. Throws Error(checkpoint_unusable) where `run` would not load them.
 std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
                                                      const std::filesystem::path& folder,
                                                      const EngineArgs& args);

@@ -1,4 +1,4 @@
-// Which pictures a planned launch refuses, by the engine's own rule.
+// Pictures that a planned launch refuses, by the engine's own rule.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace plimsoll::plan::own {
 /// A launch's tower over counting arenas.
 class PictureRoom {
  public:
-  /// `layout` is that of the pipeline's first stage, with pictures; `card` null: of the host.
+  /// `layout` is the layout of the pipeline's first stage, with pictures; `card` null: sizes of the
+  /// host.
   PictureRoom(const model::ModelSpec& spec, engine::EngineLayout layout,
               std::unique_ptr<backend::Footprint> card);
 

@@ -30,7 +30,7 @@ Json processor_settings(const model::VisionSpec& vision, const Arguments& argume
   return engine::read_processor_settings(vision, arguments.folder);
 }
 
-/// Of pictures or of videos.
+/// Makes the processor of pictures (kImageScope) or of videos (kVideoScope).
 std::unique_ptr<const image::Processor> make_processor(const model::VisionSpec& vision,
                                                        const Arguments& arguments,
                                                        const char* scope) {
@@ -39,7 +39,7 @@ std::unique_ptr<const image::Processor> make_processor(const model::VisionSpec& 
       engine::scoped_settings(processor_overrides(arguments), scope));
 }
 
-/// What takes most to encode, videos with settings of their own included.
+/// Layouts that take most to encode, videos with settings of their own included.
 std::vector<image::Layout> extremes(const model::VisionSpec& vision, const Arguments& arguments,
                                     int64_t tokens) {
   auto all = make_processor(vision, arguments, model::kImageScope)->extremes(tokens);

@@ -20,8 +20,8 @@ class PlannedModel {
   /// `config` must outlive it.
   explicit PlannedModel(const ConfigView& config) : config_(config) {}
 
-  /// As `run` would launch it with these arguments. Throws Error(usage, checkpoint_unusable) for
-  /// what it would not launch.
+  /// The spec as `run` would launch it with these arguments. Throws Error(usage,
+  /// checkpoint_unusable) where it would not launch.
   model::ModelSpec spec(const Arguments& arguments);
 
  private:

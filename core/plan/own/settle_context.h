@@ -1,4 +1,4 @@
-// The context that --max-model-len auto launches.
+// The context of --max-model-len auto.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::plan::own {
 
-/// Has `engine` launch with the longest context that fits where --max-model-len auto asks for it
-/// and the model's does not.
+/// Sets `engine` to the longest context that fits, where --max-model-len auto asks for it and the
+/// model's own context does not fit.
 void settle_context(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
                     const Arguments& arguments, const backend::Footprint& footprint,
                     engine::EngineOptions& engine);

@@ -1,4 +1,4 @@
-// The prompts' part of a plan's answer.
+// The prompts' part of a plan's output.
 #pragma once
 
 #include <string>

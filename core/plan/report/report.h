@@ -1,4 +1,4 @@
-// A plan's answer in the formats that the command prints.
+// A plan in the formats that the command prints.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ std::string kind_name(KvKind kind);
 /// One JSON object, with a line feed at the end. Keys that do not apply are left out.
 std::string to_json(const PlanResult& result);
 
-/// At most `columns` wide, without colour.
+/// Text of at most `columns` columns, without colour.
 std::string to_text(const PlanResult& result, int columns);
 
 /// One page that needs nothing else: breakdown, heat map, sliders that recompute in the page.
@@ -27,16 +27,16 @@ std::string to_html(const PlanResult& result);
 std::string to_args(const PlanResult& result);
 
 /// The formula of one part with its numbers and their sources. Throws Error(usage) listing the
-/// parts for a name that there is not; a prefix that fits one part alone is enough.
+/// parts for an unknown name; a prefix that fits one part alone is enough.
 std::string explain_part(const PlanResult& result, const std::string& name);
 
-/// What two plans, printed as JSON before, differ in. Throws Error(usage) for a file that is no
+/// Differences of two plans that were printed as JSON. Throws Error(usage) for a file that is not a
 /// plan.
 std::string diff_plans(const std::string& before, const std::string& after);
 
 /// "39.98 GiB", "512 MiB", "96 B".
 std::string readable_bytes(int64_t bytes);
-/// What a change gains and saves: "longest context 4096 -> 8192; saves 2.00 GiB".
+/// Gain and saving of a change: "longest context 4096 -> 8192; saves 2.00 GiB".
 std::string gain_text(const Suggestion& suggestion);
 
 }  // namespace plimsoll::plan

@@ -1,4 +1,4 @@
-// Sizes of images and frames as processors bring them about. Internal to the item sizes.
+// Sizes of images and frames after a processor has resized them. Internal to the item sizes.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::vllm {
 
-// Bounds that keep products of what users state countable.
+// Bounds of numbers that users state, so that their products do not overflow.
 inline constexpr int64_t kMostPixels = int64_t{1} << 34;
 inline constexpr int64_t kMostSide = 1 << 17;
 inline constexpr int64_t kMostFrames = 1 << 16;
@@ -18,13 +18,13 @@ inline constexpr int64_t kColours = 3;
 using model::kImageScope;
 using model::kVideoScope;
 
-/// Pixels.
+/// A size in pixels.
 struct Size {
   int64_t width;
   int64_t height;
 };
 
-/// Of an image, or of all frames together.
+/// Bounds of the pixels of an image, or of all frames together.
 struct PixelBounds {
   int64_t least;
   int64_t most;
@@ -46,10 +46,10 @@ PixelBounds pixel_bounds(const EngineArgs& args, const char* scope, int64_t leas
 Size smart_resize(Size size, int64_t frames, int64_t temporal, int64_t factor, PixelBounds bounds);
 
 /// The size whose units fill `pixels` best: the most units that have factors close enough to a
-/// square. Processors refuse images that are 200 times as long as wide.
+/// square. Processors refuse images whose sides differ by a factor of 200.
 Size fullest_size(int64_t pixels, int64_t unit);
 
-/// Pixels on a side of what becomes one token.
+/// Pixels on a side of one token.
 int64_t unit_of(const VisionShape& vision);
 
 LargestItem patches_item(const VisionShape& vision, Size size, int64_t frames);

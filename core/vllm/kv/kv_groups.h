@@ -1,4 +1,4 @@
-// How layers are put together into groups that share a block table.
+// Groups of layers that share a block table.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace plimsoll::vllm {
 
-/// Every layer holds the same number of blocks for a request of any length.
+/// True when both layers hold equally many blocks for a request of any length.
 bool same_type(const KvSpec& a, const KvSpec& b);
 
-/// Layers of one type: a single group.
+/// True when all layers are of one type: a single group.
 bool is_uniform(const std::vector<KvSpec>& specs);
 
 /// Makes all pages equal, by longer blocks where the pages divide, else by padding.

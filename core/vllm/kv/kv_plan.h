@@ -20,12 +20,12 @@ struct KvOptions {
   bool fp8_cache = false;
   double group_factor = 1.5;          // buckets closer than this are not split (1.25 before 0.18)
   bool null_block = true;             // one block is held back from requests
-  bool tokens_by_concurrency = true;  // what the pool holds is told by its requests (0.20.1)
+  bool tokens_by_concurrency = true;  // the pool's tokens are computed from its requests (0.20.1)
   int64_t blocks_override = 0;        // --num-gpu-blocks-override
-  int64_t encoder_tokens = 0;         // room that is checked for what a request's encoder reads
+  int64_t encoder_tokens = 0;         // room that is checked for the encoder's part of a request
 };
 
-/// A layer's cache with its block size settled.
+/// A layer's cache with its block size resolved.
 struct KvSpec {
   KvKind kind = KvKind::full;
   int64_t block_size = 0;
@@ -63,18 +63,18 @@ class KvPlan {
   /// Throws Error(usage) for a block size that the kernels refuse.
   KvPlan(const ModelShape& shape, const KvOptions& options);
 
-  /// What of it the caches [first, first + count) of the shape's list take up: those of a pipeline
-  /// stage, under block tables that all stages share.
+  /// The part of the plan for the caches [first, first + count) of the shape's list: those of a
+  /// pipeline stage, under block tables that all stages share.
   [[nodiscard]] KvPlan part(size_t first, size_t count) const;
 
   [[nodiscard]] int64_t block_size() const { return block_size_; }
   [[nodiscard]] const std::vector<KvKindCount>& kinds() const { return kinds_; }
   [[nodiscard]] const std::vector<KvGroup>& groups() const { return groups_; }
   [[nodiscard]] std::vector<int64_t> group_sizes() const;
-  /// What a request holds of each group.
+  /// Blocks that a request holds of each group.
   [[nodiscard]] std::vector<GroupNeed> group_needs() const;
   [[nodiscard]] bool empty() const { return groups_.empty(); }
-  /// One block of every tensor of the pool.
+  /// Bytes of one block in every tensor of the pool.
   [[nodiscard]] Amount bytes_per_block() const { return bytes_per_block_; }
   [[nodiscard]] int64_t blocks_for(Amount budget) const;
   /// Blocks that one request of this length holds, over all groups.
@@ -83,13 +83,13 @@ class KvPlan {
     return blocks_per_request(length) * bytes_per_block_;
   }
   [[nodiscard]] double concurrency(int64_t blocks, int64_t length) const;
-  /// Tokens that the release says `blocks` hold, for requests of `length`.
+  /// Tokens that `blocks` hold by the release's own count, for requests of `length`.
   [[nodiscard]] int64_t tokens(int64_t blocks, int64_t length) const;
-  /// What is left for requests of a budget: all of it but the null block.
+  /// Bytes of a budget that are left for requests: all but the null block.
   [[nodiscard]] Amount usable(Amount budget) const;
   /// The longest request up to `most` that fits in `usable` bytes; 0: none.
   [[nodiscard]] int64_t longest_request(Amount usable, int64_t most) const;
-  /// What one more token adds beyond every window.
+  /// Bytes that one more token adds beyond every window.
   [[nodiscard]] Amount bytes_per_token() const;
   [[nodiscard]] const KvOptions& options() const { return options_; }
 

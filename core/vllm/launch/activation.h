@@ -1,4 +1,4 @@
-// What a step needs beside weights and cache, and what lies outside the budget of both.
+// Memory of a step beside weights and cache, and memory outside the budget of both.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
 /// Memory that neither torch's allocator nor the weights hold, once the engine has started.
 int64_t non_torch_bytes(const EngineArgs& args, const hardware::Gpu* gpu);
 
-/// Context and communication set up before the engine looks at what is free.
+/// Context and communication, which are set up before the engine looks at free memory.
 int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu);
 
-/// Memory of the captured graphs of so many layers.
+/// Memory of the captured graphs of `layers` layers.
 int64_t graph_bytes(const GraphPlan& graphs, int64_t layers);
 
-/// What the release's kernel for mxfp4 experts on the card wants.
+/// Requirements of the release's kernel for mxfp4 experts on the card.
 ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu);
 
 }  // namespace plimsoll::vllm

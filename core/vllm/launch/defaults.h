@@ -1,4 +1,4 @@
-// What vLLM fills in when an argument is not given.
+// vLLM's defaults for arguments that are not given.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ bool is_pooling(const ConfigView& config) {
   return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
 }
 
-/// Of the checkpoint, by its config.
+/// The dtype of the checkpoint, by its config.
 std::string stated_dtype(const ConfigView& config) {
   const std::string outer = config.text({"dtype", "torch_dtype"}, "float32");
   return full_name(text_config(config).text({"dtype", "torch_dtype"}, outer));

@@ -1,4 +1,4 @@
-// How long a context the model itself allows.
+// The context that the model itself allows.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::vllm {
 
-/// How long a context the model itself allows, in tokens, before any memory is looked at.
+/// The context that the model itself allows, in tokens, before any memory is counted.
 struct ModelLength {
-  int64_t usual = 0;  // without --max-model-len
-  int64_t most = 0;   // what the release takes for the bound
-  int64_t reach = 0;  // what the positions are stretched to; from 0.30 on YaRN's may exceed `most`
+  int64_t usual = 0;    // without --max-model-len
+  int64_t most = 0;     // the bound by the release
+  int64_t reach = 0;    // reach of the stretched positions; from 0.30 on YaRN's may exceed `most`
   bool stated = false;  // false: the config has no length at all, and any is taken
   std::string key;      // of the config: where the bound is from
 };
@@ -23,7 +23,7 @@ ModelLength model_length(const ConfigView& config, const VllmVersion& version);
 void check_length(const ModelLength& length, int64_t asked, const ConfigView& config,
                   const VllmVersion& version);
 
-/// What to know of positions that the release does not stretch by itself; empty: nothing.
+/// Note on positions that the release does not stretch by itself; empty: nothing to note.
 std::string length_note(const ModelLength& length, int64_t planned, const VllmVersion& version);
 
 }  // namespace plimsoll::vllm

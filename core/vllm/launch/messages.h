@@ -1,4 +1,4 @@
-// What vLLM prints when memory does not suffice, word for word.
+// vLLM's messages when memory does not suffice, word for word.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plimsoll::vllm {
 std::string format_gib(int64_t bytes);
 
 std::string no_memory_message(const VllmVersion& version);
-/// Of --max-model-len auto.
+/// Message of --max-model-len auto.
 std::string no_length_message();
 std::string too_long_message(const VllmVersion& version, int64_t max_model_len, int64_t needed,
                              int64_t available, int64_t estimate);

@@ -1,4 +1,4 @@
-// --hf-overrides: keys of a config.json as the launch has them.
+// --hf-overrides: changes keys of a config.json for a launch.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,8 +6,8 @@
 namespace plimsoll::vllm {
 
 /// Puts the keys of `overrides` in place of the config's, as vLLM does (config.update): objects of
-/// configs within ("text_config") key by key, all else whole. Of rope_parameters and rope_scaling,
-/// which say the same, the overridden one stays.
+/// inner configs ("text_config") key by key, all else whole. Where rope_parameters or rope_scaling
+/// is overridden the other one, which states the same, is removed.
 void override_config(nlohmann::json& config, const nlohmann::json& overrides);
 
 }  // namespace plimsoll::vllm

@@ -1,4 +1,4 @@
-// Which quantization a launch of vLLM gets, and what its method takes.
+// The quantization of a launch of vLLM, and the limits of its method.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ using quantization::Quantization;
 /// The checkpoint's quantization, else the one that the arguments ask for. Throws Error.
 Quantization quantization_of(const ConfigView& config, const EngineArgs& args);
 
-/// What the plan assumes of quantization that the config does not state; empty: nothing.
+/// Assumptions of the plan on quantization that the config does not state; empty: none.
 std::string quantization_note(const ConfigView& config, const EngineArgs& args,
                               const Quantization& quantization);
 
-/// Throws Error(usage) where the version's quantization method does not take the card.
+/// Throws Error(usage) where the version's quantization method does not support the card.
 void check_card(const std::string& method, const VllmVersion& version, const hardware::Gpu* gpu);
 
 /// Throws Error(usage) where the method does not compute in the dtype.

@@ -1,4 +1,4 @@
-// Launches that vLLM ends with an error whatever the memory.
+// Launches that vLLM refuses whatever the memory.
 #pragma once
 
 #include <cstdint>

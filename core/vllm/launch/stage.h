@@ -1,5 +1,5 @@
-// What the ranks of a launch of vLLM hold, stage by stage: weights by part, buffers, adapters, and
-// the model's shape.
+// The ranks of a launch of vLLM, stage by stage: weights by part, buffers, adapters, and the
+// model's shape.
 #pragma once
 
 #include <string>
@@ -25,7 +25,8 @@ struct Stage {
   bool first = true;
   bool last = true;  // samples
 
-  /// Parameters of the decoder's layers, all that vLLM offloads (models/utils.py: make_layers).
+  /// Parameters of the decoder's layers, which are all that vLLM offloads (models/utils.py:
+  /// make_layers).
   [[nodiscard]] Amount layer_bytes() const { return parameters - apart; }
 };
 
@@ -36,13 +37,13 @@ std::vector<Stage> build_stages(const ConfigView& config, ShapeOptions options,
 /// The shape of the whole model: caches of all stages.
 ModelShape whole_shape(const std::vector<Stage>& stages);
 
-/// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
+/// Sets the weight of an unknown architecture by its checkpoint's headers, divided evenly.
 void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element);
 
 /// The newest release that is known, for a release after it; empty: that release is known.
 std::string newest_known(const VllmVersion& version);
 
-/// What the plan leaves out or takes for granted, a sentence each.
+/// Notes on what the plan leaves out or assumes, a sentence each.
 std::vector<std::string> launch_notes(const Stage& stage, const Quantization& quantization,
                                       const EngineArgs& args);
 

@@ -1,4 +1,4 @@
-// One pipeline stage of a launch of vLLM against a card: what it takes, and what is left for its
+// One pipeline stage of a launch of vLLM on a card: the memory it takes, and what is left for its
 // cache.
 #pragma once
 
@@ -32,7 +32,7 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole);
 int64_t budget_bytes(const EngineLimits& limits, const hardware::Gpu& gpu);
 
 /// vLLM's refusal where the card has not even the budget free, or the stage does not fit it: its
-/// weights, or beside the rest a cache that is allocated as it is told; empty: it fits.
+/// weights, or a cache of stated size beside the rest; empty: it fits.
 std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
                           const hardware::Gpu& gpu, const StageFigures& stage,
                           Amount bytes_per_block);

@@ -1,4 +1,5 @@
-// A launch's terms: what config, arguments and card settle before any layer is looked at.
+// Terms of a launch: values that follow from config, arguments and card before any layer is
+// counted.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,17 @@ namespace plimsoll::vllm {
 
 struct Terms {
   std::string dtype;
-  int64_t element = 2;  // bytes of it
+  int64_t element = 2;  // its size in bytes
   Quantization quantization;
   EngineLimits limits;
   int64_t max_model_len = 0;
-  std::vector<std::string> notes;  // what was taken for granted
+  std::vector<std::string> notes;  // on what was assumed
 };
 
-/// Throws Error(usage), in vLLM's words, for arguments that it refuses.
+/// Resolves the terms. Throws Error(usage), in vLLM's words, for arguments that it refuses.
 Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hardware::Gpu* gpu);
 
-/// How the model is laid out on ranks. Throws Error(usage) for a cache's dtype that there is not.
+/// Layout of the model on ranks. Throws Error(usage) for an unknown dtype of the cache.
 ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const hardware::Gpu* gpu);
 
 /// How the release makes blocks of the model's caches.

@@ -1,4 +1,4 @@
-// What the functions that build a model's layers share. Internal to this folder.
+// Helpers of the functions that build a model's layers. Internal to this folder.
 #pragma once
 
 #include <string>
@@ -56,7 +56,7 @@ struct Builder {
 };
 
 TextDims read_dims(const ConfigView& config, const Family& family);
-/// The layers of one stage, by the family's row, and what stands before and behind them there.
+/// Builds the layers of one stage by the family's row, and what stands before and after them there.
 void build_decoder(Builder& build);
 
 /// The cache of an attention layer of `heads` key-value heads on this rank.
@@ -82,21 +82,21 @@ void add_compressed_layer(Builder& build, int64_t layer);
 void add_feed_forward(Builder& build, int64_t layer);
 /// A layer with experts for text and others for images, whose settings are lists of two.
 void add_paired_experts(Builder& build, int64_t layer, const std::string& path);
-/// What stands in place of an output projection in models that do not generate. Returns false in
-/// models that have one.
+/// Adds the pooler or classifier of models that do not generate, in place of an output projection.
+/// Returns false in models that have one.
 bool add_pooling_head(Builder& build);
-/// It answers with classes of each step.
+/// True when the model answers with classes of each step.
 bool classifies_steps(std::string_view architecture);
 /// One gated or plain multi-layer perceptron.
 void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part part,
              bool bias = false);
-/// The layer's feed-forward is a mixture of experts.
+/// True when the layer's feed-forward is a mixture of experts.
 bool is_mixture_layer(const Builder& build, int64_t layer);
 
 /// The rotary table of a layer. `layer_type` selects the config's rope settings.
 void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type);
-/// Rows of a rotary table for so many positions: in sections of time, height and width it is
-/// enlarged for videos.
+/// Rows of a rotary table for `positions` positions. A table in sections of time, height and width
+/// is enlarged for videos.
 int64_t table_rows(const Builder& build, int64_t positions, bool in_sections);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
@@ -116,7 +116,7 @@ struct Mixture {
   int64_t shared_intermediate = 0;  // of the shared experts together; 0: none
 };
 Mixture read_mixture(const Builder& build);
-/// The config names a number of experts.
+/// True when the config states a number of experts.
 bool has_experts(const ConfigView& config);
 
 /// Vision and audio towers and their projectors. Returns false when none of the config's towers is

@@ -30,8 +30,8 @@ const char* find_head_layers(std::string_view architecture) {
   return row == kHeads.end() ? nullptr : row->family;
 }
 
-/// As the family of the head's layers describes them. A refusal names the head's own file, since
-/// the model has a config.json too.
+/// Describes the head's layers by their family. A refusal names the head's own file, since the
+/// model has a config.json too.
 model::ModelSpec describe_layers(const ConfigView& config, const nlohmann::json& layers) {
   try {
     return *model::describe_language_model(find_head_layers(architecture_name(config)), layers);

@@ -1,4 +1,4 @@
-// Each architecture that core/model has no family for as one row: in what its layers differ from a
+// The architectures that core/model has no family for, a row each: how their layers differ from a
 // plain pre-norm decoder.
 #pragma once
 
@@ -17,7 +17,7 @@ enum class QkNorm : uint8_t {
   whole,  // gains over all heads, on every rank
 };
 enum class Positions : uint8_t { rotary, learned };
-/// The layers' mixing of tokens.
+/// How the layers mix tokens.
 enum class Mixer : uint8_t {
   attention,
   gated_latent,  // latent attention with a gate of its output, sinks, and mixed residual streams
@@ -44,12 +44,12 @@ enum class Experts : uint8_t {
   hunyuan,  // a float32 router, and one dense layer if the config does not say
   paired,   // ERNIE-4.5-VL: experts for text and experts for images side by side
 };
-/// Which stages of a pipeline hold what stands outside the layers, by vLLM's class of the model.
+/// Which stages of a pipeline hold the weights outside the layers, by vLLM's class of the model.
 enum class Stages : uint8_t {
   divided,   // the embedding on the first (and last, where tied), norm and head on the last
   repeated,  // all of it on every stage
 };
-/// Where a bias is: never, always, or as a key of the config says.
+/// Where a bias is: never, always, or by a key of the config.
 struct Bias {
   const char* key = nullptr;
   bool fallback = false;
@@ -90,8 +90,8 @@ struct Family {
   bool normed_classifier = false;        // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known
   bool pooling = false;
-  bool fp4_experts =
-      false;  // in checkpoints whose other weights are fp8, unless they say otherwise
+  /// In checkpoints whose other weights are fp8, unless they say otherwise.
+  bool fp4_experts = false;
   bool mxfp4_experts = false;  // compressed-tensors' MXFP4 is that of experts alone
   Stages stages = Stages::divided;
 };
@@ -100,15 +100,16 @@ struct Family {
 std::span<const Family> dense_families();
 std::span<const Family> mixed_families();
 
-/// The name under which an architecture stands, here or in core/model, if it goes by several.
+/// The name under which an architecture has a row here or in core/model, if it goes by several.
 std::string_view resolved_architecture(std::string_view architecture);
-/// It has a row here, or a family there.
+/// True when the architecture has a row here, or a family in core/model.
 bool is_language_model(std::string_view architecture);
-/// As which a mixture of experts of an unknown architecture is read; no architecture's name.
+/// Name under which a mixture of experts of an unknown architecture is read; no architecture's
+/// name.
 inline constexpr const char* kUnknownMixture = "a mixture of experts";
 /// The row of an architecture that core/model has no family for, or nullptr.
 const Family* find_family(std::string_view architecture);
-/// That of a config's language model.
+/// The row of a config's language model.
 const Family* language_row(const ConfigView& config);
 
 }  // namespace plimsoll::vllm

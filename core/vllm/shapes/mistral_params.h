@@ -6,8 +6,8 @@
 
 namespace plimsoll::vllm {
 
-/// Puts Mistral's own params.json under the names of a config.json; leaves every other object as it
-/// is. Throws Error(checkpoint_unusable), naming `path`, for what vLLM does not read.
+/// Renames Mistral's own params.json to the keys of a config.json; leaves every other object
+/// unchanged. Throws Error(checkpoint_unusable), naming `path`, for values that vLLM does not read.
 void adapt_mistral_params(nlohmann::json& config, const std::string& path);
 
 }  // namespace plimsoll::vllm

@@ -1,5 +1,5 @@
-// What one rank of a model holds: parameters, buffers, and each layer's kind of cache. Built from a
-// config.json alone, for every kind of model that people ask about.
+// The shape of a model on one rank: parameters, buffers, and each layer's kind of cache. Built from
+// a config.json alone, for every kind of model that people ask about.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::vllm {
 
-/// How a layer caches what it has seen.
+/// What a layer's cache holds.
 enum class KvKind : uint8_t {
   full,            // keys and values of every token
   sliding,         // of the last `window` tokens
@@ -21,7 +21,7 @@ enum class KvKind : uint8_t {
   latent,          // one compressed vector for each token (MLA)
   sliding_latent,  // of the last `window` tokens
   state,           // a recurrent state of fixed size (Mamba, linear attention)
-  crossed,         // keys and values of what an encoder read
+  crossed,         // keys and values of the encoder's output
 };
 
 /// One layer's cache on one rank.
@@ -65,7 +65,7 @@ struct VisionShape {
   enum class Kind : uint8_t {
     none,
     patches,         // as many as the pixels allow, merged by squares (Qwen-VL)
-    pixel_volume,    // likewise, counting the pixels of all frames (GLM-4V)
+    pixel_volume,    // as patches, counting the pixels of all frames (GLM-4V)
     patch_limit,     // a square whose patches stay under a limit, padded to whole tokens (MoonViT)
     longest_edge,    // a square of the longest side (Pixtral)
     fixed_tokens,    // one size
@@ -74,7 +74,7 @@ struct VisionShape {
     any_resolution,  // the tiles of the best of the listed sizes, less padding, and the whole
     other,
   } kind = Kind::none;
-  /// How videos do.
+  /// How videos become tokens.
   enum class Video : uint8_t {
     none,
     patches,  // frames of the largest image, as many as the context holds, up to most_frames
@@ -107,13 +107,13 @@ struct VisionShape {
   int64_t tokens_per_frame = 0;
   int64_t frame_rows = 0;             // fixed: rows of the tower, a frame
   int64_t profiled_tokens = 0;        // of the small image that is profiled; 0: of the largest
-  int64_t profiled_frame_tokens = 0;  // likewise of a frame
+  int64_t profiled_frame_tokens = 0;  // of a frame that is profiled; 0: of the largest
   int64_t profiled_frame_pixels = 0;  // frames are profiled at most so large; 0: as counted
   int64_t frame_marks = 0;            // volume: tokens of time beside each frame
   int64_t video_tokens = 0;           // beside the frames' own
   int64_t most_frames = 0;            // 0: no bound
   int64_t most_images = 0;            // of a request; 0: any number
-  int64_t most_videos = 0;            // likewise
+  int64_t most_videos = 0;            // of a request; 0: any number
   bool images = true;                 // false: the model takes videos alone
   bool bytes_on_device = false;       // pixels are normalized on the device (0.28 and later)
   int64_t deep_levels = 0;            // outputs of deeper layers beside the last one's (Qwen3-VL)
@@ -129,8 +129,7 @@ struct SoundShape {
   int64_t most = 0;      // clips of a request; 0: any number
 };
 
-/// How the kernel of 4-bit experts stores them: padded, and perhaps once more in an order of its
-/// own.
+/// How the kernel of 4-bit experts stores them: padded, and perhaps once more in its own order.
 struct ExpertKernel {
   int64_t hidden_multiple = 1;
   int64_t intermediate_multiple = 1;  // of each rank's slice
@@ -138,7 +137,7 @@ struct ExpertKernel {
   bool padded_values = false;         // reordered weights are padded in both directions
 };
 
-/// What to build.
+/// Options of build_shape.
 struct ShapeOptions {
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
@@ -177,8 +176,8 @@ struct ModelShape {
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   AttentionKernel kernel = AttentionKernel::flash;
-  Amount
-      attention_token_bytes;  // one token of one full-attention layer; hybrids align blocks to it
+  /// Bytes of one token in one full-attention layer; hybrids align blocks to them.
+  Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
   ActivationShape activation;
@@ -189,10 +188,10 @@ struct ModelShape {
 /// The part of a config that describes the language model.
 ConfigView text_config(const ConfigView& config);
 
-/// Encoders, and classes of each step, which take no prompt in parts.
+/// True for encoders and for models with classes of each step, which take no prompt in parts.
 bool reads_whole_prompts(const ConfigView& config);
 
-/// The language model's architecture has a row; others are read as their nearest kin.
+/// True when the language model's architecture has a row; others are read as their nearest kin.
 bool is_known_architecture(const ConfigView& config);
 
 /// The architecture's name as vLLM resolves it.
@@ -203,17 +202,17 @@ std::string architecture_name(const ConfigView& config);
 /// a tensor-parallel size that vLLM refuses.
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options, RankWeights& weights);
 
-/// A head of EAGLE that is counted: its layers are those of a family that is described.
+/// True for a head of EAGLE that is counted: its layers are those of a family that is described.
 bool is_draft_head(const ConfigView& config);
 
-/// The model that a head drafts for.
+/// The model for which a head drafts.
 struct DraftTarget {
   int64_t vocabulary = 0;
   int64_t max_model_len = 0;  // the head's rotary table reaches as far
 };
 
-/// Likewise a head of EAGLE (`third`: EAGLE-3) over Llama's layers; its embedding, and EAGLE's
-/// output, are the target's, as published heads have them.
+/// Counts a head of EAGLE (`third`: EAGLE-3) over Llama's layers, as build_shape counts a model.
+/// Its embedding, and EAGLE's output, are the target's, as in published heads.
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
                             const ShapeOptions& options, RankWeights& weights);
 

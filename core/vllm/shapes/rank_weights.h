@@ -24,7 +24,7 @@ enum class Part : uint8_t { embedding, attention, mlp, experts, norm, vision, lm
 inline constexpr std::array<const char*, 7> kPartNames = {
     "embedding", "attention", "mlp", "experts", "norms", "vision", "lm_head"};
 
-/// How a matrix is divided over ranks.
+/// Division of a matrix over ranks.
 enum class Split : uint8_t {
   outputs,  // column parallel
   inputs,   // row parallel
@@ -96,9 +96,9 @@ class RankWeights {
   void parameters(Part part, Amount bytes);
   void buffer(Amount bytes) { buffer_bytes_ += bytes; }
   void rotary(const RotaryTable& table);
-  /// The scales that each attention layer carries (buffers, and parameters in quantized models).
+  /// Counts the scales of an attention layer (buffers, and parameters in quantized models).
   void attention_scales(bool latent = false);
-  /// The buffers of it alone.
+  /// Counts the buffers of an attention layer's scales alone.
   void attention_buffers();
 
   /// From now on, linear layers and experts reserve room for this many adapters of this rank:

@@ -1,4 +1,4 @@
-// How one linear layer's or one expert block's weight is stored in device memory, in bytes.
+// Bytes of one linear layer's or one expert block's weight in device memory.
 #pragma once
 
 #include <cstdint>

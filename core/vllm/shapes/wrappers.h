@@ -1,4 +1,4 @@
-// The language model within a config: its architecture, and what a multimodal wrapper knows of it.
+// The language model within a config: its architecture, and facts of its multimodal wrapper.
 // Internal to this folder.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace plimsoll::vllm {
 
-/// Whether the output is the embedding's table where the outer config is silent.
+/// Whether the output is the embedding's table where the outer config does not say.
 enum class Tied : uint8_t {
   as_text,  // as the language model's config has it
   usually,  // its class of configs ties the two
@@ -29,20 +29,20 @@ struct Wrapper {
   bool whole_videos = false;  // reads an item at once: steps hold the largest by default
   std::string (*language_of)(const ConfigView& config) = nullptr;  // by the config's own version
 };
-/// nullptr: none.
+/// The wrapper of an architecture; nullptr: none.
 const Wrapper* find_wrapper(const std::string& architecture);
 
 /// The language model's own architecture inside `outer`.
 std::string language_architecture(const ConfigView& config, const std::string& outer);
 
-/// A wrapper with an encoder that no row describes.
+/// True for a wrapper with an encoder that no row describes.
 bool has_unknown_tower(const ConfigView& config, const std::string& architecture);
 
 /// Whether the output is the embedding's table, where a multimodal model's outer config decides it,
 /// not the one of its language model.
 std::optional<bool> tied_by_wrapper(const ConfigView& config, const std::string& name, bool usual);
 
-/// The language model's config with what its wrapper knows better.
+/// The language model's config with the wrapper's corrections.
 nlohmann::json wrapped_text(const ConfigView& config, const std::string& name);
 
 }  // namespace plimsoll::vllm

@@ -5,7 +5,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// Of squares of `side` pixels, with bias.
+/// Elements of a convolution over squares of `side` pixels, with bias.
 Amount convolution(int64_t inputs, int64_t outputs, int64_t side) {
   return (Amount{inputs} * side * side + 1) * outputs;
 }

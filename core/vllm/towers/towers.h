@@ -25,17 +25,19 @@ struct Tower {
   bool mlp_bias = true;
   bool split_attention = true;  // over ranks; false: whole on every rank
   bool split_mlp = true;
-  bool whole_if_uneven = false;            // held whole where the heads do not divide
-  bool whole_attention_if_uneven = false;  // likewise, its attention alone
-  bool quantized = true;                   // false: kept plain whatever the checkpoint's method
-  int64_t layer_extras = 0;                // elements per layer beside these (layer scale)
-  int64_t patch_inputs = 0;                // channels x frames x side x side
+  /// The whole tower is on every rank where ranks do not divide its heads.
+  bool whole_if_uneven = false;
+  /// Its attention alone is on every rank where ranks do not divide its heads.
+  bool whole_attention_if_uneven = false;
+  bool quantized = true;     // false: kept plain whatever the checkpoint's method
+  int64_t layer_extras = 0;  // elements per layer beside these (layer scale)
+  int64_t patch_inputs = 0;  // channels x frames x side x side
   bool patch_bias = true;
   int64_t positions = 0;  // rows of the learned table
   int64_t ends = 0;       // elements of class tokens and norms at both ends
 };
 
-/// What a config's class assumes of a tower where the config is silent.
+/// Defaults of a config's class for a tower.
 struct TowerSizes {
   int64_t layers = 0;
   int64_t hidden = 0;
@@ -49,7 +51,7 @@ Tower read_tower(const ConfigView& config, const char* path, const TowerSizes& u
 /// Modalities that one tower reads.
 using Modalities = std::array<const char*, 3>;
 
-/// Whether any of a tower's modalities may be asked for; else the tower is not built.
+/// True when one of a tower's modalities may be asked for; else the tower is not built.
 bool wanted(const Builder& build, Modalities modalities);
 
 /// Counts a tower's parameters into Part::vision, and notes its sizes for activations.
@@ -62,8 +64,8 @@ int64_t norm_elements(const Tower& tower);
 void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split,
              bool bias);
 
-/// Ovis's head: what a tower of `hidden` sees, squares of `stride` together, becomes a mixture of
-/// `words` learned visual words, `marks` of which stand for begin, end and separators.
+/// Adds Ovis's head: the outputs of a tower of `hidden`, squares of `stride` together, become a
+/// mixture of `words` learned visual words, `marks` of which stand for begin, end and separators.
 void add_visual_words(Builder& build, int64_t hidden, int64_t stride, int64_t words, int64_t marks);
 
 /// Two plain projections to the language model's width, whole on every rank.
@@ -83,11 +85,11 @@ int64_t first_of(const ConfigView& config, const char* key, int64_t fallback);
 /// Reads patch size and merge of a tower that takes images of any size.
 void square_patches(VisionShape& vision, const ConfigView& config, int64_t patch, int64_t merge);
 
-/// The sizes that LLaVA's kin bring images to, height and width; whole tiles.
+/// Sizes to which LLaVA's kin scale images, height and width; whole tiles.
 std::vector<std::pair<int64_t, int64_t>> read_pinpoints(const ConfigView& outer,
                                                         const VisionShape& vision);
 
-/// Videos as frames of pooled tokens, at most `most` (0: what the context holds).
+/// Reads videos as frames of pooled tokens, at most `most` (0: what the context holds).
 void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most);
 
 /// A SigLIP or CLIP tower, as its vision_config says.
@@ -129,13 +131,13 @@ AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
 /// Norm and two projections between InternViT's kin and the language model.
 void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias);
 
-/// Patches on a side that one token of theirs merges.
+/// Patches on a side that one token of InternViT's kin merges.
 int64_t merged_side(const ConfigView& outer);
 
 /// InternVL's processor: tiles of one size, as many as the config allows, and a thumbnail.
 void read_tiles(VisionShape& vision, const ConfigView& outer, int64_t image, int64_t patch);
 
-/// BLIP-2's reader of a tower's tokens, whole on every rank.
+/// Elements of BLIP-2's reader of a tower's tokens, whole on every rank.
 Amount qformer_elements(const ConfigView& config, int64_t encoder_hidden);
 
 bool is_rare_tower(const std::string& architecture);

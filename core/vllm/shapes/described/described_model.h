@@ -1,5 +1,5 @@
-// What a rank of one stage of vLLM holds of a model that core/model describes: its weight table
-// counted, and what stands beside the table. Internal to this folder.
+// Counts a stage's rank of vLLM for a model that core/model describes: its weight table, and what
+// stands beside the table. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -28,14 +28,14 @@ TextDims dims_of(const model::ModelSpec& spec);
 /// Counts the stage's weights, part by part.
 void count_table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build);
 
-/// Sizes that vLLM's kernel for mxfp4 wants, where the experts are in it.
+/// Pads the experts' sizes as vLLM's kernel for mxfp4 requires, where it runs them.
 void pad_experts(Builder& build, RankWeights::Experts& experts);
 
 /// The state of one layer's mixer. With attention side by side its projection has factors.
 void add_state(const model::ModelSpec& spec, const model::RecurrentSpec& mixer,
                bool beside_attention, Builder& build);
 
-/// Caches of the stage's layers, buffers, and what the activation model wants to know.
+/// Adds the caches of the stage's layers, buffers, and the sizes that the activation model needs.
 void add_layers(const DescribedModel& model, const model::StageOfMany& stage, Builder& build);
 
 }  // namespace plimsoll::vllm

@@ -1,4 +1,4 @@
-// What the weights of a described model are for. Internal to this folder.
+// Roles of the weights of a described model. Internal to this folder.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@ enum class Form : uint8_t {
 struct Role {
   Part part = Part::attention;
   Form form = Form::layer;
-  const model::AttentionSpec* attention = nullptr;  // whose heads cut it
-  const model::MlpSpec* experts = nullptr;          // whose stacks begin with it
+  const model::AttentionSpec* attention = nullptr;  // the attention whose heads cut it
+  const model::MlpSpec* experts = nullptr;          // the experts whose stacks begin with it
   bool gate_and_up = false;                         // of an MLP
   bool narrow = false;                              // a few outputs for each head, side by side
-  const char* module = nullptr;  // by which vLLM asks for the scheme, where its own is another
+  const char* module = nullptr;  // module whose scheme vLLM uses, where it is not the weight's own
   bool last_whole = false;       // its last part is not cut
 };
 
@@ -31,8 +31,8 @@ struct Role {
 class Roles {
  public:
   explicit Roles(const model::ModelSpec& spec);
-  /// What no layer names is of the part of the weight before it: vLLM alone has it, behind what it
-  /// belongs to.
+  /// The role of a weight. A weight that no layer names has the part of the weight before it: vLLM
+  /// alone has such weights, after those that they belong to.
   [[nodiscard]] Role of(model::WeightId id) const;
 
  private:

@@ -159,7 +159,7 @@ class Table {
     const bool narrow = role.narrow && weight.split == TableSplit::merged_column;
     if (narrow && wants_wide_matrices(weights_.quantization())) linear.split = Split::none;
     for (const model::Part& part : weight.parts) {
-      // Of as many copies as there are ranks each has one.
+      // The checkpoint has as many copies as there are ranks, and each rank has one.
       linear.outputs.push_back(part.rows() * (part.every_rank ? weights_.ranks() : 1));
     }
     if (role.gate_and_up && spec_.vllm.gate_apart) return count_apart(linear, role.part);

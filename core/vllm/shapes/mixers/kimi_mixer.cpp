@@ -21,7 +21,7 @@ void add_delta_state(Builder& build, int64_t heads, int64_t size, int64_t kernel
   add_state(build, convolution + Amount{own} * size * size * state_element(build, kFloat32), "kda");
 }
 
-/// Of so many heads on this rank.
+/// Adds the vectors of the delta rule for the `heads` heads of this rank.
 void add_delta_vectors(RankWeights& weights, int64_t heads, int64_t size, int64_t kernel) {
   const Amount own = Amount{heads} * size;
   weights.parameters(Part::attention, own * kFloat32);               // dt_bias
