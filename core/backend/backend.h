@@ -1,6 +1,6 @@
-// The op interface: what the forward pass is written over. Public ops check shapes, take their
-// workspace from the scratch arena and return early when it only counts; a backend implements the
-// private ones.
+// The op interface, in which the forward pass is written. Public ops check shapes, take their
+// workspace from the scratch arena and return early when the arena only counts; a backend
+// implements the private ones.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@
 
 namespace plimsoll::backend {
 
-/// What a launch hands to its backend, once, before anything is loaded.
+/// What a launch gives its backend, once, before anything is loaded.
 struct LaunchParts {
   StepShape shape;
   std::span<std::byte> device_workspace;
@@ -51,7 +51,7 @@ class RowReader {
   Packed packed_;
 };
 
-/// Work of the host: see Backend::parallel.
+/// A job on the host's threads: see Backend::parallel.
 using HostJob = std::function<void(int64_t task)>;
 
 class Backend {
@@ -66,23 +66,25 @@ class Backend {
   void use_scratch(memory::Arena& scratch) { scratch_ = &scratch; }
   [[nodiscard]] memory::Arena& scratch() { return *scratch_; }
 
-  // Of several ranks.
+  // Backends of several ranks.
 
-  /// Says that the calling thread's next calls are of this backend. Each rank's thread does.
+  /// Selects this backend for the calling thread. Each rank's thread calls it first.
   virtual void use_here() const {}
-  /// What joins ranks of one stage, of backends of this kind; null: they share the host's memory.
+  /// Makes the team of the ranks of one stage, for backends of this kind; null: they share the
+  /// host's memory.
   virtual std::unique_ptr<RankTeam> make_team(std::span<Backend* const> /*ranks*/) const {
     return nullptr;
   }
-  /// The same of ranks that several processes have, of backends with memory of their own: one rank
-  /// makes the meeting, then all join it, `ranks` being those of this process, and return when all
-  /// are there. Throws Error.
+  /// Makes and joins a team of ranks in several processes, for backends with memory of their own:
+  /// one rank makes the meeting's id, then all ranks join it. `ranks` are those of this process;
+  /// meet() returns when all ranks have joined. Throws Error.
   virtual MeetingId make_meeting() const;
   virtual std::unique_ptr<FarTeam> meet(std::span<Backend* const> ranks,
                                         const Meeting& meeting) const;
-  /// Waits until all that was enqueued has run: another rank may read what it left.
+  /// Waits until all enqueued work has run, so that another rank may read its results.
   virtual void settle() {}
-  /// Copies what another rank of this process has settled; returns when it is there.
+  /// Copies memory of another rank of this process after its settle(); returns when the copy is
+  /// complete.
   virtual void take_from(std::span<const std::byte> from, void* to);
 
   /// The memory behind a launch's arenas: the device's, and the host's that it copies from. Throws
@@ -92,21 +94,20 @@ class Backend {
   virtual void start_launch(const LaunchParts&) {}
 
   /// Calls job(task) for each task in [0, tasks), in any order, and waits: work of the host between
-  /// ops, on the threads that the backend has anyway. One after the other where it has none.
+  /// ops, on the backend's own threads. One task after the other where it has none.
   virtual void parallel(int64_t tasks, const HostJob& job);
 
-  /// Stores a weight in footprint().weight_bytes() bytes at `storage`. Threads are the backend's
-  /// affair.
+  /// Stores a weight in footprint().weight_bytes() bytes at `storage`, with any number of threads.
   Weight load_weight(const model::WeightSpec& spec, DType dtype, void* storage,
                      const RowReader& read);
   /// Fills a weight with numbers that are uniform in [-scale, scale), for benchmarks. The same seed
   /// gives the same numbers.
   virtual void fill_random(const Weight& weight, uint64_t seed, float scale);
-  /// Returns when all weights are in place.
+  /// Returns when all weights are loaded.
   virtual void finish_loading() {}
 
   /// Called once, when every kind of step has run (the largest one, and each size that is
-  /// recorded): chooses what can be chosen. From then on nothing is taken from the device.
+  /// recorded): chooses algorithms. From then on nothing is allocated on the device.
   virtual void finish_launch() {}
 
   // A step: start_step, run_step over the ops, finish_step; await_step before its results are read.
@@ -114,38 +115,39 @@ class Backend {
 
   /// Fills batch.plan and enqueues the copies of the batch to the device.
   virtual void start_step(const BatchMeta&) {}
-  /// Calls `ops`, which enqueues the ops of the step. A backend that records may keep what the
-  /// first call of a key enqueued and repeat it at later ones without calling `ops`: all that
-  /// differs is in the batch's arrays. Key 0 is never recorded.
+  /// Calls `ops`, which enqueues the ops of the step. A backend that records may keep the ops that
+  /// the first call of a key enqueued, and repeat them at later calls without calling `ops`: steps
+  /// of a key differ only in the batch's arrays. Key 0 is never recorded.
   virtual void run_step(int64_t key, const std::function<void()>& ops);
-  /// Enqueues the copy of what was drawn to batch.drawn.
+  /// Enqueues the copy of the drawn tokens to batch.drawn.
   virtual void finish_step(const BatchMeta&) {}
-  /// Waits for the step: batch.drawn is there.
+  /// Waits for the step; then batch.drawn is valid.
   virtual void await_step(const BatchMeta&) {}
 
-  // Image encoders run between steps, in the order in which all is enqueued. What their ops read of
-  // the host's is sent to scratch first.
+  // Image encoders run between steps, in the order in which everything is enqueued. Their ops'
+  // inputs in host memory are sent to scratch first.
 
   /// Fills batch.plan on the host.
   virtual void plan_segments(const BatchMeta&, const model::AttentionSpec&) {}
-  /// Enqueues a copy of the host's memory to the device's. Only where memory is not shared.
+  /// Enqueues a copy of host memory to the device. Only where memory is not shared.
   virtual void send(void* to, std::span<const std::byte> from);
-  /// Waits until what was sent has arrived: the host may write there again.
+  /// Waits until all sent data has arrived, so that the host may write there again.
   virtual void await_sent() {}
 
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).
 
   /// out[t] = table[batch.token_ids[t]] * scale. An id past the table takes row 0, as Gemma 3n's
-  /// inputs by layer do. Of a table that ranks share (Weight::ranks) tokens of the others have -0:
-  /// the sum over all ranks is what one rank has, to the bit.
+  /// inputs by layer do. Where ranks share the table (Weight::ranks), tokens of other ranks give
+  /// -0, so that the sum over all ranks equals one rank's result to the bit.
   void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
   /// out[t] += table[batch.positions[t] + offset].
   void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);
   /// out[i] = in[batch.logits_rows[i]].
   void gather_rows(View out, View in, const BatchMeta& batch);
   /// out = norm(in) * (weight + offset) + bias; in place allowed. Weight and bias may be empty. A
-  /// weight of several times a row's width is rows in turn: row t has its row t mod them.
+  /// weight of several times a row's width is a matrix of w rows, and row t takes weight row t mod
+  /// w.
   void norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias);
   /// residual += delta.
   void add(View residual, View delta);
@@ -155,13 +157,13 @@ class Backend {
   /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.
   void linear(View out, View in, const Weight& weight, const Weight& bias,
               model::Activation activation);
-  /// linear() of a weight of which ranks have some inputs each (Weight::ranks), summed over all of
-  /// them. The bias joins the sum of the rank that is given one; there is no activation.
+  /// linear() with a weight of which ranks have some inputs each (Weight::ranks), summed over all
+  /// ranks. The bias is added by the rank that is given one; there is no activation.
   void linear_across(View out, View in, const Weight& weight, const Weight& bias);
-  /// The sum of all ranks' delta, then add_norm() of it.
+  /// Sums delta over all ranks, then add_norm() of it.
   void sum_add_norm(const SummedNorm& op, TensorRanks& ranks);
   /// linear() of norm(in), then: out = the product, out += it, or out = gated_activation() of it.
-  /// Where a backend has no kernel for it, those ops one after the other.
+  /// Without a kernel for it, a backend runs these ops one after the other.
   void fused_linear(const FusedLinear& op);
   /// out [T, rotary_dim] f32: cos in the first half of a row, sin in the second.
   void rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch);
@@ -170,22 +172,22 @@ class Backend {
   /// when the layer has no RoPE. v in qkv is not kept.
   void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
                       const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch);
-  /// chosen [T, n] i32: the positions of the n keys with the best scores of those that a row sees,
-  /// ascending; of equal scores the first. The score of a key is the sum over heads of weight *
-  /// max(q.k * scale, 0). Rows that see no more than n keys are left as they are. `spec` is
-  /// AttentionSpec::index_heads(), `keys` what rope_and_store() has of it.
+  /// chosen [T, n] i32: the positions of the n keys with the best scores among those that a row
+  /// sees, ascending; of equal scores the first. The score of a key is the sum over heads of weight
+  /// * max(q.k * scale, 0). Rows that see no more than n keys are left unchanged. `spec` is
+  /// AttentionSpec::index_heads(), `keys` the cache that rope_and_store() fills for it.
   void choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
                    const KvLayer& keys, const BatchMeta& batch);
   /// out [T, H d] = causal attention of the q columns of qkv over the cache; over the chosen keys
   /// alone where there is a choice.
   void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                  const KvLayer& cache, const BatchMeta& batch);
-  /// out's columns = in's, or zeros where `in` has no rows; the others of out stay.
+  /// out's columns = in's, or zeros where `in` has no rows; other columns of out are unchanged.
   void copy_heads(View out, View in, const HeadColumns& columns);
-  /// x [T, n] times gates [T, m] or what the kind makes of them, in place; gate i is for columns [i
-  /// n / m, (i + 1) n / m).
+  /// x [T, n] *= f(gates [T, m]) with the kind's f, in place; gate i is for columns [i n / m, (i +
+  /// 1) n / m).
   void multiply_gates(View x, View gates, model::GateKind kind);
-  /// x [T, 2 n], in place: gates, its first columns, and ups within the limits.
+  /// Limits x [T, 2 n], in place: gates, its first n columns, and ups, the others.
   void limit_gates(View x, const model::GateLimits& limits);
   /// out [T, n] = activation(in[:, :n]) * in[:, n:].
   void gated_activation(View out, View in, model::Activation activation);
@@ -194,14 +196,14 @@ class Backend {
   /// + beta x, else n (expm1(min(x, eps)) - x) + beta x. `parameters` [4]: alpha_p, alpha_n, beta,
   /// eps. Huang and Schlag 2024.
   void xielu(View x, const Weight& parameters);
-  /// The k best experts of each row by the router's rules, of router logits [T, E] f32, which are
-  /// not kept; of equals the first. `choice_bias` [E] f32 may be empty.
+  /// The k best experts of each row by the router's rules, from router logits [T, E] f32, which are
+  /// not kept; the first of equal ones. `choice_bias` [E] f32 may be empty.
   void route(const Routing& routing, View logits, const model::RouterSpec& router,
              const Weight& choice_bias);
   /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias).
   void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                const ExpertWeights& weights);
-  // Of pictures: only where Footprint::sees_pictures.
+  // Ops of pictures: only where Footprint::sees_pictures.
 
   /// out[batch.embedded_rows[i]] = batch.embeddings[batch.embedding_rows[i]].
   void place_embeddings(View out, const BatchMeta& batch);
@@ -217,13 +219,13 @@ class Backend {
   void multiply_factors(View x, const Weight& factors, View indices);
   /// x *= factor, in place.
   void scale(View x, float factor);
-  /// x *= like's root mean square / its own, row by row; of its own mean square at least 1e-5
-  /// counts.
+  /// x *= like's root mean square / x's own, row by row; x's own mean square counts as at least
+  /// 1e-5.
   void match_size(View x, View like);
-  /// x = max(x - mean - deviations * deviation, 0), mean and deviation those of each row.
+  /// x = max(x - mean - deviations * deviation, 0), with each row's mean and deviation.
   void keep_above(View x, float deviations);
-  // Recurrent ops: each sequence goes on from its state, or from zeros where its first row is
-  // position 0, and leaves its state behind its last row. No row's bits depend on how a sequence's
+  // Recurrent ops: each sequence continues from its state, or from zeros where its first row is
+  // position 0, and stores its state after its last row. No row's bits depend on how a sequence's
   // rows are cut into steps.
 
   /// out [T, width] = activation(causal convolution of in + bias). The state is [taps - 1, width],
@@ -244,11 +246,11 @@ class Backend {
   void linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
                          const Weight& decay, const StateLayer& states, const BatchMeta& batch);
   /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws
-  /// tokens from them and writes these there in batch.drawn_on_device. Only where
-  /// Footprint::draws, and behind embed().
+  /// tokens from them and writes the tokens to those entries of batch.drawn_on_device. Only where
+  /// Footprint::draws, and after embed().
   void draw(const BatchMeta& batch, View logits, int64_t first);
-  /// Waits, makes logits readable by the host and returns them: [R, vocab] f32, rows of `stride`. A
-  /// device copies them to `staging`, which has room for R rows of `stride`.
+  /// Waits, makes logits readable by the host and returns them: [R, vocab] f32, rows `stride`
+  /// apart. A device copies them to `staging`, which has room for R rows of `stride`.
   const float* host_logits(View logits, std::span<float> staging);
 
  protected:
@@ -309,7 +311,7 @@ class Backend {
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 
  private:
-  /// Whether an op over these rows computes anything: not when scratch is only counted.
+  /// True when an op over these rows computes anything: false when scratch is only counted.
   [[nodiscard]] bool runs(View rows) const { return rows.rows > 0 && !scratch_->is_counting(); }
   const Footprint& footprint_;
   memory::Arena* scratch_ = nullptr;

@@ -9,24 +9,24 @@
 
 namespace plimsoll::backend {
 
-/// A change to the logit of one token; what `value` says depends on the section that it stands in.
+/// A change to the logit of one token; the meaning of `value` depends on its section.
 struct TokenChange {
   int32_t token = 0;
   int32_t value = 0;
 };
 
-/// A row's changes by kind, in the order in which they are made: steps 1 to 5 of
+/// Sections of a row's changes, in the order in which they are applied: steps 1 to 5 of
 /// engine/sampling/sampler.h.
 enum class ChangeSection : uint8_t {
   allowed,  // ascending; all other tokens are masked. None: all are allowed
   masked,   // always where value is below 0, else where value is the row's own token
   biased,   // the bits of a float, added
-  seen      // for penalties, each token of prompt and output once: how often it is in the output
+  seen      // for penalties, each token of prompt and output once: its count in the output
 };
 inline constexpr size_t kChangeSections = 4;
 
 /// How the tokens after the first D of a step's logits rows are drawn, where the device does it
-/// (Footprint::draws). Arrays [D], the numbers as requests give them; the order of steps is that of
+/// (Footprint::draws). Arrays [D] with the numbers of the requests; the order of steps is that of
 /// engine/sampling/sampler.h.
 struct Drawing {
   std::span<const double> temperature{};  // below 1e-5: the largest, of equals the lowest id
@@ -37,33 +37,34 @@ struct Drawing {
   std::span<const float> repetition{};    // 1: none
   std::span<const float> frequency{};     // 0: none
   std::span<const float> presence{};      // 0: none
-  /// 1: the row's own token, which the host did not know, is once more in the output than is seen.
+  /// 1: the row's own token, which the host did not know, is once more in the output than counted
+  /// in `seen`.
   std::span<const uint8_t> adds_own{};
   /// [4 D + 1] section s of row d is changes[sections[4 d + s], sections[4 d + s + 1]).
   std::span<const int32_t> sections{};
   std::span<const TokenChange> changes{};  // at least one, in use or not
 };
 
-/// How an image encoder's rows are cut into segments that see each other both ways: they are the
-/// sequences of a batch that is no step.
+/// Which rows of an image encoder see each other both ways: segments, which are the sequences of a
+/// batch that is not a step.
 enum class Segmentation : uint8_t {
   none,     // a step
   frames,   // whole pictures
-  windows,  // of them
+  windows,  // windows of pictures
 };
 
-/// What a device says of a row whose token cannot be drawn, in place of one.
+/// Values that a device returns in place of a token that cannot be drawn.
 inline constexpr int32_t kDrewNotFinite = -1, kDrewNothingAllowed = -2;
 
-/// What one step runs: flat arrays in host memory. Sequence s owns rows [query_start[s],
+/// The batch of one step: flat arrays in host memory. Sequence s owns rows [query_start[s],
 /// query_start[s + 1]), which are its positions [context_length[s] - rows, context_length[s]).
 ///
-/// A device with memory of its own (not Footprint::shares_memory) has the same arrays at the same
-/// offsets from `device_base`, where start_step() copies them; its ops read them there
-/// (`on_device`). The host may write a slab again once its step has been awaited.
+/// A device with memory of its own (not Footprint::shares_memory) has equal arrays at equal offsets
+/// from `device_base`, where start_step() copies them; its ops read them there (`on_device`). The
+/// host may write a slab again once its step has been awaited.
 struct BatchMeta {
-  /// [T]; -1 - d: what entry d of the step before drew, which embed() puts in its place on the
-  /// device.
+  /// [T] token ids; -1 - d stands for the token that entry d of the previous step drew, which
+  /// embed() reads on the device.
   std::span<const int32_t> token_ids{};
   std::span<const int32_t> positions{};       // [T]
   std::span<const int32_t> row_sequence{};    // [T] sequence of each row; -1: padding
@@ -80,23 +81,23 @@ struct BatchMeta {
 
   /// The last `padding` rows and sequences fill a step up to a recorded size: each such sequence
   /// has one row, of token 0 at position 0, context_length 0 and row_sequence -1. It stores
-  /// nothing, attention gives zeros, its logits row is drawn (greedily) and not looked at.
+  /// nothing, attention gives zeros, and its logits row is drawn (greedily) and ignored.
   int64_t padding = 0;
 
-  // Of pictures, where there may be some; empty otherwise.
+  // Arrays of pictures, in prompts with pictures; empty otherwise.
 
   Segmentation segmentation = Segmentation::none;
-  /// [3 T] positions by kind (RopeSpec::sections): of all rows' times, rows, columns. Encoders have
-  /// two kinds, rows and columns.
+  /// [3 T] positions by kind (RopeSpec::sections): times of all rows, then rows, then columns.
+  /// Encoders have two kinds, rows and columns.
   std::span<const int32_t> rope_positions{};
-  /// [T] the position behind the last one that a row sees; it may lie behind the row itself, where
-  /// a picture's tokens see each other both ways.
+  /// [T] the position after the last one that a row sees; it may be larger than the row's own,
+  /// where a picture's tokens see each other both ways.
   std::span<const int32_t> seen_end{};
   /// [I] rows that take an embedding in place of their token's, and its row in `embeddings`.
   std::span<const int32_t> embedded_rows{}, embedding_rows{};
   View embeddings{};
 
-  int32_t slot = 0;  // which of the host's slabs, one for each step that may be under way
+  int32_t slot = 0;  // index of the host's slab, one for each step that may be under way
 
   // With a device only.
   Drawing drawing{};
@@ -107,7 +108,7 @@ struct BatchMeta {
   int32_t* drawn_on_device = nullptr;  // [D] draw() writes it, the next step's token_ids read it
   std::span<int32_t> drawn{};          // [D] on the host, good after await_step
 
-  /// Where the device has an array of this batch.
+  /// Address of an array of this batch on the device.
   template <typename T>
   [[nodiscard]] T* on_device(std::span<T> array) const {
     if (array.empty()) return nullptr;
@@ -116,7 +117,7 @@ struct BatchMeta {
   }
 };
 
-/// f(array) for each array of a batch that the engine fills, block tables apart.
+/// Calls f(array) for each array of a batch that the engine fills, except block tables.
 template <typename Batch, typename F>
 void for_each_array(Batch& batch, const F& f) {
   f(batch.token_ids);

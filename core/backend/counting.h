@@ -1,4 +1,4 @@
-// The backend on which nothing runs: with a counting scratch arena, the forward pass checks its
+// A backend that computes nothing: with a counting scratch arena, the forward pass checks its
 // shapes and finds the peak of its scratch.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace plimsoll::backend {
 
-/// Takes the sizes of any footprint. Its scratch arena must count.
+/// A counting backend with the sizes of any footprint. Its scratch arena must count.
 class CountingBackend final : public Backend {
  public:
   using Backend::Backend;
@@ -61,7 +61,8 @@ class CountingBackend final : public Backend {
   }
 
  private:
-  /// An op that got past the border: the scratch arena does not count, which is our bug.
+  /// Throws for an op that was not stopped before: the scratch arena does not count, which is our
+  /// bug.
   static void never(std::string_view op);
 };
 

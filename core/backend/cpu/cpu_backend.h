@@ -16,8 +16,8 @@ enum class CpuIsa : uint8_t { portable, avx2, avx512, avx512bf16 };
 std::string_view isa_name(CpuIsa isa);
 std::optional<CpuIsa> isa_from_name(std::string_view name);
 bool has_isa(CpuIsa isa);
-/// The fastest one on this processor. On Intel's that is not avx512bf16: there vdpbf16ps does no
-/// more work in a cycle than two float multiply-adds, or half as much.
+/// The fastest instruction set of this processor. On Intel's that is not avx512bf16: there
+/// vdpbf16ps does no more work in a cycle than two float multiply-adds, or half as much.
 CpuIsa detect_isa();
 
 struct Bf16Tile;
@@ -26,7 +26,7 @@ struct IntegerTile;
 struct CpuOptions {
   CpuIsa isa = CpuIsa::portable;  // must be has_isa()
   int threads = 1;
-  /// Products in tiles in place of the processor's own, if it has any: for tests.
+  /// Products in tiles in place of the processor's own, for tests; null: the processor's.
   void (*bf16_tiles)(const Bf16Tile&) = nullptr;
   void (*integer_tiles)(const IntegerTile&) = nullptr;
 };

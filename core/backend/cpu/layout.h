@@ -1,4 +1,4 @@
-// How the CPU backend stores weights and KV blocks: the same bytes for every instruction set.
+// Storage of weights and KV blocks in the CPU backend: equal bytes for every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -44,12 +44,13 @@ inline size_t packed_rows_bytes(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows * padded_columns(columns)) * sizeof(float);
 }
 
-/// Columns of a stored key: even, as they are read in pairs; a last one beyond the head is zero.
+/// Columns of a stored key: even, because they are read in pairs; a last one beyond the head is
+/// zero.
 constexpr int64_t key_columns(int64_t head_dim) {
   return round_up(head_dim, 2);
 }
 
-/// Rows that choose their keys together: scores of so many are in the workspace.
+/// Rows that choose their keys together: the workspace has scores of so many.
 inline constexpr int64_t kChoiceRows = 64;
 
 /// One layer's part of a KV block, its tokens rounded up to tiles: K as [kv_head][tile][key columns

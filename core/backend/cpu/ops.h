@@ -38,7 +38,7 @@ struct ProductJob {
   int64_t out_stride = 0;
 };
 
-/// RowMost of rows, where these are shares of longer ones.
+/// RowMost of several rows that are shares of longer ones.
 struct SharedMost {
   const float* largest = nullptr;  // of the first row
   int64_t stride = 0;
@@ -52,10 +52,10 @@ struct SharedMost {
   }
 };
 
-/// How rows are packed.
+/// How the rows of a product are packed.
 struct PackedRowsRule {
   InputRule rule{};    // of a quantised weight
-  int64_t slices = 1;  // of the columns, as Product's
+  int64_t slices = 1;  // of the columns, as Product::slices
   SharedMost most{};
 };
 
@@ -63,8 +63,8 @@ struct PackedRowsRule {
 struct Product {
   int64_t n = 0;
   int64_t k = 0;
-  int64_t slices = 1;       // of k, as WeightSpec::slices; `bias` is added to the first one's sum
-  int64_t first_input = 0;  // as Weight's
+  int64_t slices = 1;       // of k, as WeightSpec::slices; `bias` is added to the first slice's sum
+  int64_t first_input = 0;  // as Weight::first_input
   DType dtype = DType::f32;
   const float* bias = nullptr;
   model::Activation activation = model::Activation::none;
@@ -87,12 +87,12 @@ struct OutputTile {
   int64_t strips = 1;
 };
 
-/// Of a region.
+/// Size of a region.
 struct RegionSize {
   int64_t rows = 0;
   int64_t columns = 0;
 };
-/// Where the sums [rows, columns] of a region go.
+/// Destination of a region's sums [rows, columns].
 struct RegionSums {
   float* data = nullptr;
   int64_t stride = 0;
@@ -167,16 +167,16 @@ class CpuBackend final : public Backend {
       for (int64_t row = task * chunk; row < std::min(rows, (task + 1) * chunk); ++row) f(row);
     });
   }
-  /// Row `id` of a table as floats.
+  /// Reads row `id` of a table as floats.
   void read_row(const Weight& table, int64_t id, float* row) const;
-  /// `weight` and `bias` [width] may be null.
+  /// Normalises a row; `weight` and `bias` [width] may be null.
   void norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
                 const float* weight, const float* bias) const;
   /// Norms q's or k's heads of a row, by themselves or together.
   void norm_heads(float* heads, int64_t count, const model::AttentionSpec& spec,
                   const model::Norm& norm, const Weight& weight, const Weight& bias) const;
-  /// All that rope_and_store does to a row's q, k and v before they are stored; `angles` may be
-  /// null.
+  /// Clamps, normalises and rotates a row's q, k and v, as rope_and_store does before it stores
+  /// them; `angles` may be null.
   void shape_heads(float* row, const float* angles, int64_t rotary_dim, int64_t position,
                    const model::AttentionSpec& spec, const HeadNorms& norms) const;
 
@@ -186,13 +186,13 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
             const PackedRowsRule& how = {});
-  /// Whether products with plain weights of this type go by tiles here, for which rows are bf16.
+  /// True when products with plain weights of this type use tiles here, for which rows are bf16.
   [[nodiscard]] bool has_tiles(DType dtype, int64_t columns) const {
     return bf16_tiles_ != nullptr && dtype == DType::bf16 && columns >= kLeastBf16Columns;
   }
   template <typename RowOf>
   void pack_bf16(int64_t rows, int64_t k, std::byte* to, const RowOf& row);
-  /// Strips [first, last) of a job.
+  /// Multiplies strips [first, last) of a job with tiles.
   void multiply_tiles(const Product& product, const ProductJob& job, int64_t first_strip,
                       int64_t last_strip) const;
   template <typename RowOf>
@@ -201,36 +201,36 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void pack_fixed(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
                   const PackedRowsRule& how);
-  /// Room of a thread for `rows` rows of `k` floats that are rounded.
+  /// A thread's room for `rows` rounded rows of `k` floats.
   float* rounded_rows(int thread, int64_t rows, int64_t k);
   void multiply(const Product& product);
   void multiply_region(const Product& product, const ProductJob& job,
                        const ProductRegion& region) const;
-  /// One strip whose sums lie side by side until they are whole: rows of `out` would be in each
-  /// other's way in the caches.
+  /// Multiplies one strip whose sums lie side by side until they are whole: rows of `out` would be
+  /// in each other's way in the caches.
   void multiply_aside(const Product& product, const ProductJob& job, const ProductRegion& region,
                       const RegionSize& size, const RegionSums& out) const;
-  /// The sums of one slice of k.
+  /// Computes the sums of one slice of k.
   void multiply_slice(const Product& product, const ProductJob& job, const ProductRegion& region,
                       int64_t slice, const RegionSums& out) const;
-  /// Strips [first, last) of a quantised part.
+  /// Multiplies strips [first, last) of a quantised part.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t last_strip, int thread);
-  /// One block of k of a tile's strips, of which `columns` are in use.
+  /// Multiplies one block of k of a tile's strips, of which `columns` are in use.
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
   void finish(float* row, int64_t columns, const Epilogue& epilogue) const;
-  /// The largest inputs of rows of which `weight` has a share, asked of all ranks where that is
-  /// needed: [rows, RowMaxima::count] to `most`.
+  /// Finds the largest inputs of rows, [rows, RowMaxima::count] to `most`; over all ranks where
+  /// `weight` is a share of the inputs.
   template <typename RowOf>
   SharedMost find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
                        float* most);
-  /// Whether products with a quantised part are sums of integers here; `columns` are a slice's.
+  /// True when products with a quantised part are sums of integers here; `columns` are a slice's.
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
   }
   /// How the inputs of a quantised part of `weight` at `data` are rounded: fixed-point numbers of
-  /// 16 bits come nearer than a model's bf16 or f16, those of 24 are as good as floats.
+  /// 16 bits are more exact than a model's bf16 or f16, those of 24 are as good as floats.
   [[nodiscard]] InputRule rule_of(const model::Part& part, const Weight& weight,
                                   const std::byte* data) const {
     const int64_t columns = weight.spec->columns() / weight.spec->slices;
@@ -246,8 +246,8 @@ class CpuBackend final : public Backend {
     }
     return rule;
   }
-  /// Outputs of some rows and strips: make(slice, to) puts the sums of a slice of the columns
-  /// there, [rows][strips * 32], of which at most kFloats are needed.
+  /// Computes outputs of some rows and strips: make(slice, to) stores the sums of a slice of the
+  /// columns at `to`, [rows][strips * 32], of which at most kFloats are needed.
   template <int64_t kFloats, typename Make>
   void add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
                   const Make& make) const;
@@ -272,11 +272,11 @@ class CpuBackend final : public Backend {
     int32_t* place = nullptr;
   };
   static void sort_slots(const ExpertSlots& slots, View experts);
-  /// out [slots, n]: each expert's matrix times its slots' rows, where `row_of` points.
+  /// out [slots, n] = each expert's matrix times its slots' rows, to which `row_of` points.
   template <typename RowOf>
   void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
                         std::byte* packed, float* out, const SharedMost& most);
-  /// The outputs of sorted slots, of which ranks have some each, or a part of each, become whole.
+  /// Completes the outputs of sorted slots, of which ranks have some each, or a part of each.
   /// `owners` has room for one number of each.
   static void join_experts(const ExpertSlots& slots, View downs, const Weight& down,
                            int32_t* owners);

@@ -138,7 +138,8 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
     return static_cast<const int32_t*>(
         routing.experts.data)[slot / k * routing.experts.stride + slot % k];
   };
-  // Of a sorted slot's expert, those of expert `first` being the first; null where there are none.
+  // Bias of the expert of sorted slot `i`, where `biases` begins with expert `first`; null without
+  // biases.
   const auto bias_of = [&](const Weight& biases, int64_t first, int64_t i) -> const float* {
     if (!biases) return nullptr;
     return static_cast<const float*>(biases.data) +

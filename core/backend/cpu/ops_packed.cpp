@@ -156,7 +156,7 @@ void CpuBackend::multiply_integers(const Product& product, const ProductJob& job
                                    int64_t first_strip, int64_t last_strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
   const int64_t width = product.k / product.slices;
-  // Of const bytes, which are only read.
+  // The bytes are only read, in spite of the cast.
   const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k,
                          product.slices);
   for (int64_t strip = first_strip; strip < last_strip; ++strip) {
@@ -187,8 +187,8 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   const FixedRow row{job.planes, product.slices, width, view.packing.group,
                      view.lead(product.first_input)};
   const auto stride = static_cast<int64_t>(packed_rows_bytes(1, product.k));
-  // Of few rows several strips: between two calls memory would stand idle. Slices of one strip
-  // lie one behind the other.
+  // Several strips are multiplied together when there are few rows: between two calls memory would
+  // stand idle. Slices of one strip lie one after the other.
   const int64_t together = product.slices == 1 ? std::max<int64_t>(kFixedRows / job.rows, 1) : 1;
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     PackedTile tile = packed_tile(view, strip, product.first_input);

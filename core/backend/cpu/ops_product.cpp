@@ -10,19 +10,19 @@ namespace {
 /// Columns of the weight that are multiplied at a time where there are several tiles of rows: a
 /// tile's part of a block and a strip's stay in the caches nearest to the core.
 constexpr int64_t kBlock = 512;
-/// Strips that one task multiplies at most: those of a single tile as streams of memory side by
-/// side, those of several one by one, so that the weight is read in the order of memory.
+/// Most plain strips of one task: strips of a single tile are streams of memory side by side,
+/// strips of several tiles are read one by one, so that the weight is read in the order of memory.
 constexpr int64_t kTaskStrips = 4;
-/// Those of quantised weights, one by one or nearly: a task's are one stream of memory, which
-/// processors fetch ahead better than instructions that ask for it.
+/// Most quantised strips of one task, read one by one or nearly: a task's strips are one stream of
+/// memory, which processors fetch ahead better than instructions that ask for it.
 constexpr int64_t kPackedTaskStrips = 16;
-/// Tiles of rows that all of a task's strips are multiplied with before others are, so that what
+/// Tiles of rows with which all strips of a task are multiplied before the next tiles, so that what
 /// they read and sum stays in the second cache.
 constexpr int64_t kTogether = 16;
 /// Bytes that a single tile's products fetch ahead.
 constexpr size_t kPrefetchDistance = 4096;
 
-/// Those whose slices are summed together: sums wait for others there.
+/// Tiles of rows whose slices are summed together, while other slices' sums wait.
 constexpr int64_t kSliceTiles = 4;
 
 }  // namespace

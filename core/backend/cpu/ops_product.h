@@ -13,12 +13,13 @@
 
 namespace plimsoll::backend {
 
-/// Sums of slices that wait at most, beside the one that is being made.
+/// Most sums of slices that wait beside the one that is being made.
 inline constexpr int64_t kWaitingSums =
     std::bit_width(static_cast<uint64_t>(model::kMostSlices)) - 1;
 
-/// Calls make(slice, level) for each slice in order and join(level) where the sum at `level + 1` is
-/// to be added to the one at `level`, so that at 0 is that of a tree of pairs: (0 + 1) + (2 + 3).
+/// Calls make(slice, level) for each slice in order, and join(level) where the sum at `level + 1`
+/// is to be added to the one at `level`, so that the sum at 0 is a tree of pairs: (0 + 1) + (2 +
+/// 3).
 template <typename Make, typename Join>
 void sum_slices(int64_t slices, const Make& make, const Join& join) {
   for (int64_t slice = 0; slice < slices; ++slice) {
@@ -28,7 +29,7 @@ void sum_slices(int64_t slices, const Make& make, const Join& join) {
   }
 }
 
-/// What follows a slice's sums: the bias those of the first, the activation those of all.
+/// What follows a slice's sums: the bias after the first slice, the activation after all.
 inline Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first_column) {
   const bool biased = product.bias != nullptr && slice == 0;
   return {biased ? product.bias + first_column : nullptr,

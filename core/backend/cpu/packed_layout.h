@@ -1,4 +1,4 @@
-// How the CPU backend stores quantised matrices: the same bytes for every instruction set.
+// Storage of quantised matrices in the CPU backend: equal bytes for every instruction set.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace plimsoll::backend {
 
 /// A part [rows, columns] of a quantised weight. Its rows lie in strips of 32, of which the last is
 /// filled up with zeros. A strip's codes are units of 32-bit words [units][words][32 rows]: a word
-/// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits), and of 3 bits three
+/// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits); with 3 bits, three
 /// words hold one bit each of 32 columns. Scales, zero points and factors lie beside them, for all
-/// strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then what the part has
-/// once.
+/// strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then the data that the part
+/// has once.
 struct PackedPart {
   int64_t rows = 0, columns = 0, groups = 0;
   int64_t nested_blocks = 0;
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
-  // Offsets of what lies behind the codes.
+  // Offsets of the data after the codes.
   size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;
   size_t bytes = 0;
 
@@ -31,13 +31,14 @@ struct PackedPart {
   static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
 
-/// Behind the 256 numbers of a double-quantised part, before its largest values.
+/// Header of the second stage of a double-quantised part, after its 256 numbers and before its
+/// largest values.
 struct NestedPlace {
   float offset = 0;
   int32_t first = 0, stride = 1;  // model::NestedScales
 };
 
-/// Whether products with a part, of so many columns in each slice, are sums of integers: int8
+/// True when products with a part, of `columns` columns in each slice, are sums of integers: int8
 /// weights, a scale for each output, and inputs in int8. Rows take no more memory as integers than
 /// as floats from 32 columns on; sums of 65536 products fit their 32 bits.
 constexpr bool multiplies_integers(const model::Packing& packing, int64_t columns) {

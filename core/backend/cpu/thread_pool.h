@@ -1,4 +1,4 @@
-// Threads that wait for parallel loops. Between the loops of one step they spin, for a wake-up
+// Threads that wait for parallel loops. Between the loops of one step they spin, because a wake-up
 // costs more than a small loop; after that they sleep.
 #pragma once
 

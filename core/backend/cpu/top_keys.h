@@ -1,4 +1,4 @@
-// The best of many scores.
+// Selection of the best of many scores.
 #pragma once
 
 #include <cstdint>

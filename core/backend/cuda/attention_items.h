@@ -10,10 +10,11 @@ namespace plimsoll::backend::cuda {
 
 /// Query rows times query heads that a thread block computes.
 inline constexpr int32_t kPlainTile = 32;
-/// Tokens whose keys lie in shared memory at a time. Chunks are multiples of it.
+/// Tokens whose keys are in shared memory at a time. Chunks are multiples of it.
 inline constexpr int32_t kPlainTokens = 32;
 
-/// One block for each KV head. `rows` 0: nothing to do (fills a recorded grid). No tokens: zeros.
+/// The work of one thread block for each KV head. `rows` 0: nothing to do (fills a recorded grid).
+/// No tokens: zeros.
 struct AttentionItem {
   int32_t sequence = 0;
   int32_t first_row = 0;  // of the batch
@@ -32,15 +33,15 @@ struct MergeItem {
   int32_t count = 0;
 };
 
-/// What plans depend on beside the batch.
+/// Shape of a layer's attention that plans depend on, beside the batch.
 struct PlainShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t window = 0;  // 0: sees everything
 };
 
-/// Query heads that a block takes of a KV head's, and query rows beside them. Example: 32 heads
-/// over 8 KV heads: all 4 heads of 8 rows; 71 heads over 1: 24 heads of 1 row, three blocks.
+/// Query heads of a KV head in a block, and query rows beside them. Example: 32 heads over 8 KV
+/// heads: all 4 heads of 8 rows; 71 heads over 1: 24 heads of 1 row, three blocks.
 struct PlainTile {
   int32_t parts = 1;  // blocks that a KV head's query heads are divided among
   int32_t heads = 1;
@@ -58,18 +59,19 @@ struct PlainLimits {
   enum class Splits : uint8_t { by_work, none } splits = Splits::by_work;
 };
 
-/// What a plan takes at most: rows of partial results B + 4 SMs, items a tile more than 4 SMs.
+/// Upper bounds of a plan: rows of partial results B + 4 SMs, items a tile more than 4 SMs.
 struct PlainBounds {
   int64_t items = 0;
   int64_t merges = 0;
   int64_t partial_rows = 0;
 };
-/// Of all steps within the limits.
+/// Bounds of the plans of all steps within the limits.
 PlainBounds plain_bounds(const PlainShape& shape, const PlainLimits& limits);
-/// Of steps of `sequences` sequences with a row each: what a recorded step of that size launches.
+/// Bounds of the plans of steps of `sequences` sequences with a row each: what a recorded step of
+/// that size launches.
 PlainBounds plain_decode_bounds(int64_t sequences, const PlainLimits& limits);
 
-/// What a step takes.
+/// Counts of a step's plan.
 struct PlainPlan {
   int64_t items = 0;
   int64_t merges = 0;
@@ -84,8 +86,8 @@ struct PlainBatch {
   std::span<const int32_t> seen_end{};
 };
 
-/// Fills `items` and `merges`, which hold the bounds; the entries that the step does not take do
-/// nothing.
+/// Fills `items` and `merges`, which have room for the bounds; entries that the step does not use
+/// do nothing.
 PlainPlan plan_attention(const PlainBatch& batch, const PlainShape& shape,
                          const PlainLimits& limits, std::span<AttentionItem> items,
                          std::span<MergeItem> merges);

@@ -27,7 +27,7 @@ ExpertsLayout experts_layout(int64_t rows, const model::MlpSpec& mlp, int64_t hi
   layout.starts = take(mlp.experts + 1, sizeof(int32_t));
   layout.order = take(slots, sizeof(int32_t));
   layout.place = take(slots, sizeof(int32_t));
-  // Of the smaller tiles, so that more rows never take less.
+  // Room for the smaller tiles, so that more rows never take less.
   layout.tiles = take(slots / kFewRows + mlp.experts, 2 * sizeof(int32_t));
   layout.up = take(slots * std::max(mlp.up_rows(), hidden), dtype_size(dtype));
   layout.gated = take(slots * mlp.intermediate, dtype_size(dtype));

@@ -1,4 +1,4 @@
-// Sizes of the experts op: pure functions, the same for planning (on any machine) and running.
+// Sizes of the experts op: pure functions, equal for planning (on any machine) and running.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,11 @@ namespace plimsoll::backend::cuda {
 /// Sorted slots in a tile of many rows.
 inline constexpr int64_t kExpertTileRows = 64;
 
-/// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else those.
+/// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else
+/// kExpertTileRows.
 int64_t expert_tile_rows(int64_t slots, int64_t experts);
 
-/// The op's workspace by its parts; offsets in bytes.
+/// Parts of the op's workspace; offsets in bytes.
 struct ExpertsLayout {
   size_t starts = 0, order = 0, place = 0, tiles = 0;
   size_t up = 0;     // [slots, 2 intermediate]

@@ -14,7 +14,7 @@
 namespace plimsoll::backend {
 namespace {
 
-/// The scratch of a tile by its parts.
+/// Parts of a tile's scratch.
 struct AttentionState {
   int rows;
   int64_t width;     // floats of a row of sums: head_dim rounded up to 16
@@ -108,7 +108,7 @@ PLIMSOLL_INLINE int64_t first_seen(const AttentionTile& t, int64_t position) {
   return max(position - t.window + 1, 0);
 }
 
-/// The position behind the last one that a row at `position` sees.
+/// The position after the last one that a row at `position` sees.
 PLIMSOLL_INLINE int64_t seen_end(const AttentionTile& t, int64_t position) {
   return t.seen_end == nullptr ? position + 1 : t.seen_end[position - t.first_position];
 }
@@ -195,7 +195,7 @@ void attend_rows(const AttentionTile& t, const AttentionState& state, const Atte
     weigh<C, R, 1>(group, state.width, weights, column, sums);
 }
 
-/// Rows [row, row + count) of a register tile, if any of them sees any of the group.
+/// Computes rows [row, row + count) of a register tile, if any of them sees a part of the group.
 template <typename C>
 void attend_tile(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
                  const ChosenTokens& chosen, int row, int count) {

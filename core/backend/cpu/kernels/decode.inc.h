@@ -1,5 +1,5 @@
-// Codes of quantised weights to the numbers that they stand for, exactly: a vector of outputs and
-// one column at a time.
+// Decodes codes of quantised weights to the numbers that they stand for, exactly: a vector of
+// outputs and one column at a time.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"
@@ -62,7 +62,7 @@ struct Fields {
   static constexpr int kWords = 1;
   static constexpr int64_t kColumns = 32 / kBits;
   [[gnu::always_inline]] static Words load(const std::byte* unit) { return load_as<Vi>(unit); }
-  /// The field and what lies above it.
+  /// The word shifted so that the field of column `j` is lowest.
   [[gnu::always_inline]] static Vi shifted(Words word, int64_t j) {
     return word >> splat_int(static_cast<int32_t>(j) * kBits);
   }
@@ -75,7 +75,7 @@ struct TwoBitsDecoder : Fields<2> {
   }
 };
 
-/// One of 16 numbers.
+/// Decodes 4 bits to one of 16 numbers.
 struct TableDecoder : Fields<4> {
   Lookup lookup;
   explicit TableDecoder(const PackedTile& tile) : lookup(tile.table) {}
@@ -84,7 +84,7 @@ struct TableDecoder : Fields<4> {
   }
 };
 
-/// Integers of 4 bits, looked up as well: no mask and no conversion.
+/// Decodes integers of 4 bits by the same look-up, without mask and conversion.
 struct FourBitsDecoder : TableDecoder {
   using TableDecoder::TableDecoder;
   [[gnu::always_inline]] Vf number(Vi word, int64_t j, Vf zero) const {
@@ -98,7 +98,7 @@ PLIMSOLL_INLINE Vi counting_from(int32_t place) {
   return splat_int((127 + 23 - place) << 23);
 }
 
-/// Integers of 8 bits, in the two lower bytes of a word and of its upper half.
+/// Decodes integers of 8 bits, in the two lower bytes of a word and of its upper half.
 struct BytesDecoder {
   struct Words {
     Vi low, high;
@@ -118,7 +118,7 @@ struct BytesDecoder {
   }
 };
 
-/// 3 bits, one in each of three words: brought side by side they are fields of a float's mantissa.
+/// Decodes 3 bits, one in each of three words: side by side they are fields of a float's mantissa.
 struct PlanesDecoder {
   struct Words {
     Vi low[3], high[3];  // columns from 0 and from 16 on; plane i is i bits higher
@@ -146,7 +146,8 @@ struct PlanesDecoder {
 };
 
 #if defined(__AVX512BW__)
-/// A float8, by way of bf16, which has all of its numbers: two at a time in the halves of a lane.
+/// Decodes float8 by way of bf16, which has all of its numbers: two at a time in the halves of a
+/// lane.
 struct E4m3Decoder {
   struct Words {
     Vi even, odd;  // columns 0 and 2, columns 1 and 3
@@ -180,8 +181,8 @@ struct E4m3Decoder {
       _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
 };
 #else
-/// A float8: as bits of a float its exponent is 120 too small. Numbers below 2^-6 come out of that
-/// as 2^-7 and half of themselves; as denormal floats they would cost hundreds of cycles.
+/// Decodes float8: as bits of a float its exponent is 120 too small. Numbers below 2^-6 come out as
+/// 2^-7 and half of themselves; as denormal floats they would cost hundreds of cycles.
 struct E4m3Decoder {
   using Words = Vi;
   static constexpr int kWords = 1;

@@ -1,5 +1,5 @@
-// The paged cache as attention goes through it: groups of four tiles, 64 tokens, counted from the
-// sequence's start whatever the size of a block, so that no sum's order follows it.
+// Groups of the paged cache for attention: four tiles, 64 tokens, counted from the sequence's start
+// whatever the size of a block, so that no sum's order depends on it.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"
@@ -49,7 +49,7 @@ struct E4m3Cache {
   PLIMSOLL_INLINE Vf values(const std::byte* from) { return e4m3_number(load_bytes(from)); }
 };
 
-/// One group of tokens, by its tiles, as an attention tile sees it.
+/// One group of tokens, by its tiles, as an attention tile reads it.
 struct AttentionGroup {
   int64_t start;           // position of the first token
   int first[kGroupTiles];  // lanes [first, last) may be seen by some row
@@ -136,13 +136,13 @@ void gather_tokens(const AttentionTile& t, const AttentionGroup& group,
     }
 }
 
-/// Which tokens of a group each position sees by choice: a bit for each of its four tiles' lanes.
+/// Which tokens of a group each position sees by choice: a bit for each lane of its four tiles.
 struct ChosenTokens {
   uint64_t seen[kAttentionRows];
   int64_t next[kAttentionRows];  // entry of AttentionTile::chosen
 };
 
-/// The tokens of a group that were chosen, of groups in their order.
+/// Finds the chosen tokens of a group; called for the groups in order.
 void find_chosen(const AttentionTile& t, const AttentionGroup& group, ChosenTokens& chosen) {
   const int64_t end = group.start + kAttentionGroup;
   for (int p = 0; p < t.positions; ++p) {

@@ -1,4 +1,4 @@
-// Scores of an indexer: of one query row with all its heads, over a paged cache of keys. A key's
+// Scores of an indexer for one query row with all its heads, over a paged cache of keys. A key's
 // score is summed head by head, so its bits depend on query and key alone.
 #pragma once
 
@@ -26,7 +26,7 @@ void add_heads(const IndexTile& t, const AttentionState& state, const AttentionG
     }
 }
 
-/// The scores of one group's tokens, those outside of [begin, end) too.
+/// The scores of one group's tokens, also of tokens outside [begin, end).
 template <typename C>
 void score_group(const IndexTile& t, const AttentionState& state, const AttentionGroup& group,
                  float* scores) {

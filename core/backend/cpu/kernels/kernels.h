@@ -12,7 +12,7 @@
 
 namespace plimsoll::backend {
 
-/// Bound of Kernels::product_rows.
+/// Upper bound of Kernels::product_rows.
 inline constexpr int kMaxProductRows = 16;
 
 inline constexpr int kPrefetchSteps = 4;
@@ -30,8 +30,8 @@ struct ProductTile {
   int strips = 0;
   float* c = nullptr;  // [rows, strips * 32]
   int64_t c_stride = 0;
-  bool continues = false;  // the sums so far are in c
-  /// What to fetch meanwhile for the first strip (the others' lies strip_bytes apart):
+  bool continues = false;  // c holds the sums so far
+  /// Memory to fetch meanwhile for the first strip (the other strips' lies strip_bytes apart):
   /// `prefetch_lines` cache lines every kPrefetchSteps steps.
   const std::byte* prefetch = nullptr;
   int prefetch_lines = 0;
@@ -72,7 +72,7 @@ struct Gating {
   float up_offset = 0;
 };
 
-/// rows [count] of `width` floats, normalised each by itself. `weight` and `bias` may be null.
+/// rows [count] of `width` floats, each normalised by itself. `weight` and `bias` may be null.
 struct NormRow {
   const float* in = nullptr;
   float* out = nullptr;
@@ -102,7 +102,7 @@ struct ScanStep {
   int64_t state = 0;
   float size = 0;
   float decay = 0;
-  const float* rates = nullptr;  // [state]: decay is exp(size * rate) of each; null: of all
+  const float* rates = nullptr;  // [state]: each decay is exp(size * rate); null: one decay for all
   float skip = 0;
 };
 
@@ -118,7 +118,7 @@ struct DeltaStep {
   int64_t values = 0;
   float beta = 0;
   float decay = 0;
-  const float* decays = nullptr;  // [keys]: of each row of s in place of `decay`
+  const float* decays = nullptr;  // [keys]: decay of each row of s in place of `decay`
 };
 
 /// A token's step of a gated linear recurrence over some channels: with log a = rates *
@@ -154,7 +154,7 @@ struct AttentionTile {
   model::Alibi alibi{};
   const float* sinks = nullptr;       // of the tile's heads; null: none
   const int32_t* seen_end = nullptr;  // [positions] behind the last that each sees; null: itself
-  /// [positions, chosen_stride] the `most_chosen` keys that each sees which could see more; null:
+  /// [positions, chosen_stride] the `most_chosen` keys of each position that could see more; null:
   /// all are seen.
   const int32_t* chosen = nullptr;
   int64_t chosen_stride = 0;
@@ -169,7 +169,7 @@ struct AttentionTile {
   float* scratch = nullptr;  // attention_scratch() floats
 };
 
-/// Rows of an attention tile at most.
+/// Most rows of an attention tile.
 inline constexpr int kAttentionRows = 64;
 /// Tokens between two updates of the running maximum: four tiles.
 inline constexpr int64_t kAttentionGroup = 64;
@@ -182,15 +182,15 @@ constexpr int64_t attention_scratch(int64_t head_dim) {
 
 /// Scores of the keys [begin, end) for one query row: sum over heads of weight * max(q.k, 0).
 struct IndexTile {
-  AttentionTile query;             // of one position, scale in it; no values
+  AttentionTile query;             // one position, its scale included; no values
   const float* weights = nullptr;  // [heads]
   int64_t begin = 0;
   int64_t end = 0;
-  float* scores = nullptr;  // of key 0; they are added to what is there
+  float* scores = nullptr;  // of key 0; scores are added to it
 };
 
-/// Scales of some groups of a strip that are codes of 256 numbers, their outputs' largest beside
-/// them: to [groups][32] = numbers[codes[g, o]] * most[o] + offset.
+/// Scales of some groups of a strip that are codes of 256 numbers, with the largest scale of each
+/// output: [groups][32] = numbers[codes[g, o]] * most[o] + offset.
 struct ScaleCodes {
   const float* numbers = nullptr;  // [256]
   const uint8_t* codes = nullptr;  // [groups][32]
@@ -201,7 +201,7 @@ struct ScaleCodes {
 
 struct Kernels {
   int product_rows;  // rows of a product tile at most
-  int strip_rows;    // that read a strip in the order of memory; more read it in two halves
+  int strip_rows;    // rows that read a strip in the order of memory; more read it in two halves
   /// Bytes that one element of a packed row takes for weights of this type.
   size_t (*packed_element)(DType weight);
   /// Packs rows of `k` floats for products with weights of type `weight`: [padded k / step][rows]
@@ -223,7 +223,7 @@ struct Kernels {
   /// row [count] *= kind(gates [gate_count]), each for count / gate_count columns.
   void (*multiply_gates)(float* row, const float* gates, int64_t count, int64_t gate_count,
                          model::GateKind kind);
-  /// Between floats and bf16 or f16 (nearest even), or float to float.
+  /// Convert between floats and bf16 or f16 (nearest even), or copy floats.
   void (*narrow)(const float* from, void* to, DType type, int64_t count);
   void (*widen)(const void* from, DType type, float* to, int64_t count);
   /// Rotates a head in place; angles: cos [dim / 2], sin [dim / 2].

@@ -26,7 +26,7 @@ PLIMSOLL_INLINE Vf load_scale(const std::byte* from, model::ScaleType type) {
   }
 }
 
-/// Where a vector of outputs lies in a tile's strips.
+/// Position of a vector of outputs in a tile's strips.
 struct Lanes {
   const std::byte* codes;
   const std::byte* scales;

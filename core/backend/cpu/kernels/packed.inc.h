@@ -14,7 +14,7 @@
 namespace plimsoll::backend {
 namespace {
 
-/// The group of column k, and the first column after it that may be of another.
+/// The group of column k, and the first column after it that may belong to another group.
 struct GroupRun {
   int64_t group;
   int64_t end;
@@ -28,7 +28,7 @@ struct GroupRun {
   }
 };
 
-/// One column of R rows and V vectors of outputs.
+/// Adds one column of R rows and V vectors of outputs.
 template <typename Decoder, int R, int V>
 PLIMSOLL_INLINE void packed_step(const Decoder& decoder, const typename Decoder::Words* words,
                                  const Vf* zero, int64_t j, const float* a, Vf* sums) {
@@ -43,7 +43,7 @@ PLIMSOLL_INLINE void packed_step(const Decoder& decoder, const typename Decoder:
   }
 }
 
-/// Columns [k, end), which are of one group.
+/// Adds columns [k, end), which belong to one group.
 template <typename Decoder, int R, int V>
 PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, const Vf* zero,
                                   const float* a, int64_t k, int64_t end, Vf* sums) {
@@ -70,7 +70,7 @@ PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, co
   }
 }
 
-/// R rows times V vectors of outputs from vector `first` on.
+/// Computes R rows times V vectors of outputs from vector `first` on.
 template <typename Decoder, int R, int V>
 void packed_vectors(const PackedTile& tile, int first) {
   const Decoder decoder(tile);

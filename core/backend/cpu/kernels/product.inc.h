@@ -73,7 +73,7 @@ constexpr int kStreams = 4;
 constexpr int kProductRows = kSums / 2;
 static_assert(kProductRows <= kMaxProductRows);
 
-/// One step of R rows and V vectors of columns.
+/// Adds one step of R rows and V vectors of columns.
 template <typename P, int R, int V>
 PLIMSOLL_INLINE void multiply_step(const typename P::A* a, const std::byte* weights, Vf* sums) {
   typename P::W w[V * P::kParts];
@@ -91,7 +91,7 @@ PLIMSOLL_INLINE void multiply_step(const typename P::A* a, const std::byte* weig
   }
 }
 
-/// R rows times V vectors of columns of S strips.
+/// Computes R rows times V vectors of columns of S strips.
 template <typename P, int R, int V, int S = 1>
 void multiply(const ProductTile& tile, const std::byte* weights, float* c,
               const std::byte* prefetch) {
@@ -163,10 +163,10 @@ size_t packed_element(DType weight) {
 }
 
 #if defined(__AVX512BF16__)
-/// Numbers that are rounded before they are stored, so that the compiler does it with vectors.
+/// Numbers that are rounded at a time before they are stored, so that the compiler uses vectors.
 constexpr int kRounded = 32;
 
-/// Whole runs of pairs of a row: columns that are done.
+/// Packs whole runs of a row's pairs; returns the columns that are done.
 int64_t pack_pairs(const float* in, int rows, int64_t k, int32_t* to) {
   int64_t i = 0;
   for (; i + kRounded <= k; i += kRounded) {
@@ -178,7 +178,8 @@ int64_t pack_pairs(const float* in, int rows, int64_t k, int32_t* to) {
 }
 #endif
 
-/// One row, `rows` rows apart from step to step; columns past `k` up to an even number are zero.
+/// Packs one row, `rows` rows apart from step to step; columns past `k` up to an even number are
+/// zero.
 template <typename P>
 void pack_row(const float* in, int rows, int64_t k, typename P::A* to) {
   int64_t i = 0;

@@ -1,5 +1,5 @@
-// What is done to a row by itself: norms, activations, rotation, softmax. Tails shorter than a
-// vector go through a padded copy, so that every element meets the same instructions.
+// Ops on single rows: norms, activations, rotation, softmax. Tails shorter than a vector go through
+// a padded copy, so that every element meets the same instructions.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"
@@ -187,7 +187,7 @@ void keep_above(float* row, float deviations, int64_t count) {
   map(row, count, [=](auto at) { return max(at(row) - splat(bound), splat(0.f)); });
 }
 
-/// Floats to a row of `type`.
+/// Converts floats to a row of `type`.
 void narrow(const float* from, void* to, DType type, int64_t count) {
   if (type == DType::f8_e4m3) {
     for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = float_to_e4m3(from[i]);
@@ -206,7 +206,7 @@ void narrow(const float* from, void* to, DType type, int64_t count) {
   }
 }
 
-/// A row of `type` to floats.
+/// Converts a row of `type` to floats.
 void widen(const void* from, DType type, float* to, int64_t count) {
   if (type == DType::f32) {
     __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));

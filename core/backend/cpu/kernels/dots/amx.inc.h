@@ -1,4 +1,4 @@
-// Tiles of AMX as all products here use them: up to 32 rows times one strip of 32 outputs.
+// Use of AMX tiles that all products here share: up to 32 rows times one strip of 32 outputs.
 #pragma once
 
 #include <immintrin.h>
@@ -36,7 +36,7 @@ void zero_sums() {
   _tile_zero(3);
 }
 
-/// To [rows][32] of 4 bytes, rows `stride` bytes apart.
+/// Stores sums to [rows][32] of 4 bytes, rows `stride` bytes apart.
 void store_sums(int rows, void* to, int64_t stride) {
   auto* const at = static_cast<uint8_t*>(to);
   _tile_stored(0, at, stride);

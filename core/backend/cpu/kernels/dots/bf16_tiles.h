@@ -11,21 +11,21 @@
 
 namespace plimsoll::backend {
 
-/// Rows of one product at most.
+/// Most rows of one product.
 inline constexpr int kBf16Rows = 32;
 /// Columns of a tile.
 inline constexpr int64_t kBf16Block = 32;
-/// Columns from which rows take no more memory so than as floats.
+/// Columns from which rows as bf16 take no more memory than as floats.
 inline constexpr int64_t kLeastBf16Columns = 64;
 
-/// Rows as bf16 [rows][bf16_stride(columns)], zeros behind the columns. An odd number of cache
-/// lines lies between rows, lest all of a tile's fall into one set.
+/// Elements from row to row of bf16 rows [rows][bf16_stride(columns)], zeros after the columns. An
+/// odd number of cache lines lies between rows, lest all rows of a tile fall into one set.
 constexpr int64_t bf16_stride(int64_t columns) {
   const int64_t blocks = round_up(columns, kBf16Block) / kBf16Block;
   return (blocks % 2 == 0 ? blocks + 1 : blocks) * kBf16Block;
 }
 
-/// Rows times one strip (layout.h): c [rows, 32].
+/// A product of rows with one strip (layout.h): c [rows, 32].
 struct Bf16Tile {
   const uint16_t* a = nullptr;
   int64_t stride = 0;
@@ -40,7 +40,7 @@ using TileProduct = void (*)(const Bf16Tile& tile);
 
 #if defined(__x86_64__)
 void bf16_amx(const Bf16Tile& tile);
-/// The same without tiles.
+/// Multiplies a tile with vectors in place of AMX tiles.
 void bf16_vectors(const Bf16Tile& tile);
 #endif
 

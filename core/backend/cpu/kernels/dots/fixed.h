@@ -14,12 +14,12 @@
 
 namespace plimsoll::backend {
 
-/// Inputs that share a power of two at most; those of two groups of weights never do.
+/// Most inputs that share a power of two; inputs of two groups of weights never share one.
 inline constexpr int64_t kFixedChunk = 128;
 /// Inputs whose bytes lie together.
 inline constexpr int64_t kFixedUnit = 8;
-/// Codes' fields lie in the same place of each of a word's bytes `stride` inputs apart: 1 of 8
-/// bits, 2 of 4, 4 of 2; of 3 bits, each of which has a word of its own, 8.
+/// Inputs between the fields at one place of each of a word's bytes: 1 with 8 bits, 2 with 4, 4
+/// with 2; with 3 bits, each of which has a word of its own, 8.
 constexpr int64_t fixed_stride(int64_t bits) {
   return bits == 3 ? 8 : 8 / bits;
 }
@@ -27,15 +27,15 @@ constexpr int64_t fixed_stride(int64_t bits) {
 constexpr int64_t fixed_block(int64_t bits) {
   return std::max(4 * fixed_stride(bits), kFixedUnit);
 }
-/// Rows of one tile at most.
+/// Most rows of one tile.
 inline constexpr int kFixedRows = 6;
 
-/// Inputs [begin, end) of a slice, none where the slice begins or ends in their group.
+/// A chunk: inputs [begin, end) of a slice; empty where the slice begins or ends in their group.
 struct FixedChunk {
   int64_t index, group, begin, end;
 };
 
-/// How the inputs of a slice are cut into chunks: each group's, from the first on, into chunks of
+/// Division of a slice's inputs into chunks: each group, from the first on, is cut into chunks of
 /// kFixedChunk of which the last may be shorter. They are walked in order: a division for each
 /// would cost as much as a tenth of its products.
 struct FixedChunks {
@@ -49,7 +49,7 @@ struct FixedChunks {
         lead(before),
         in_group(divide_up(group, kFixedChunk)),
         count(divide_up(lead + columns, group) * in_group) {}
-  /// Chunks of a slice at most, wherever it begins.
+  /// Most chunks of a slice, wherever it begins.
   static constexpr int64_t most(int64_t group_columns, int64_t slice_columns) {
     if (group_columns == 0) return divide_up(slice_columns, kFixedChunk);
     return divide_up(slice_columns + group_columns - kFixedUnit, group_columns) *
@@ -93,12 +93,13 @@ struct FixedChunks {
   [[nodiscard]] Iterator end() const { return {*this, count}; }
 };
 
-/// A row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes signed bytes.
+/// A fixed-point row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes
+/// signed bytes.
 ///   bytes  [slices][columns / 8][planes][8]; four by four, the i-th four of a block of 4 stride
 ///          columns being i, i + stride, i + 2 stride, i + 3 stride
 ///   scales [slices][room]
-///   sums   [slices][room][2]: of a chunk's integers; of 24 bits those without their last
-///          bytes, then the last bytes
+///   sums   [slices][room][2]: sum of a chunk's integers; with 24 bits the sum without their last
+///          bytes, then the sum of the last bytes
 struct FixedRow {
   int planes;  // 2 or 3
   int64_t slices;
@@ -116,14 +117,14 @@ struct FixedRow {
   [[nodiscard]] int64_t bytes() const { return sums_at() + 8 * slices * room(); }
 };
 
-/// Rows times some strips of codes (packed_layout.h), in one slice:
+/// A product of rows with some strips of codes (packed_layout.h), in one slice:
 ///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
 ///   integer[r, k]) * scale[r, chunk].
 struct FixedTile {
   const PackedTile* weight = nullptr;  // its rows are not read
   int planes = 0;
   const FixedChunks* chunks = nullptr;
-  // Of the first row's slice; those of the next row lie `stride` bytes on.
+  // The first row's slice; the next row's lies `stride` bytes on.
   const std::byte* a = nullptr;
   const std::byte* scales = nullptr;
   const std::byte* sums = nullptr;
@@ -132,9 +133,9 @@ struct FixedTile {
   float* c = nullptr;  // [rows][32 strips]
 };
 
-/// Products of one instruction set; all have the same bits.
+/// Kernels of one instruction set; all give equal bits.
 struct FixedKernels {
-  /// A row of floats to integers at `to`, for codes of so many bits.
+  /// Stores a row of floats as integers at `to`, for codes of `bits` bits.
   void (*store)(const float* from, const FixedRow& row, int64_t bits, std::byte* to);
   void (*multiply)(const FixedTile& tile);
   int64_t most_bits;  // of codes' bytes
@@ -146,7 +147,7 @@ extern const FixedKernels kFixedVnni;  // AVX-512 VNNI
 extern const FixedKernels kFixedAvx2;
 #endif
 
-/// Those that this processor has and that suit kernels of `isa`; null: none.
+/// The kernels that this processor has and that suit kernels of `isa`; null: none.
 const FixedKernels* fixed_kernels(CpuIsa isa);
 
 /// What codes are multiplied as, in unsigned bytes.
@@ -162,8 +163,8 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
   return halves ? FixedCodes::halves : FixedCodes::levels;
 }
 
-/// Whether weights suit such products of `kernels` with rows of so many planes; `columns` are a
-/// slice's. Levels are as near as rows of two planes, not of three. Rows take no more memory then
+/// True when weights suit products of `kernels` with rows of `planes` planes; `columns` are a
+/// slice's. Levels are as exact as rows of two planes, not of three. Rows take no more memory then
 /// than as floats.
 constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& packing,
                            int64_t columns, int planes) {

@@ -1,14 +1,13 @@
 // Products of fixed-point rows (fixed.h) over vectors of outputs. The including file defines `Dots`
-// before it, what its instruction set has of sums of products of bytes, codes unsigned and planes
-// signed:
+// before, with its instruction set's sums of products of bytes, codes unsigned and planes signed:
 //   kSums                   sums that stay in registers
-//   kApart                  chains that a single row's sums are made in, to hide latencies
-//   kBits                   of the largest codes
+//   kApart                  chains in which a single row's sums are made, to hide latencies
+//   kBits                   bits of the largest codes
 //   add(sum, four, spread)  sum with the products of each lane's four bytes
 //   lookup(table, index)    bytes of the table's 16, which each 16 bytes repeat
 //   together(code, unit)    inputs, a multiple of `unit`, whose sums fit where codes are at most
-//                           `code`; 0: a chunk's do, of each output
-//   widened(sum)            what was added, of each output
+//                           `code`; 0: a whole chunk's sums fit, for each output
+//   widened(sum)            the sum for each output
 #pragma once
 
 #include <cmath>
@@ -23,15 +22,16 @@
 namespace plimsoll::backend {
 namespace {
 
-constexpr int kVectors = 2;  // of outputs at a time
+constexpr int kVectors = 2;  // vectors of outputs at a time
 constexpr int kOfStrip = static_cast<int>(kStrip) / kLanes;
 
-// Of kColumns columns: words() takes a unit of codes to registers, four() is the i-th four columns
-// of them as unsigned bytes up to kLargest, of one vector of outputs. Codes that are other numbers
-// say what is `kZero` and what their scales are multiplied with; of kBytes bytes, four() is asked
-// for the upper ones, then for the lower ones, and it is the upper ones that kZero is of.
+// Readers of codes: words() loads a unit of kColumns columns to registers, four() is the i-th four
+// columns of it as unsigned bytes up to kLargest, for one vector of outputs. Readers whose codes
+// stand for other numbers define `kZero` and the factor of their scales. With kBytes bytes a code,
+// four() is called for the upper bytes, then for the lower ones, and kZero is the zero of the upper
+// ones.
 
-/// Codes of kBits in one word.
+/// Reads codes of kBits in one word.
 template <int kBits>
 struct InWords {
   static constexpr int kBytes = 1;
@@ -52,7 +52,7 @@ struct InWords {
   }
 };
 
-/// A table's 16 bytes, byte(i) the i-th, in each 16 of a vector.
+/// A table of 16 bytes, byte(i) the i-th, repeated in each 16 bytes of a vector.
 template <typename F>
 PLIMSOLL_INLINE Vi sixteen(const F& byte) {
   uint8_t bytes[sizeof(Vi)];
@@ -60,7 +60,7 @@ PLIMSOLL_INLINE Vi sixteen(const F& byte) {
   return load_as<Vi>(bytes);
 }
 
-/// e2m1, doubled and 12 more: the integers 0 to 24.
+/// Reads e2m1, doubled and plus 12: the integers 0 to 24.
 struct Halves : InWords<4> {
   static constexpr int32_t kZero = 12;
   static constexpr int kLargest = 24;
@@ -74,7 +74,7 @@ struct Halves : InWords<4> {
   }
 };
 
-/// The nearest of 2^15 - 1 steps to each side of 0 to any 16 numbers, and 2^15 more.
+/// Reads any 16 numbers as the nearest of 2^15 - 1 steps to each side of 0, plus 2^15.
 struct Levels : InWords<4> {
   static constexpr int kBytes = 2;
   static constexpr int32_t kZero = 128;
@@ -116,7 +116,7 @@ struct Bytes {
   }
 };
 
-/// 3 bits, one in each of three words.
+/// Reads 3 bits, one in each of three words.
 struct BitPlanes {
   static constexpr int kBytes = 1;
   static constexpr int kColumns = 32;
@@ -144,13 +144,13 @@ struct BitPlanes {
   }
 };
 
-/// Sums of R rows: of each of the codes' bytes, its products with each plane.
+/// Sums of R rows: for each byte of the codes, its products with each plane.
 template <int kBytes, int kPlanes, int R>
 struct Sums {
   static constexpr int kApart = R == 1 ? Dots::kApart : 1;
   Vi of[kApart][kBytes][kPlanes][R][kVectors];
 
-  /// f(sum, the same of `other`) for each.
+  /// Calls f(sum, the equally placed sum of `other`) for each.
   template <typename F>
   [[gnu::always_inline]] void each(const Sums& other, const F& f) {
     for (int a = 0; a < kApart; ++a)
@@ -200,7 +200,7 @@ PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, cons
   }
 }
 
-/// `count` columns, at most Dots::together() of them.
+/// Adds the products of `count` columns, at most Dots::together().
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, const std::byte* a,
                                int64_t stride, int64_t count, SumsOf<Codes, kPlanes, R>& sums) {
@@ -210,7 +210,7 @@ PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, con
   }
 }
 
-/// Those of a chunk.
+/// Adds the products of a chunk.
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, const std::byte* a,
                                int64_t stride, const FixedChunk& chunk,
@@ -232,7 +232,7 @@ PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, con
   }
 }
 
-/// A chunk's sum of one of the codes' bytes less the zero point's share, a float of row `r`.
+/// A chunk's sum for one byte of the codes, less the zero point's share, as floats of row `r`.
 template <int kBytes, int kPlanes, int R>
 PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int r, int v, Vi zero,
                             const int32_t* row_sums) {
@@ -252,7 +252,7 @@ PLIMSOLL_INLINE Vf chunk_sum(const Sums<kBytes, kPlanes, R>& sums, int r, int v,
   return fma(upper, splat(256.f), byte_sum(sums, kBytes - 1, r, v, Vi{}, row_sums));
 }
 
-/// kVectors vectors of outputs from `vector` on and R rows from `first` on.
+/// Computes kVectors vectors of outputs from `vector` on, and R rows from `first` on.
 template <typename Codes, int kPlanes, int R>
 void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, int vector) {
   const PackedTile& weight = *tile.weight;

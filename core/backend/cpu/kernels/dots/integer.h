@@ -9,12 +9,12 @@
 
 namespace plimsoll::backend {
 
-/// Rows of one tile at most.
+/// Most rows of one tile.
 inline constexpr int kIntegerRows = 32;
-/// Bytes that a row of integers is filled up to, with zeros.
+/// Multiple to which a row of integers is filled up with zeros, in bytes.
 inline constexpr int64_t kIntegerBlock = 64;
 
-/// Rows times one strip of codes of 8 bits (packed_layout.h):
+/// A product of rows with one strip of codes of 8 bits (packed_layout.h):
 ///   c[r, o] = sum over k of (codes[o, k] - zero) * a[r, k], times scales[o], times row_scales[r].
 struct IntegerTile {
   const int8_t* a = nullptr;  // [rows][stride]
@@ -36,8 +36,8 @@ void integer_vnni(const IntegerTile& tile);  // AVX-512 VNNI
 void integer_amx(const IntegerTile& tile);   // and tiles of int8
 #endif
 
-/// The fastest one that this processor has and that suits kernels of `isa`; null: none is faster
-/// than products of floats.
+/// The fastest product that this processor has and that suits kernels of `isa`; null: none is
+/// faster than products of floats.
 IntegerProduct integer_product(CpuIsa isa);
 
 }  // namespace plimsoll::backend

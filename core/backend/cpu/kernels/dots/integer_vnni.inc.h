@@ -15,7 +15,7 @@ namespace {
 /// Rows whose sums stay in registers.
 constexpr int kVnniRows = 12;
 
-/// Sums to floats: the one order of roundings that all of them have.
+/// Converts sums to floats, in one order of roundings for all kernels.
 void finish_integers(const IntegerTile& tile, const int32_t* sums) {
   for (int r = 0; r < tile.rows; ++r)
     for (int64_t o = 0; o < kStrip; ++o) {
@@ -55,7 +55,7 @@ void add_dots(const IntegerTile& tile, int first, int64_t k, int32_t* sums) {
   }
 }
 
-/// The same for all rows.
+/// Adds columns [k, columns) of all rows to sums [rows][32].
 void add_all_dots(const IntegerTile& tile, int64_t k, int32_t* sums) {
   [&]<int... I>(std::integer_sequence<int, I...>) {
     using Function = void (*)(const IntegerTile&, int, int64_t, int32_t*);
