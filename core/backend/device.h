@@ -12,11 +12,11 @@
 
 namespace plimsoll::backend {
 
-/// Numbered as the driver numbers them for this process.
+/// A device, with the number that the driver gives it in this process.
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  uint64_t total_bytes = 0;  // that programs can have, of all processes
+  uint64_t total_bytes = 0;  // that programs can have, all processes together
   uint64_t free_bytes = 0;
   int compute_capability = 0;  // 90: 9.0
   int processors = 0;          // streaming multiprocessors
@@ -25,19 +25,20 @@ struct DeviceInfo {
   std::vector<int> peers = {};  // devices whose memory it can read, as ranks of -tp do
 };
 
-/// The driver, apart from its devices. Versions as CUDA writes them: 12040 is 12.4.
+/// State of the driver, apart from its devices. Versions as CUDA writes them: 12040 is 12.4.
 struct DriverState {
-  int driver = 0;       // the newest CUDA that it runs; 0: there is no driver
-  int runtime = 0;      // this build's; 0: none
-  int devices = 0;      // that it shows to this process, with code for them in this build or not
-  std::string trouble;  // why it shows none; empty where there just is none
+  int driver = 0;   // the newest CUDA that it runs; 0: there is no driver
+  int runtime = 0;  // this build's; 0: none
+  /// That the driver shows to this process, with or without code for them in this build.
+  int devices = 0;
+  std::string trouble;  // why it shows no devices; empty where there simply are none
 };
 
 struct DeviceOptions {
   int index = 0;
   int threads = 1;             // of the host: loading, reading logits
   bool deterministic = false;  // the same bits for a row in any batch, at any width
-  bool overlap = true;         // kernels may start before the ones ahead of them have ended
+  bool overlap = true;         // kernels may start before the kernels ahead of them have ended
   /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
   /// absent: from where a trial at launch finds them faster.
   std::optional<int64_t> hopper_from{};
@@ -45,16 +46,16 @@ struct DeviceOptions {
   std::string nccl{};
 };
 
-/// Who says what a process has of a device: the driver, context and modules included, or our own
-/// count of the memory that we took.
+/// Source of the figure of a process's memory on a device: the driver, context and modules
+/// included, or our own count of our allocations.
 enum class MemorySource : uint8_t { driver, allocations };
 
-/// Memory of a backend's device as its driver tells it, in bytes.
+/// Memory of a backend's device by its driver, in bytes.
 struct DeviceMemory {
   uint64_t total = 0;
   uint64_t free = 0;     // now
-  uint64_t outside = 0;  // what this process takes beside its arena at most, graphs included
-  uint64_t process = 0;  // what this process has of it now
+  uint64_t outside = 0;  // what this process takes outside its arena at most, graphs included
+  uint64_t process = 0;  // what this process has of the device's memory now
   MemorySource source = MemorySource::allocations;  // of `process`
 };
 
@@ -62,20 +63,19 @@ struct DeviceMemory {
 
 inline constexpr bool kHasDeviceBackend = true;
 
-/// Empty where there is no driver, or no device that this build has code for.
+/// The devices that this build has code for; empty without a driver.
 std::vector<DeviceInfo> list_devices();
 DriverState driver_state();
 
-/// Throws Error when the device cannot be used.
+/// Makes the backend of a device. Throws Error when the device cannot be used.
 std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options);
 
-/// What a launch on a backend by make_device_backend does more slowly than its device could, and
-/// why, and which attention kernels it takes beside the usual ones, in words for people; good after
-/// Backend::finish_launch().
+/// Notes for people on what a launch does more slowly than its device could, and why, and on the
+/// attention kernels that it takes beside the usual ones; valid after Backend::finish_launch().
 std::vector<std::string> device_notes(const Backend& backend);
 
-/// Of a backend by make_device_backend, when steps of `graphs` sizes of this model are recorded and
-/// its ranks talk so over NCCL.
+/// Memory of the device of a backend by make_device_backend, when steps of `graphs` sizes of this
+/// model are recorded and its ranks use NCCL as `nccl` says.
 DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs,
                            const memory::NcclShape& nccl);
 

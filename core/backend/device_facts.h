@@ -1,5 +1,4 @@
-// What a bug report wants to know of a device and the libraries around it. A build without CUDA
-// knows nothing.
+// Facts about a device and the libraries around it, for bug reports. A build without CUDA has none.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +7,9 @@
 namespace plimsoll::backend {
 
 struct DeviceFacts {
-  int code = 0;           // capability that the code which runs was compiled for: 90 is 9.0
-  bool overlaps = false;  // kernels may start before the ones ahead have ended
-  std::string attention;  // whose kernels this build has
+  int code = 0;           // capability for which the running code was compiled: 90 is 9.0
+  bool overlaps = false;  // kernels may start before the kernels ahead have ended
+  std::string attention;  // whose attention kernels this build has
   std::string products;   // cuBLASLt's file; empty: it was not found
   std::string products_trouble;
   uint64_t products_version = 0;  // 130100
@@ -18,7 +17,7 @@ struct DeviceFacts {
 };
 
 #ifdef PLIMSOLL_HAS_CUDA
-/// Of a device that list_devices() lists. Takes a context on it.
+/// Facts about a device that list_devices() lists. Makes a context on it.
 DeviceFacts device_facts(int index);
 #else
 inline DeviceFacts device_facts(int) {

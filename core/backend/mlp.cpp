@@ -11,7 +11,7 @@ void check_expert_biases(const Weight& biases, const Weight& matrices, int64_t e
   disagree("experts: {} does not match {}", show(biases), show(matrices));
 }
 
-/// Of all ranks.
+/// Number of experts of all ranks.
 int64_t experts_of(const Weight& weight) {
   return weight.spec->matrices() * (weight.some_experts() ? weight.spec->ranks : 1);
 }

@@ -1,5 +1,4 @@
-// What ops read and write: matrices, weights, caches, states, and what belongs together among their
-// operands.
+// Operands of ops: matrices, weights, caches, states, and groups of operands that belong together.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace plimsoll::backend {
 
-/// A matrix in somebody else's memory: [rows, columns], `stride` elements from row to row.
+/// A matrix in memory that somebody else owns: [rows, columns], `stride` elements from row to row.
 struct View {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -28,16 +27,17 @@ struct View {
   }
 };
 
-/// Ranks that have some of a product's inputs each, or some of a mixture's experts. All call alike,
-/// with a matrix f32 of the same shape without gaps, and each has its result when the call returns.
+/// Collectives of ranks that have some of a product's inputs each, or some of a mixture's experts.
+/// All make equal calls, with an f32 matrix of one shape without gaps, and each has its result when
+/// the call returns.
 class InputRanks {
  public:
   [[nodiscard]] virtual int64_t rank() const = 0;
-  /// The matrices become the sum of all.
+  /// All-reduce: the matrices become their sum.
   virtual void sum(View values) = 0;
-  /// They become the largest of all, element by element.
+  /// All-reduce: the matrices become their maximum, element by element.
   virtual void most(View values) = 0;
-  /// Row t of all becomes that of the rank owners[t].
+  /// All-gather of rows: row t of all ranks becomes the row of rank owners[t].
   virtual void share_rows(View rows, std::span<const int32_t> owners) = 0;
 
  protected:
@@ -49,63 +49,63 @@ struct Weight {
   const model::WeightSpec* spec = nullptr;
   DType dtype = DType::f32;
   void* data = nullptr;
-  /// Of a share of the inputs or the experts: those that have the others. linear() leaves sums to
-  /// the caller.
+  /// The ranks that have the other shares, for a share of the inputs or the experts; null: the
+  /// weight is whole. linear() leaves sums to the caller.
   InputRanks* ranks = nullptr;
   explicit operator bool() const { return spec != nullptr; }
-  /// Where in all inputs a share of them begins.
+  /// First input of a share, among all inputs.
   [[nodiscard]] int64_t first_input() const {
     const bool some = ranks != nullptr && spec->split == model::Split::row;
     return some ? ranks->rank() * spec->columns() : 0;
   }
-  /// Of a table of tokens, of which it may be a share: the row of a token, which is that of token 0
-  /// where the whole table has none; nothing where another rank has it.
+  /// The row of a token in a table that may be a share. A token that the whole table lacks has
+  /// token 0's row; none where another rank has the row.
   [[nodiscard]] std::optional<int64_t> own_row(int64_t token) const {
     const int64_t row = token < all_rows() ? token - first_row() : -first_row();
     if (row < 0 || row >= spec->rows()) return std::nullopt;
     return row;
   }
-  /// Rows of all ranks, and where among them its own begin.
+  /// Rows of all ranks together (all_rows), and the first of this rank among them (first_row).
   [[nodiscard]] int64_t all_rows() const {
     return ranks == nullptr ? spec->rows() : spec->parts.front().rows();
   }
   [[nodiscard]] int64_t first_row() const {
     return ranks == nullptr ? 0 : ranks->rank() * spec->rows();
   }
-  /// Whether it is a share of the experts.
+  /// True when the weight is a share of the experts.
   [[nodiscard]] bool some_experts() const { return spec->split == model::Split::experts; }
-  /// Of all experts, those that it has.
+  /// First of this rank's experts, among all experts.
   [[nodiscard]] int64_t first_expert() const {
     return some_experts() && ranks != nullptr ? ranks->rank() * spec->matrices() : 0;
   }
   [[nodiscard]] int64_t end_expert() const { return first_expert() + spec->matrices(); }
 };
 
-/// What keys and values are divided by before a cache has them.
+/// Factors by which keys and values are divided before they are stored in a cache.
 struct CacheScales {
   float key = 1, value = 1;
 };
 
 /// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +
-/// layer_offset and holds `block_size` tokens of K and V; how they lie inside is the backend's own
-/// affair.
+/// layer_offset and holds `block_size` tokens of K and V; the order inside is up to the backend.
 struct KvLayer {
   std::byte* pool = nullptr;
   size_t block_stride = 0;  // bytes
   size_t layer_offset = 0;  // bytes
   DType dtype = DType::bf16;
   int64_t block_size = 16;
-  int32_t group = 0;   // which block table
-  int64_t blocks = 0;  // of the pool; 0: the engine's tables alone say which there are
+  int32_t group = 0;   // index of the block table
+  int64_t blocks = 0;  // of the pool; 0: known by the engine's tables alone
 
-  /// The checkpoint's, which are for float8.
+  /// The checkpoint's scales, which are for float8 caches.
   [[nodiscard]] CacheScales scales(const model::AttentionSpec& spec) const {
     if (dtype != DType::f8_e4m3) return {};
     return {spec.key_scale, spec.value_scale};
   }
 };
 
-/// States of one layer's recurrent mixer: that of slot s lies at pool + s * slot_stride + offset.
+/// States of one layer's recurrent mixer: the state of slot s lies at pool + s * slot_stride +
+/// offset.
 struct StateLayer {
   std::byte* pool = nullptr;
   size_t slot_stride = 0;  // bytes
@@ -121,8 +121,8 @@ struct HeadNorms {
   Weight q{}, q_bias{}, k{}, k_bias{};
 };
 
-/// Columns of each head that are copied: from + i to + i, i below `width`, of heads that are
-/// `from_stride` and `to_stride` columns wide. A stride of 0 is the same columns for all.
+/// Columns of each head that are copied: from + i to + i, i below `width`, in heads that are
+/// `from_stride` and `to_stride` columns wide. A stride of 0 is one set of columns for all.
 struct HeadColumns {
   int64_t heads = 1;
   int64_t width = 0;
@@ -130,20 +130,20 @@ struct HeadColumns {
   int64_t to = 0, to_stride = 0;
 };
 
-/// What attention reads beside q and the cache; empty where it has none.
+/// Inputs of attention beside q and the cache; empty where it has none.
 struct ScoreTerms {
   Weight sinks{};   // [heads]
   Weight slopes{};  // [heads], of model::Alibi
   View chosen{};    // of Backend::choose_keys
 };
 
-/// What an indexer reads of T tokens.
+/// Inputs of an indexer for T tokens.
 struct IndexInputs {
   View q;        // [T, heads * head_dim], rotated
   View weights;  // [T, heads]
 };
 
-/// What a selective scan reads of T tokens; its output is as wide as x.
+/// Inputs of a selective scan for T tokens; its output is as wide as x.
 struct ScanInputs {
   View x;     // [T, heads * head_dim]
   View step;  // [T, heads], before bias and softplus; empty: all are 1
@@ -155,7 +155,7 @@ struct ScanWeights {
   Weight step_bias{};  // [heads] or empty
 };
 
-/// What the gated delta rule reads of T tokens.
+/// Inputs of the gated delta rule for T tokens.
 struct DeltaInputs {
   View q, k;  // [T, groups * state]
   View v;     // [T, heads * head_dim]
@@ -167,20 +167,20 @@ struct DeltaWeights {
   Weight step_bias{};  // as long as a row of steps, or empty
 };
 
-/// What a gated linear recurrence (RG-LRU) reads of T tokens.
+/// Inputs of a gated linear recurrence (RG-LRU) for T tokens.
 struct LruInputs {
   View x;      // [T, heads * head_dim]
   View gates;  // [T, heads * 2 * head_dim], before sigmoid: a head's of x, then of its decay
 };
 
-/// What becomes of a product's sums: they are the output, are added to it, or are gates and ups
-/// that give it.
+/// What is done with a product's sums: they are stored as output, are added to it, or are gates and
+/// ups whose gated activation is stored.
 enum class ProductEnd : uint8_t { stored, added, gated };
 
-/// A product with what stands before and behind it, of a step of few rows: as one op it can be one
+/// A product with the ops before and after it, in a step of few rows: as one op it can be one
 /// kernel.
 struct FusedLinear {
-  View out;  // [T, n]; of a gated one [T, n / 2]
+  View out;  // [T, n]; gated: [T, n / 2]
   View in;   // [T, k]
   Weight weight;
   Weight bias{};
@@ -190,7 +190,7 @@ struct FusedLinear {
   model::Activation activation = model::Activation::none;  // of gates
 };
 
-/// Room for what a backend makes of a FusedLinear piece by piece.
+/// Room for a FusedLinear that a backend computes piece by piece.
 struct FusedParts {
   View normed;   // [T, k]; none without a norm
   View product;  // [T, n]: `out` where it is stored

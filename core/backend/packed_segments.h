@@ -15,16 +15,17 @@ struct Segment {
   const model::Part* part = nullptr;
   size_t index = 0;       // of the part in the weight
   int64_t first_row = 0;  // in the matrix
-  size_t offset = 0;      // bytes from the matrix's
+  size_t offset = 0;      // bytes from the matrix's beginning
 };
 
-/// Those of a matrix; `end` is where the next matrix would begin.
+/// The segments of one packed matrix. `end`: offset in bytes at which the next matrix begins.
 struct Segments {
   std::vector<Segment> parts;
   size_t end = 0;
 
   Segments() = default;
-  /// bytes_of(part) are what a part takes; each begins at a multiple of `aligned`.
+  /// Lays out the segments: a part takes bytes_of(part) bytes, and each begins at a multiple of
+  /// `aligned`.
   template <typename F>
   Segments(const model::WeightSpec& spec, int64_t matrix, size_t aligned, const F& bytes_of) {
     const size_t count = spec.parts_in_matrix();

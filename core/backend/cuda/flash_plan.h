@@ -28,7 +28,7 @@
 
 namespace plimsoll::backend::cuda {
 
-/// What attention depends on beside the batch: layers of one shape share a plan.
+/// Shape of a layer's attention, beside the batch: layers of one shape share a plan.
 struct FlashShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -60,14 +60,14 @@ struct FlashLimits {
   bool hopper = false;  // the card has the kernels of hopper_plan.h, for caches of this type
 };
 
-/// Rows of partial results that any batch within the limits needs at most: B + 4 SMs, and no less
-/// than one sequence of fixed chunks. With fixed chunks larger batches take several rounds.
+/// Most rows of partial results that a batch within the limits needs: B + 4 SMs, and no less than
+/// one sequence of fixed chunks. With fixed chunks larger batches take several rounds.
 int64_t flash_partial_rows(const FlashLimits& limits, const FlashShape& shape);
 
 /// Workspace of the op in bytes: partial outputs [rows, heads, head_dim] f32, then their
 /// log-sum-exps [rows, heads] f32. Grows with every argument but fixed_split.
 size_t flash_workspace_bytes(const FlashLimits& limits, const FlashShape& shape);
-/// Where the log-sum-exps start in it.
+/// Offset of the log-sum-exps in the workspace.
 size_t flash_lse_offset(const FlashLimits& limits, const FlashShape& shape);
 
 /// A step's sequences, as in BatchMeta: query_start [B + 1], context_length [B]. A sequence of
@@ -76,7 +76,7 @@ struct FlashBatch {
   std::span<const int32_t> query_start;
   std::span<const int32_t> context_length;
   int64_t table_stride = 0;
-  bool sees_ahead = false;  // some rows see what is behind them (BatchMeta::seen_end)
+  bool sees_ahead = false;  // some rows see rows after them (BatchMeta::seen_end)
 };
 
 enum class FlashKind : uint8_t { split16, split64, direct64, direct128 };
@@ -88,8 +88,8 @@ constexpr bool is_split(FlashKind kind) {
   return kind == FlashKind::split16 || kind == FlashKind::split64;
 }
 
-/// One kernel launch: grid [items, 1, kv_heads]. A split one is followed by the merge of its rows;
-/// its partial results start at row 0 of the workspace.
+/// One kernel launch: grid [items, 1, kv_heads]. A split launch is followed by the merge of its
+/// rows; its partial results start at row 0 of the workspace.
 struct FlashLaunch {
   FlashKind kind = FlashKind::split16;
   int64_t index = 0;       // of its chunk size
@@ -117,13 +117,13 @@ struct FlashSlab {
 };
 FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape);
 
-/// Makes the plan of a step for one shape. Memory is taken by the constructor alone.
+/// Makes the plan of a step for one shape. The constructor alone allocates.
 class FlashPlanner {
  public:
   FlashPlanner(const FlashShape& shape, const FlashLimits& limits);
 
-  /// From how many tokens of context on prefills take the kernels of hopper_plan.h, where there is
-  /// room for their plans; 0: never.
+  /// Sets the tokens of context from which prefills take the kernels of hopper_plan.h, where there
+  /// is room for their plans; 0: never.
   void use_hopper(int64_t from) { hopper_from_ = from; }
 
   /// Fills `slab` (flash_slab().bytes) for a batch within the limits; throws std::logic_error for
@@ -135,11 +135,11 @@ class FlashPlanner {
   [[nodiscard]] std::span<const FlashLaunch> launches() const { return launches_; }
   /// Thread blocks of the launch for Hopper; 0: there is none.
   [[nodiscard]] int64_t hopper_blocks() const { return hopper_blocks_; }
-  /// Its lists in a slab, wherever that lies.
+  /// Lists of the launch for Hopper in a slab, wherever the slab lies.
   [[nodiscard]] HopperWorks hopper_works(const std::byte* slab) const {
     return hopper_->works_in(slab + layout_.hopper);
   }
-  /// Whether launches() depends on nothing but the number of sequences: a step of one row per
+  /// True when launches() depends on nothing but the number of sequences: a step of one row per
   /// sequence. Recorded launches may then be repeated with a new slab.
   [[nodiscard]] bool recordable() const { return recordable_; }
 
@@ -155,7 +155,8 @@ class FlashPlanner {
 
   void classify(const FlashBatch& batch);
   void add(const Sequence& sequence);
-  /// Long prefills, which keep all multiprocessors busy, or none.
+  /// Decides on Hopper's kernels for long prefills: all of them where they keep all multiprocessors
+  /// busy, or none.
   void settle_hopper();
   [[nodiscard]] FlashKind kind_of(int64_t rows) const;
   void move_prefills(int64_t few_rows);

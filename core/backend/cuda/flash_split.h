@@ -1,4 +1,5 @@
-// Into chunks of how many tokens a KV range is cut: pure functions, numbers in, a number out.
+// Chooses the chunks, in tokens, into which KV ranges are cut: pure functions, numbers in, a number
+// out.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ struct SplitBudget {
   int64_t resident_blocks = 0;  // thread blocks that run at one time
 };
 
-/// What a chunk size costs, in tokens that one thread block reads: the waves of thread blocks times
+/// Cost of a chunk size, in tokens that one thread block reads: the waves of thread blocks times
 /// their mean, but not less than the longest, and the merging. -1 where the budget does not allow
 /// it.
 ///
-/// Example: one sequence of 32,768 tokens, 8 KV heads, 264 resident blocks. Chunks of 1,024 make
-/// 32 x 8 = 256 blocks, one wave: 1,024 + start. Chunks of 4,096 make 64 blocks, one wave too, but
-/// of 4,096.
+/// Example: one sequence of 32,768 tokens, 8 KV heads, 264 resident blocks. Chunks of 1,024 make 32
+/// x 8 = 256 blocks, one wave: 1,024 + start. Chunks of 4,096 make 64 blocks, one wave too, but of
+/// 4,096.
 int64_t split_cost(std::span<const SplitWork> work, int64_t chunk, const SplitBudget& budget);
 
 /// The cheapest chunk size: a multiple of 128 tokens with at most three leading bits, or one that

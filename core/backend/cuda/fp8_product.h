@@ -1,6 +1,6 @@
-// Products of float8 weights with rows that are rounded to float8 too, as cuBLASLt takes them: both
-// row-major, with their scales beside them. Weights are unpacked for it, some outputs at a time, so
-// it is for many rows.
+// Products of float8 weights with rows that are rounded to float8 too, by cuBLASLt: both row-major,
+// with their scales beside them. Weights are unpacked for it, some outputs at a time, so it is for
+// many rows.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace plimsoll::backend::cuda {
 
-/// Fewer are always the packed kernel's.
+/// Fewest rows for cuBLASLt; fewer rows always take the packed kernel.
 inline constexpr int64_t kFp8Rows = 128;
-/// Of codes that are unpacked at once, at most, but for 128 outputs.
+/// Most bytes of codes that are unpacked at once, unless 128 outputs need more.
 inline constexpr size_t kFp8WeightBytes = size_t{64} << 20;
-/// Inputs of a group that has a scale.
+/// Inputs of a group with one scale.
 inline constexpr int64_t kFp8Group = 128;
 
-/// Where in the workspace of a product with one part everything lies.
+/// Parts of the workspace of a product with one part of a weight.
 struct Fp8Product {
   int64_t groups = 1;        // of inputs: 1, or columns / 128
   int64_t outputs = 0;       // that are unpacked at once, a multiple of 128 or all
@@ -32,12 +32,12 @@ struct Fp8Product {
              size_t weight_bytes = kFp8WeightBytes);
 };
 
-/// Whether cuBLASLt takes a part, with rows of this type, on such a card (Hopper: scales of rows
-/// and outputs): sizes are multiples of 16, rows are rounded whole or in groups of 128.
+/// True when cuBLASLt can multiply a part with rows of this type on such a card (Hopper: scales of
+/// rows and outputs): sizes are multiples of 16, rows are rounded whole or in groups of 128.
 bool multiplies_fp8(const model::Part& part, int64_t columns, DType dtype, const CardFigures& card);
 
-/// Where a weight's products begin in a workspace, behind what PackedInputs and share_most() take,
-/// and what they take at most.
+/// Offset of a weight's products in a workspace, after the areas of PackedInputs and share_most(),
+/// and their bytes at most.
 size_t fp8_offset(int64_t rows, const model::WeightSpec& spec, DType dtype);
 size_t fp8_bytes(int64_t rows, const model::WeightSpec& spec, DType dtype, const CardFigures& card);
 

@@ -91,7 +91,7 @@ void HopperPlanner::gather(std::span<const Sequence> sequences) {
                         .index = static_cast<int32_t>(tile)});
     }
   }
-  // Of equal ones those that share keys stay beside each other.
+  // Tiles of equal cost that share keys stay beside each other.
   std::ranges::sort(tiles_, [](const Tile& a, const Tile& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
     return std::pair(a.sequence, a.index) < std::pair(b.sequence, b.index);

@@ -15,8 +15,8 @@
 
 namespace plimsoll::backend::cuda {
 
-/// Query rows of a work, and tokens whose keys and values are loaded at a time: FlashInfer's of
-/// paged caches (prefill_sm90.cuh:558).
+/// Query rows of a work, and tokens whose keys and values are loaded at a time: FlashInfer's sizes
+/// for paged caches (prefill_sm90.cuh:558).
 struct HopperTile {
   int rows = 0;
   int tokens = 0;
@@ -26,26 +26,27 @@ constexpr HopperTile hopper_tile(int64_t head_dim) {
          : head_dim == 128 ? HopperTile{128, 96}
                            : HopperTile{128, 32};
 }
-/// Whether there are kernels for heads of so many columns.
+/// True when there are kernels for heads of `head_dim` columns.
 constexpr bool has_hopper_tile(int64_t head_dim) {
   return head_dim == 64 || head_dim == 128 || head_dim == 256;
 }
 
-/// Whether a layer's attention is what the kernels compute: causal, perhaps with a window, of heads
-/// of these sizes, and nothing else.
+/// True when the kernels compute a layer's attention: causal, perhaps with a window, heads of these
+/// sizes, and nothing else.
 bool hopper_computes(const model::AttentionSpec& spec);
 
-/// Query heads that a work can name.
+/// Most query heads that a work can name.
 inline constexpr int32_t kMostHopperHeads = 1024;
-/// Rows below which a sequence's tiles would be half empty, and which bound their number.
+/// Fewest rows of a sequence for these kernels: with fewer its tiles would be half empty. Bounds
+/// the number of tiles.
 inline constexpr int64_t kLeastHopperRows = 256;
-/// Tokens of context from which a prefill takes these kernels where a launch has not tried it. An
-/// estimate: of an 8B model's attention over n tokens they save n^2 * 8 KiFLOP of work at half
+/// Tokens of context from which a prefill takes these kernels where a launch has not measured it.
+/// An estimate: in an 8B model's attention over n tokens they save n^2 * 8 KiFLOP of work at half
 /// the rate, 14 us a layer at 1,024 tokens and 57 at 2,048, and cost a launch that overlaps with
 /// nothing.
 inline constexpr int64_t kHopperFrom = 2048;
 
-/// What a work is, all numbers of the step's batch.
+/// One work; all numbers are of the step's batch.
 struct HopperPiece {
   int32_t tile = 0;  // of its sequence
   int32_t head = 0;  // query head
@@ -56,7 +57,7 @@ struct HopperPiece {
   int32_t entry = 0;      // of the block table, of the sequence's first block
 };
 
-/// The lists that blocks read. The kernel and its twin on the host read them by the same function.
+/// Lists that the blocks read. The kernel and its twin on the host read them by one function.
 struct HopperWorks {
   const int32_t* start = nullptr;  // [blocks + 1], where a block's works begin
   const int32_t* works = nullptr;  // tile * kMostHopperHeads + head
@@ -87,7 +88,7 @@ struct HopperRange {
 HopperRange hopper_range(int64_t tile, int64_t rows, int64_t context, int64_t head_dim,
                          int64_t window);
 
-/// Numbers that plans depend on beside the batch.
+/// Limits that plans depend on, beside the batch.
 struct HopperLimits {
   int64_t tokens = 0;  // T
   int64_t heads = 0;
@@ -107,15 +108,15 @@ struct HopperSlab {
 };
 HopperSlab hopper_slab(const HopperLimits& limits);
 
-/// Whether a sequence's rows of a step go to these kernels: as many as fill tiles, over a context
-/// from which they pay. `from` 0: never.
+/// True when a sequence's rows of a step go to these kernels: enough rows to fill tiles, over a
+/// context from which the kernels pay. `from` 0: never.
 constexpr bool pays_on_hopper(int64_t rows, int64_t context, int64_t from) {
   return from > 0 && rows >= kLeastHopperRows && context >= from;
 }
 
 class HopperPlanner {
  public:
-  /// Takes all memory that plans need.
+  /// Allocates all memory that plans need.
   explicit HopperPlanner(const HopperLimits& limits);
 
   struct Sequence {
@@ -123,13 +124,13 @@ class HopperPlanner {
     int32_t rows = 0;
     int32_t length = 0;  // tokens
   };
-  /// Works of sequences, of at least kLeastHopperRows rows each.
+  /// Number of works of sequences, each of at least kLeastHopperRows rows.
   [[nodiscard]] int64_t count_works(std::span<const Sequence> sequences) const;
   /// Fills the slab (hopper_slab().bytes). Returns the blocks that have works.
   int64_t plan(std::span<const Sequence> sequences, std::span<std::byte> slab);
 
   [[nodiscard]] const HopperSlab& layout() const { return layout_; }
-  /// The arrays of a slab, wherever it lies.
+  /// Arrays of a slab, wherever it lies.
   [[nodiscard]] HopperWorks works_in(const std::byte* slab) const;
 
  private:
@@ -138,7 +139,7 @@ class HopperPlanner {
     int32_t sequence = 0, index = 0;
   };
   void gather(std::span<const Sequence> sequences);
-  /// The block that each work goes to, in blocks_.
+  /// Assigns each work to a block, in blocks_; returns the blocks that have works.
   int64_t assign();
 
   HopperLimits limits_;

@@ -9,7 +9,7 @@
 namespace plimsoll::backend::cuda {
 namespace {
 
-/// Of every offset: the widest load of the kernels.
+/// Alignment of every offset: the widest load of the kernels.
 constexpr size_t kPieceBytes = 16;
 constexpr int64_t kCodes = 32;  // of a row and a lane in a chunk
 constexpr int64_t kLanes = 4;   // that share a row

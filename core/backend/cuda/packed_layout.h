@@ -1,5 +1,5 @@
-// How the CUDA backend stores quantised matrices (model/packing.h): plain C++, so that plans count
-// the bytes that a launch loads.
+// Storage of quantised matrices in the CUDA backend (model/packing.h): plain C++, so that plans
+// count the bytes that a launch loads.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,37 @@
 
 namespace plimsoll::backend::cuda {
 
-/// Outputs that lie side by side; inputs of one product of tensor cores, and of what a warp reads
-/// at once.
+/// Outputs of a strip, which lie side by side; inputs of a step, one product of tensor cores;
+/// inputs of a chunk, which a warp reads at once.
 inline constexpr int64_t kStripRows = 16;
 inline constexpr int64_t kStepInputs = 16;
 inline constexpr int64_t kChunkInputs = 128;
 
-/// A part [rows, columns] of a quantised weight, as the lanes of mma.m16n8k16 take it, so that a
-/// warp reads nothing but whole pieces of 16 bytes that lie one behind the other:
+/// A part [rows, columns] of a quantised weight, in the order in which the lanes of mma.m16n8k16
+/// take it, so that a warp reads only whole, consecutive pieces of 16 bytes:
 ///
 /// - Inputs lie in *slots*, 16 to a step, 8 steps to a chunk. A step has inputs of one group alone.
 ///   Slots are the inputs in turn where these and their groups are whole steps; else (`spread`:
 ///   activation order, odd groups, groups that ranks cut) `order` names the input of each slot, -1
-///   for none, and rows are brought into that order before the product. Of a share of the inputs in
+///   for none, and rows are brought into that order before the product. In a share of the inputs in
 ///   activation order a group has as many steps as it needs, each of which counts as a group here
-///   and has the scales of its own.
+///   and has scales of its own.
 /// - Codes are [strips][chunks][pieces][32 lanes][16 bytes], the last piece of 3 bits 8 bytes long.
-///   Lane 4 g + t has of rows g and g + 8 of the strip, one after the other, 32 codes each: those
+///   Lane 4 g + t has rows g and g + 8 of the strip, one after the other, 32 codes each: the codes
 ///   of slots 16 s + 4 t + i of the chunk, code 4 s + i. They are `bits` words, in which codes 2 p
-///   and 2 p + 1 lie 16 bits apart (code_place): what tensor cores take as a pair.
-/// - Scales and zero points are [strips][groups][16], factors [strips][16]; behind them lies what
-///   the part has once. What is missing in the last strip, chunk or group is zero.
+///   and 2 p + 1 lie 16 bits apart (code_place): tensor cores take them as a pair.
+/// - Scales and zero points are [strips][groups][16], factors [strips][16]; after them lies the
+/// data
+///   that the part has once. Missing elements of the last strip, chunk or group are zero.
 struct PackedMatrix {
   int64_t rows = 0, columns = 0, groups = 0;
-  int64_t stored_groups = 0;  // fewer where steps are groups
+  int64_t stored_groups = 0;  // fewer where steps count as groups
   int64_t steps = 0;
   int64_t group_steps = 0;  // 0: one group has all
   bool spread = false;
   int64_t nested_blocks = 0;
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
-  // Offsets of what lies behind the codes.
+  // Offsets of the data after the codes.
   size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;
   size_t bytes = 0;
 
@@ -49,7 +50,7 @@ struct PackedMatrix {
   [[nodiscard]] int64_t strips() const { return (rows + kStripRows - 1) / kStripRows; }
   [[nodiscard]] int64_t slots() const { return steps * kStepInputs; }
   [[nodiscard]] int64_t chunks() const { return (slots() + kChunkInputs - 1) / kChunkInputs; }
-  /// Whether rows are rewritten before the product: rounded, or put in the slots' order.
+  /// True when rows are rewritten before the product: rounded, or put in the slots' order.
   [[nodiscard]] static bool rewrites(const model::Part& part, int64_t columns);
 };
 
@@ -58,32 +59,33 @@ constexpr int64_t chunk_bytes(int64_t bits) {
   return kStripRows * kChunkInputs * bits / 8;
 }
 
-/// Behind the 256 numbers of a double-quantised part, before its largest values.
+/// Header of the second stage of a double-quantised part, after its 256 numbers and before its
+/// largest values.
 struct NestedPlace {
   float offset = 0;
   int32_t first = 0, stride = 1;  // model::NestedScales
 };
 
-/// Where in the words of a row's 32 codes bit `bit` of code `i` lies, counted from the lowest of
-/// the first. Codes 2 p and 2 p + 1 are 16 bits apart. Of 3 bits a half word holds five codes, and
-/// the bits that are left over of the three words hold the last two. Codes of tables lie in turn:
-/// four at a time are looked up by one instruction.
+/// Place of bit `bit` of code `i` in the words of a row's 32 codes, counted from the lowest bit of
+/// the first word. Codes 2 p and 2 p + 1 are 16 bits apart. With 3 bits a half word holds five
+/// codes, and the bits left over in the three words hold the last two. Codes of tables are
+/// interleaved, because one instruction looks up four at a time.
 int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit);
 
-/// What lies in the slots of a part that is `spread`; of others all is empty.
+/// Slots of a part that is `spread`; empty for other parts.
 struct SlotOrder {
   std::vector<int32_t> inputs;  // [slots], -1 for none
   std::vector<int32_t> groups;  // [groups], which of the stored ones each is; empty: itself
 };
-/// Throws Error(checkpoint_unusable) where a group of the checkpoint's order has more inputs than
-/// the packing says.
+/// The slots of a part. Throws Error(checkpoint_unusable) where a group of the checkpoint's order
+/// has more inputs than the packing says.
 SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
                      const model::PackedRows& rows);
 
-/// The codes of one strip, which is filled whole.
+/// Packs the codes of one strip, which is filled whole.
 void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
                 const SlotOrder& order, int64_t strip, std::byte* to);
-/// Scales and zero points of one strip. `order` as pack_strip has it.
+/// Packs scales and zero points of one strip. `order` as in pack_strip.
 void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
                  const SlotOrder& order, int64_t strip, std::byte* to);
 void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
@@ -93,7 +95,7 @@ void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 /// Columns of the widest row that a product with one of the weight's parts reads rewritten; 0: all
-/// read rows as they are.
+/// rows are read unchanged.
 int64_t rewritten_columns(const model::WeightSpec& spec);
 inline size_t rewritten_bytes(int64_t rows, const model::WeightSpec& spec, DType dtype) {
   return static_cast<size_t>(rows * rewritten_columns(spec)) * dtype_size(dtype);

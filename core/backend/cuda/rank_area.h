@@ -1,9 +1,10 @@
-// The memory that ranks on devices meet in: each has an area that all others read and write.
+// Memory in which ranks on devices exchange matrices: each has an area that all others read and
+// write.
 //
 //   | meetings | matrix, of even calls | matrix, of odd calls |
 //
-// Two matrices: what a call writes is still read by slower ranks when the next call begins, but by
-// none when the one after that does.
+// Two matrices, because slower ranks still read what a call wrote when the next call begins, but
+// not when the one after that does.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,11 @@ namespace plimsoll::backend::cuda {
 
 inline constexpr int kMostRanks = 8;
 inline constexpr int kMostRankBlocks = 64;
-/// Of a matrix; larger ones go in pieces.
+/// Bytes of a matrix that a call exchanges; larger matrices go in pieces.
 inline constexpr size_t kRankPieceBytes = size_t{8} << 20;
 
-/// Who has come where, in one rank's memory. Blocks of one number meet, at up to two points of a
-/// call.
+/// Progress of all ranks, in one rank's memory. Blocks of one number wait for each other, at up to
+/// two points of a call.
 struct Meetings {
   uint32_t calls;                                    // that have ended here
   uint32_t ended;                                    // blocks of the call that runs
@@ -28,12 +29,12 @@ inline constexpr size_t kMeetingBytes = size_t{8} << 10;
 static_assert(sizeof(Meetings) <= kMeetingBytes);
 inline constexpr size_t kRankAreaBytes = kMeetingBytes + 2 * kRankPieceBytes;
 
-/// Of a rank, one of `ranks`.
+/// Bytes of the area of one of `ranks` ranks.
 constexpr size_t rank_area_bytes(int64_t ranks) {
   return ranks > 1 ? kRankAreaBytes : 0;
 }
 
-/// Calls that a matrix of so many bytes takes.
+/// Calls that a matrix of `bytes` bytes takes.
 constexpr int64_t rank_pieces(size_t bytes) {
   return static_cast<int64_t>((bytes + kRankPieceBytes - 1) / kRankPieceBytes);
 }

@@ -1,4 +1,4 @@
-// Some inputs of quantised rows, as a rank that had no others would read them.
+// Some inputs of quantised rows, as a rank that has only these reads them.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace plimsoll::backend::cuda {
 
 /// The inputs [first, first + columns of `slice`) of rows that `part` describes and that have
-/// `columns` of them. In an activation order all groups are those of every slice.
+/// `columns` inputs. In an activation order every slice has all groups.
 class SliceRows final : public model::PackedRows {
  public:
   SliceRows(const model::PackedRows& rows, const model::Part& part, int64_t columns,
@@ -28,8 +28,8 @@ class SliceRows final : public model::PackedRows {
   [[nodiscard]] model::InputScale input_scale() const override { return rows_.input_scale(); }
 
  private:
-  /// Groups of a row, or zeros where the last ones are not there, from [count, all groups] of
-  /// `size` bytes.
+  /// Copies groups of a row from [count, all groups] of `size` bytes; zeros where the last ones are
+  /// missing.
   void copy_groups(const std::byte* from, int64_t count, int64_t size, std::byte* to) const;
 
   const model::PackedRows& rows_;

@@ -24,7 +24,7 @@ int64_t padded(int64_t columns) {
   return round_up(columns, int64_t{8});
 }
 
-/// Where what is largest of inputs lies behind rows that are rewritten.
+/// Offset in bytes of the row maxima, which are stored after the rewritten rows.
 size_t rewritten_end(int64_t rows, const model::WeightSpec& spec, DType dtype) {
   return round_up(rewritten_bytes(rows, spec, dtype), kRegion);
 }
@@ -42,7 +42,7 @@ size_t pin_trial_bytes(int64_t depth, DType dtype) {
 }
 
 bool is_sliced(const model::WeightSpec& spec) {
-  // Of whole experts every rank has all inputs.
+  // With whole experts every rank has all inputs.
   const bool whole = spec.split == model::Split::experts;
   if (!whole && spec.split != model::Split::row) return false;
   if (spec.slices * (whole ? 1 : spec.ranks) == 1) return false;

@@ -32,7 +32,7 @@ int64_t more_nodes(const model::LayerSpec& layer, int64_t streams) {
   return nodes;
 }
 
-/// Of products by cuBLASLt with float8 weights: rows and weights are rewritten before them.
+/// Nodes of products by cuBLASLt with float8 weights: rows and weights are rewritten before them.
 int64_t fp8_nodes(const model::ModelSpec& spec) {
   int64_t nodes = 0;
   for (const model::WeightSpec& weight : spec.weights) {
@@ -47,8 +47,8 @@ int64_t fp8_nodes(const model::ModelSpec& spec) {
   return nodes;
 }
 
-/// Sums of slices behind products, and of experts' second product each by itself; of whole experts
-/// ranks share them all, in `of_sum` nodes.
+/// Nodes of sums of slices after products, with experts' second product separately; `of_sum` nodes
+/// for each sum over ranks of whole experts.
 int64_t slice_nodes(const model::ModelSpec& spec, int64_t of_sum) {
   constexpr int64_t kRows = 1024;
   int64_t nodes = 0;
@@ -63,15 +63,15 @@ int64_t slice_nodes(const model::ModelSpec& spec, int64_t of_sum) {
   return nodes;
 }
 
-/// Of tensor-parallel ranks.
+/// Number of tensor-parallel ranks.
 int64_t ranks_of(const model::ModelSpec& spec) {
   int64_t ranks = 1;
   for (const model::WeightSpec& weight : spec.weights) ranks = std::max(ranks, weight.ranks);
   return ranks;
 }
 
-/// Sums and columns of tensor-parallel ranks, each in pieces: a mixer has up to three, an MLP one.
-/// What is largest of rounded inputs is found and told before each.
+/// Nodes of tensor-parallel ranks for sums and columns, each in pieces: a mixer has up to three, an
+/// MLP one. Maxima of rounded inputs are found and exchanged before each.
 int64_t rank_nodes(const model::ModelSpec& spec) {
   constexpr int64_t kOfLayer = 4, kOfModel = 3, kRows = 1024, kLogitsRows = 256;
   const auto pieces = [](int64_t numbers) {
