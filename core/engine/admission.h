@@ -1,4 +1,4 @@
-// What the scheduler reckons with before it lets a sequence start.
+// Rules by which the scheduler lets a sequence start.
 #pragma once
 
 #include <array>
@@ -8,18 +8,18 @@
 namespace plimsoll::engine {
 
 /// When a sequence may start beside others: when there are blocks for all until the next step, or
-/// until they have ended, as far as that can be told.
+/// until all have ended, as far as that can be forecast.
 enum class Admission : uint8_t { next_step, forecast };
 
-/// How long answers become, by those that have ended. Whole numbers alone: the same answers in the
-/// same order give the same expectations. Older ones fade: beyond a few thousand, each counts half.
+/// Forecast of answers' lengths, from answers that have ended. Integers alone: equal answers in
+/// equal order give equal expectations. Older ones fade: beyond a few thousand, each counts half.
 class AnswerLengths {
  public:
-  /// An answer of so many tokens has ended.
+  /// Notes that an answer of `length` tokens has ended.
   void observe(int64_t length);
-  /// How many tokens an answer is expected to have in all that has `so_far` of at most `limit`: the
-  /// mean of those that became longer than that. As long as there are few of them, 512 or twice
-  /// what is there. In (so_far, limit].
+  /// Expected tokens in all of an answer that has `so_far` of at most `limit`: the mean of the
+  /// ended answers that were longer than that. While there are few of them, 512 or twice `so_far`.
+  /// In (so_far, limit].
   [[nodiscard]] int64_t expect(int64_t so_far, int64_t limit) const;
 
  private:

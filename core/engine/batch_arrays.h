@@ -1,4 +1,4 @@
-// The memory behind BatchMeta: a slab of arrays, which a device has a copy of.
+// The memory behind BatchMeta: a slab of arrays, of which a device has a copy.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ std::span<T> take_span(memory::Arena& arena, std::string_view name, int64_t coun
   return {arena.take_array<T>(name, size), size};
 }
 
-/// Changes to logits that a step has room for, for each of its sequences on average: penalties need
-/// one for each different token of prompt and answer. One sequence may have as many as the
-/// vocabulary has tokens. Rows that find no room are changed by the host.
+/// Changes to logits that a step has room for, per sequence on average: penalties need one for each
+/// different token of prompt and answer. One sequence may have as many as the vocabulary has
+/// tokens. The host changes rows that find no room.
 inline constexpr int64_t kChangesPerSequence = 1024;
 
-/// What a launch takes of arrays beside the limits of a step.
+/// Properties of a launch that decide which arrays it has, beside the limits of a step.
 struct BatchShape {
   StepLimits limits;
   int64_t vocab_size = 0;
@@ -73,38 +73,40 @@ struct BatchSlab {
   std::vector<std::span<const int32_t>> const_tables_;
 };
 
-/// How much of the arrays a step uses.
+/// How much of each array a step uses.
 struct StepExtent {
   int64_t tokens = 0;
   int64_t sequences = 0;
   int64_t logits_rows = 0;
-  int64_t drawn = 0;        // of the logits rows, the first
+  int64_t drawn = 0;        // of the logits rows, the first ones
   int64_t changes = 0;      // to their logits
   int64_t table_width = 0;  // of the block tables' rows
   int64_t embedded = 0;     // rows
-  bool turns = false;       // rope_positions are filled, as in all steps of a model that has kinds
-  bool sees_ahead = false;  // seen_end is
-  int64_t padding = 0;      // of rows and sequences, the last
+  /// rope_positions are filled, as in all steps of a model with kinds of positions.
+  bool turns = false;
+  bool sees_ahead = false;  // seen_end is filled
+  int64_t padding = 0;      // the last rows and sequences
 
-  /// Of a step that another rank is to have too (BatchArrays::copy).
+  /// The extent of a step that another rank is to have too (BatchArrays::copy).
   static StepExtent of(const backend::BatchMeta& step);
 };
 
-/// The host's slabs, one for each step that may be under way, and their place on the device. Where
-/// memory is shared their arrays are regions by themselves.
+/// The host's slabs, one for each step that may be under way, and their copies' place on the
+/// device. Where memory is shared, each array is a region by itself.
 class BatchArrays {
  public:
   BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
               const backend::Footprint& footprint);
 
-  /// Whether the device draws.
+  /// True when the device draws tokens.
   [[nodiscard]] bool draws() const { return !slabs_.front().temperature.empty(); }
   [[nodiscard]] size_t slabs() const { return slabs_.size(); }
   [[nodiscard]] BatchSlab& slab(size_t slot = 0) { return slabs_[slot]; }
-  /// The leading parts that a step of this extent uses. The result points into this object.
+  /// The leading parts of the arrays that a step of this extent uses. The result points into this
+  /// object.
   [[nodiscard]] backend::BatchMeta meta(size_t slot, const StepExtent& extent) const;
-  /// The same step as another rank has it, copied to the arrays of the same slot. Tokens are not
-  /// drawn on devices (BatchMeta::drawing) there.
+  /// Copies the step of another rank to this rank's arrays of the same slot. The copy has no
+  /// drawing on devices (BatchMeta::drawing).
   backend::BatchMeta copy(const backend::BatchMeta& step);
 
  private:

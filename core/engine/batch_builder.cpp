@@ -64,7 +64,7 @@ void write_sights(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent&
   }
 }
 
-/// Of all rows, padding too: what a recorded step reads is always there.
+/// Writes the positions of all rows, padding too, because a recorded step always reads them.
 void write_rope_positions(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
   extent.turns = true;
   const auto tokens = static_cast<size_t>(extent.tokens);
@@ -168,7 +168,7 @@ void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, S
   step.drawn.push_back(wanted);
 }
 
-// Of the entry that comes next. False: there is no room for them.
+// Writes the changes of the next entry's logits. False: there is no room for them.
 bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
                                  StepExtent& extent) const {
   const SamplingState& sampling = wanted.sequence->choice->sampling();

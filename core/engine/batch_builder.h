@@ -10,7 +10,7 @@
 
 namespace plimsoll::engine {
 
-/// The logits after one position of a sequence are wanted.
+/// A position of a sequence whose logits are wanted.
 struct WantedRow {
   Sequence* sequence = nullptr;
   int64_t position = 0;
@@ -19,15 +19,15 @@ struct WantedRow {
 /// A step that is built, and perhaps under way.
 struct Step {
   backend::BatchMeta meta;
-  /// The rows of meta.logits_rows, padding left out: first those that the device draws, entry d of
-  /// meta.drawn, then those that the host reads.
+  /// The rows of meta.logits_rows, without padding: first the rows that the device draws, entry d
+  /// of meta.drawn, then the rows that the host reads.
   std::vector<WantedRow> drawn;
   std::vector<WantedRow> read;
   int64_t recorded_size = 0;   // rows, padding included; 0: not recorded
   bool decodes_alone = false;  // no row of a prompt
 };
 
-/// Writes into arrays that were laid out for the largest step. Block tables stay where they are
+/// Writes steps into arrays that were laid out for the largest step. Block tables stay in place
 /// from step to step: as long as a row keeps its sequence only new and emptied entries are written,
 /// so a step costs as much as it computes, not as much as the sequences are long.
 class BatchBuilder {
@@ -39,12 +39,12 @@ class BatchBuilder {
 
   /// Fills the slab `slot` and describes it in `step`, whose vectors are used again.
   void build(const std::vector<Piece>& pieces, size_t slot, Step& step);
-  /// Fills it with `size` rows of padding, whose logits the host reads where the device does not
-  /// draw.
+  /// Fills the slab `slot` with `size` rows of padding, whose logits the host reads where the
+  /// device does not draw.
   void build_padding(int64_t size, size_t slot, Step& step);
 
  private:
-  /// What a row of the block tables holds.
+  /// Contents of a row of the block tables.
   struct TableRow {
     uint64_t serial = 0;
     uint64_t version = 0;

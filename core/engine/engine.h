@@ -17,7 +17,7 @@
 
 namespace plimsoll::engine {
 
-/// The model that a spec is a pipeline stage of.
+/// The whole model of which a spec is a pipeline stage.
 struct StageOf {
   const model::ModelSpec* model = nullptr;
   int64_t first_layer = 0;  // of the stage
@@ -27,18 +27,18 @@ struct StageOf {
 struct EngineOptions {
   DType dtype = DType::bf16;      // run dtype of weights, resolved from --dtype
   std::optional<DType> kv_dtype;  // of the KV cache; absent: `dtype`
-  int64_t max_model_len =
-      0;  // 0: the model's own, cut to what the KV pool holds only with `auto_model_len`
+  /// 0: the model's own, cut to what the KV pool holds only with `auto_model_len`.
+  int64_t max_model_len = 0;
   bool auto_model_len = false;
   int64_t max_num_seqs = 0;            // 0: default
   int64_t max_num_batched_tokens = 0;  // 0: default
   int64_t block_size = 16;
   uint64_t kv_cache_bytes = uint64_t{4} << 30;  // ceiling of the KV pool (CPU)
-  std::optional<int64_t>
-      num_kv_blocks;  // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
+  /// Overrides kv_cache_bytes (tests, --num-gpu-blocks-override).
+  std::optional<int64_t> num_kv_blocks;
   std::optional<uint64_t> kv_cache_memory;  // bytes of the KV pool, in place of what is left
-  /// Ceiling of all that the launch has on the device, in place of kv_cache_bytes: what the rest
-  /// leaves of it is KV blocks.
+  /// Limit of all memory that the launch has on the device, in place of kv_cache_bytes: what is
+  /// left of it goes to KV blocks.
   std::optional<uint64_t> memory_budget;
   /// Sizes of decode steps that are recorded, where the device can; absent: about 40 up to
   /// max_num_seqs, none when empty.
@@ -46,14 +46,14 @@ struct EngineOptions {
   bool prefix_caching = true;
   Admission admission = Admission::forecast;
   int64_t head_start = 0;  // SchedulerLimits::head_start
-  int64_t threads = 1;     // that choose tokens at once, each with working memory of its own
+  int64_t threads = 1;  // threads that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
   std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
   int64_t copies = 1;            // of the model, each with requests and KV blocks of its own
-  int64_t tensor_ranks = 1;      // of each stage, which have its heads and columns between them
-  std::optional<StageOf> stage;  // of a pipeline: set where its stages are laid out
-  bool borrows_weights = false;  // of a copy: those of the first one
+  int64_t tensor_ranks = 1;      // ranks of each stage, which share its heads and columns
+  std::optional<StageOf> stage;  // set where the stages of a pipeline are laid out
+  bool borrows_weights = false;  // for a copy that uses the weights of the first one
 };
 
 /// One rank of a launch: a pipeline stage, or the whole model, or a tensor-parallel share of it.
@@ -64,8 +64,8 @@ struct Rank {
   const checkpoint::WeightSource* weights = nullptr;  // null: random ones, which need no checkpoint
 };
 
-/// Figures for progress and report; counts since the start. Of several copies, peaks are the sums
-/// of each one's, times the means.
+/// Figures for progress and report; counts since the start. With several copies, peaks are the sums
+/// of each copy's, and times the means.
 struct EngineStats {
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
@@ -88,12 +88,12 @@ struct EngineStats {
   EngineStats& operator+=(const EngineStats& other);
 };
 
-/// The layout of a launch: the ledger's regions and the limits resolved.
+/// The layout of a launch: the regions of its ledger, and its resolved limits.
 struct EnginePlan {
-  std::vector<memory::Region>
-      regions;  // "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...
+  /// "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...
+  std::vector<memory::Region> regions;
   size_t total_bytes = 0;
-  /// Of the host's memory that the device copies from; empty where memory is shared.
+  /// Regions of the host's memory that the device copies from; empty where memory is shared.
   std::vector<memory::Region> host_regions;
   size_t host_bytes = 0;
   int64_t max_model_len = 0;
@@ -105,17 +105,17 @@ struct EnginePlan {
   std::vector<int64_t> recorded_sizes;  // decode steps that are recorded (CUDA graphs), ascending
 };
 
-/// A region of the launch beside its plan.
+/// A region of the launch, planned and measured.
 struct MeasuredRegion {
   std::string name;
   size_t planned_bytes = 0;
-  size_t placed_bytes = 0;           // what the launch took
-  std::optional<size_t> used_bytes;  // most of it in use at one time; absent: all of it, always
+  size_t placed_bytes = 0;           // bytes that the launch took
+  std::optional<size_t> used_bytes;  // most bytes in use at one time; absent: all of it, always
 };
 
-/// Runs the engine's own constructors and its largest step against a counting arena; nothing is
-/// allocated. Throws Error(does_not_fit) when not even one sequence of max_model_len fits the KV
-/// ceiling, and says what would.
+/// Plans a launch: runs the engine's own constructors and its largest step against a counting
+/// arena; nothing is allocated. Throws Error(does_not_fit) when not even one sequence of
+/// max_model_len fits the KV ceiling, and says what would.
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,
                        const backend::Footprint& footprint);
 
@@ -124,27 +124,27 @@ class Processes;
 
 class Engine {
  public:
-  /// Takes one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer` may
-  /// be null (ids only) and must outlive the engine, as must `spec`, `weights` (until the
+  /// Allocates one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer`
+  /// may be null (ids only) and must outlive the engine, as must `spec`, `weights` (until the
   /// constructor returns) and `backend`.
   Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
          backend::Backend& backend, const text::Tokenizer* tokenizer, const EngineOptions& options);
-  /// With random weights, which need no checkpoint.
+  /// Makes an engine with random weights, which need no checkpoint.
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
          const EngineOptions& options);
-  /// On several ranks, which are the stages of `spec` in order, `tensor_ranks` of each, one copy
-  /// after the other; each is a thread with an arena of its own. Copies have the weights of the
-  /// first one, where it has them. What fails in one rank ends all, and is thrown where it is
-  /// noticed. Of `processes` that have the ranks this is the first; those that have no backend here
-  /// are in others, which serve it (RankServer).
+  /// Makes an engine on several ranks, which are the stages of `spec` in order, `tensor_ranks` of
+  /// each, one copy after the other; each is a thread with an arena of its own. Copies use the
+  /// weights of the first one, where it has them. A failure in one rank ends all, and is thrown
+  /// where it is noticed. With `processes` this is process 0; ranks that have no backend here are
+  /// in other processes, which serve it (RankServer).
   Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
          const text::Tokenizer* tokenizer, const EngineOptions& options,
          Processes* processes = nullptr);
   ~Engine();
 
-  /// Of the first rank; limits and number of blocks are those of each copy.
+  /// Plan of the first rank; its limits and number of blocks hold for each copy.
   [[nodiscard]] const EnginePlan& plan() const;
-  /// Of all processes.
+  /// Number of ranks in all processes.
   [[nodiscard]] size_t ranks() const;
   /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
   /// comes back failed from step().
@@ -153,14 +153,14 @@ class Engine {
   [[nodiscard]] int64_t waiting() const;
   [[nodiscard]] bool idle() const;
   /// Schedules and starts one step of each copy; appends what finished. Where the device runs ahead
-  /// (Footprint::ahead) that is of the step before; in a pipeline of the step that ends, and none
-  /// may start.
+  /// (Footprint::ahead), requests that finished in the previous step; in a pipeline those of the
+  /// step that ends, and none may start.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
-  /// The arena's regions as planned and as placed, in order, and what steps used of them so far; of
+  /// The arena's regions as planned and as placed, in order, and their use by the steps so far, for
   /// a rank that this process has.
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank = 0) const;
-  /// Lets the other processes go: no step comes after this.
+  /// Tells the other processes to stop: no step comes after this.
   void stop_servers();
 
  private:
@@ -168,7 +168,7 @@ class Engine {
   [[nodiscard]] EngineStats sum_of_stats() const;
 
   std::vector<std::unique_ptr<Copy>> copies_;
-  std::vector<std::vector<RequestOutput>> finished_;  // by copy, of the step that runs
+  std::vector<std::vector<RequestOutput>> finished_;  // by copy, for the step that runs
   std::unique_ptr<Crew> crew_;                        // a thread for each copy; null: there is one
   EngineStats stats_;                                 // of all copies together
 };

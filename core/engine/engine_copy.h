@@ -1,5 +1,4 @@
-// One copy of the model with requests and KV blocks of its own: an engine has as many as it was
-// asked for.
+// One copy (data-parallel replica) of the model, with requests and KV blocks of its own.
 #pragma once
 
 #include <map>
@@ -31,20 +30,21 @@ struct Engine::Copy {
   /// Builds the next step and starts it. The step under way, if any, is settled after that: the
   /// device has the next one by then.
   void start(const std::vector<Piece>& pieces);
-  /// Pictures that the step needs and that are not in the cache yet.
+  /// Encodes pictures that the step needs and that are not in the cache yet.
   void encode_pictures();
-  /// A round of the pipeline, which a step may enter; takes in what the step that ends made.
+  /// Runs a round of the pipeline, which a step may enter, and takes the results of the step that
+  /// ends.
   void run(const Step* entering);
-  /// Waits for the step under way, on all ranks, and takes in what it drew.
+  /// Waits for the step under way, on all ranks, and takes the tokens that it drew.
   void settle();
-  /// Of a step that was waited for.
+  /// Takes the drawn tokens of a step that has been awaited.
   void take_drawn();
   void settle_rows(const Step& step, const LogitsSlice& slice);
   void settle(ScoredRow& row);
   void accept(ScoredRow& row);
   void wake_followers(RequestState& request);
   void fail(RequestState& request, std::string code, std::string message);
-  /// Hands out what ended.
+  /// Appends the outputs of requests that have ended.
   void collect(std::vector<RequestOutput>& finished);
   void update_gauges();
 
@@ -53,7 +53,8 @@ struct Engine::Copy {
   EngineOptions options;
   std::vector<TokenId> eos;
   Stages stages;
-  const EngineLayout& layout;  // of the first stage, as the next two; limits are those of all
+  /// Of the first stage, as the next two; its limits hold for all stages.
+  const EngineLayout& layout;
   backend::Backend& backend;
   Launch& launch;
   KvCache cache;
@@ -62,14 +63,14 @@ struct Engine::Copy {
   Scheduler scheduler;
   BatchBuilder builder;
   std::vector<Step> steps;    // one for each slab
-  Step* under_way = nullptr;  // of them: on the device, not settled
+  Step* under_way = nullptr;  // the step on the device, whose tokens are not known
   size_t next_slot = 0;
   std::vector<RowReader> readers;             // one for each thread
   std::vector<ScoredRow> rows;                // of the slice of logits at hand
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
   std::vector<RequestState*> ended;           // in this step
-  /// Requests that have ended, but may have rows in steps under way: by round, as many as there are
-  /// steps.
+  /// Requests that have ended, but may have rows in steps under way: by round, as many rounds as
+  /// there are steps.
   std::vector<std::vector<std::map<uint64_t, RequestState>::node_type>> leaving;
   size_t round = 0;
   std::vector<RequestOutput> rejected;  // since the last step

@@ -25,7 +25,7 @@
 
 namespace plimsoll::engine {
 
-/// All that is decided before memory is taken.
+/// Decisions about a launch that are made before memory is allocated.
 struct EngineLayout {
   DType dtype = DType::bf16;
   StepLimits limits;
@@ -34,22 +34,22 @@ struct EngineLayout {
   bool state_arrays = false;  // sequences have states, in this stage of a pipeline or another
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
-  int64_t stages = 1;        // of the pipeline: as many steps are under way, each in another stage
+  int64_t stages = 1;        // of the pipeline; as many steps are under way, each in another stage
   int64_t tensor_ranks = 1;  // of each
   bool borrows_weights = false;
-  int64_t sampling_threads = 1;  // 0 of a stage without the head
+  int64_t sampling_threads = 1;  // 0 for a stage without the head
   int64_t staging_rows = 0;      // of logits, on their way to the host or from another process
   int64_t message_bytes = 0;     // on their way to ranks in other processes and back
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
   size_t picture_staging_bytes = 0;  // of the host, where memory is not shared
   std::optional<PictureOptions> pictures;
-  bool picture_arrays =
-      false;  // prompts have pictures; a pipeline's first stage alone encodes them
+  /// Prompts have pictures; a pipeline's first stage alone encodes them.
+  bool picture_arrays = false;
 };
 
-/// Whether tokens are drawn on the device: in a pipeline they would be drawn on another than the
-/// one that embeds them.
+/// True when tokens are drawn on the device: not in a pipeline, where a device would draw them and
+/// another would embed them.
 inline bool draws(const EngineLayout& layout, const backend::Footprint& footprint) {
   return footprint.draws() && layout.stages == 1;
 }
@@ -60,14 +60,14 @@ inline bool draws(const EngineLayout& layout, const backend::Footprint& footprin
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
                             const backend::Footprint& footprint);
 
-/// What a launch places in its arenas. On the device, in order: weights, KV blocks, batch metadata,
+/// A launch, placed in its arenas. On the device, in order: weights, KV blocks, batch metadata,
 /// workspace, step scratch; on the host: batch metadata, sampling, staging. Where memory is shared
 /// both arenas are one, sampling comes before the step scratch and nothing is staged. `layout`,
 /// `spec` and `backend` must outlive it; the backend takes its scratch from here.
 struct Launch {
   Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
          memory::Arena& device, memory::Arena& host);
-  /// With shared memory.
+  /// Places a launch in one arena, where memory is shared.
   Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
          memory::Arena& arena)
       : Launch(spec, layout, backend, arena, arena) {}
@@ -94,9 +94,10 @@ class LaunchMemory {
 
   [[nodiscard]] memory::Arena& device() { return device_; }
   [[nodiscard]] const memory::Arena& device() const { return device_; }
-  /// The same arena where memory is shared.
+  /// The host's arena, which is the device's where memory is shared.
   [[nodiscard]] memory::Arena& host() { return host_ ? *host_ : device_; }
-  /// The plan is the launch: throws std::logic_error naming the first region that differs.
+  /// Checks that the launch took what was planned: throws std::logic_error naming the first region
+  /// that differs.
   void check(const EnginePlan& plan);
 
  private:
@@ -106,16 +107,16 @@ class LaunchMemory {
   std::optional<memory::Arena> host_;
 };
 
-/// Sizes of decode steps to record, ascending, at most `sequences`: what was asked for, or about 40
-/// that go up to it. None where nothing is recorded. Throws Error(usage).
+/// Sizes of decode steps to record, ascending, at most `sequences`: the sizes asked for, or about
+/// 40 that go up to it. Empty where nothing is recorded. Throws Error(usage).
 std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequences,
                                     const backend::Footprint& footprint);
 
 /// The largest shapes of a layout's steps.
 backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& layout);
 
-/// Runs the largest step and the largest pictures on counting arenas: what they take of scratch and
-/// of staging.
+/// Memory of scratch and of staging: runs the largest step and the largest pictures on counting
+/// arenas.
 VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayout& layout,
                                  const backend::Footprint& footprint);
 
@@ -126,8 +127,8 @@ EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
 /// Throws std::logic_error naming the first region that differs.
 void check_regions(const std::vector<memory::Region>& planned, const memory::Arena& placed);
 
-/// Regions of the plan beside those of the arena, in order; `launch` lies in it. `blocks` is how
-/// many KV blocks were in use at most.
+/// Regions of the plan beside those of the arena, in order; `launch` lies in it. `blocks`: most KV
+/// blocks in use at one time.
 std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory::Arena& placed,
                                             const Launch& launch, int64_t blocks);
 

@@ -175,7 +175,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
   });
 }
 
-// Of the other rows only K and V are still needed.
+// Drops the rows that are not wanted: of them only K and V are still needed.
 void Model::keep_wanted_residual(Step& step, View hidden) {
   backend_.gather_rows(hidden, step.residual, step.batch);
   step.residual = hidden;

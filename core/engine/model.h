@@ -37,7 +37,7 @@ struct KvLayout {
 KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
                         const backend::Footprint& footprint);
 
-/// What one layer has in a block: keys and values, then its indexer's keys.
+/// A layer's part of a block: keys and values, then its indexer's keys.
 struct LayerBlock {
   size_t index_offset = 0;  // bytes
   size_t bytes = 0;         // 0: nothing of its own
@@ -45,19 +45,20 @@ struct LayerBlock {
 LayerBlock layer_block(const model::LayerSpec& layer, int64_t block_size, DType dtype,
                        const backend::Footprint& footprint);
 
-/// The part of a model's layout that a pipeline stage keeps: the same groups, of its own layers,
-/// which begin with the model's `first_layer`. Its blocks are as large as these need.
+/// The part of a model's layout that a pipeline stage keeps: the same groups with the stage's
+/// layers, which begin with the model's `first_layer`. Its blocks are as large as these layers
+/// need.
 KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int64_t first_layer,
                        const backend::Footprint& footprint);
 
-/// Blocks, over all groups, that a sequence of `length` tokens holds at most at one time when a
-/// step computes at most `batched_tokens` of them (blocks behind a window are given back before).
+/// Most blocks, over all groups, that a sequence of `length` tokens holds at one time when a step
+/// computes at most `batched_tokens` of them (blocks before a window are released before).
 int64_t blocks_of_sequence(const KvLayout& kv, int64_t length, int64_t batched_tokens);
 
 /// The longest sequence that `blocks` hold, at most `most` tokens; 0: not even one token.
 int64_t longest_sequence(const KvLayout& kv, int64_t blocks, int64_t most, int64_t batched_tokens);
 
-/// Largest shapes that a step may have; every size in the arena comes from these.
+/// Largest shapes that a step may have, from which all sizes in the arena follow.
 struct StepLimits {
   int64_t batched_tokens = 0;  // T
   int64_t sequences = 0;       // B
@@ -65,19 +66,19 @@ struct StepLimits {
   int64_t table_stride = 0;    // blocks of the longest sequence
 };
 
-/// What a model keeps from step to step.
+/// Memory that a model keeps from step to step.
 struct ModelCaches {
   const KvLayout& kv;
   int64_t kv_blocks = 0;
   const StateLayout& states;
   int64_t state_slots = 0;
-  int64_t handed_tokens = 0;  // at most, whose hidden states a stage hands to the next
+  int64_t handed_tokens = 0;  // most tokens whose hidden states a stage sends to the next
 };
 
-/// Whether a model has weights of its own or those of another of the same spec.
+/// Whether a model has weights of its own, or uses those of another model of the same spec.
 enum class WeightsOf : uint8_t { itself, another };
 
-/// Whether all layers of a model can be made of fused products (Backend::fused_linear): norm,
+/// True when all layers of a model can be made of fused products (Backend::fused_linear): norm,
 /// attention, sum, norm, gated MLP, sum, with whole weights that are not quantised.
 bool has_plain_layers(const model::ModelSpec& spec);
 
@@ -88,96 +89,96 @@ class Model {
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
         const ModelCaches& caches, WeightsOf weights = WeightsOf::itself);
 
-  /// Of a rank, which is one of `tensor` in its stage (null: alone): stages hand hidden states on,
-  /// each of these ranks to its like. A spec has no token table unless it is the first stage's and
-  /// no head unless it is the last one's. Both must outlive the model.
+  /// Joins a rank to its launch; it is one of `tensor` in its stage (null: alone). Stages send
+  /// hidden states on, each of these ranks to the equally numbered one. A spec has no token table
+  /// unless it is the first stage's and no head unless it is the last one's. Both arguments must
+  /// outlive the model.
   void join(Communicator& ranks, int64_t rank, TensorRanks* tensor) {
     ranks_ = &ranks;
     rank_ = rank;
     tensor_ = tensor;
   }
 
-  /// Takes the weights of a model that has loaded its own and outlives this one.
+  /// Uses the weights of a model that has loaded its own and outlives this one.
   void borrow(const Model& other) { weights_ = other.weights_; }
   /// Fills the weights (placing arenas only).
   void load(const checkpoint::WeightSource& stored);
-  /// Fills them with small random numbers instead, for benchmarks.
+  /// Fills the weights with small random numbers instead, for benchmarks.
   void fill_random(uint64_t seed);
 
-  /// Whether this is a pipeline's last stage, or the whole model, or shares them.
+  /// True for a pipeline's last stage or the whole model, or a tensor-parallel rank of either.
   [[nodiscard]] bool has_head() const { return spec_.head != model::kNoWeight; }
 
-  /// Whether this is a pipeline's first stage, or the whole model, or shares them.
+  /// True for a pipeline's first stage or the whole model, or a tensor-parallel rank of either.
   [[nodiscard]] bool has_embedding() const { return spec_.embedding != model::kNoWeight; }
 
   [[nodiscard]] bool is_whole() const { return has_embedding() && has_head(); }
 
-  /// Whether its logits are good: not of a rank behind the first of those that share them.
+  /// True on the first tensor-parallel rank, the only one whose logits are complete.
   [[nodiscard]] bool leads() const { return tensor_ == nullptr || tensor_->rank() == 0; }
 
-  /// Runs one step, of which a stage before has handed on hidden states (receive()); its own lie
-  /// ready for the next one (hand_on()). Returns the final ones of batch.logits_rows, after the
-  /// last norm and projection: [R, width]; none but of the last stage. They lie in the backend's
-  /// scratch and live until the caller's scope there ends.
+  /// Runs one step. A later stage must have received the hidden states (receive()); afterwards its
+  /// own are ready for the next stage (hand_on()). Returns the final hidden states of
+  /// batch.logits_rows, after the last norm and projection: [R, width]; none except on the last
+  /// stage. They lie in the backend's scratch until the caller's scope there ends.
   backend::View forward(const backend::BatchMeta& batch);
   /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
-  /// likewise. Of ranks that share the vocabulary the first one's are good.
+  /// too. Only the first tensor-parallel rank has valid ones.
   backend::View logits(backend::View hidden);
-  /// Gives the tokens that the first of the ranks that share the vocabulary has drawn to the
-  /// others.
+  /// Sends the tokens that the first tensor-parallel rank has drawn to the other ranks.
   void share_drawn(const backend::BatchMeta& batch);
-  /// Takes the hidden states of the step that runs next from the stage before.
+  /// Receives the hidden states of the next step from the previous stage.
   void receive(int64_t tokens);
-  /// Gives those of the step that ran last to the stage after.
+  /// Sends the hidden states of the last step to the next stage.
   void hand_on(int64_t tokens);
 
  private:
-  /// What the layers of one step share.
+  /// Data that the layers of one step share.
   struct Step {
     const backend::BatchMeta& batch;
     backend::View residual;    // [T, hidden]; in the last layer the rows whose logits are wanted
-    backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
-    backend::View inputs{};    // likewise, of all layers; empty where there are none
-    backend::View first{};     // what the first layer reads, where blocks read it too; else empty
+    backend::View shortcut{};  // as `residual`, of LayerSpec::shortcut; empty where there is none
+    backend::View inputs{};    // as `residual`, of all layers; empty where there are none
+    backend::View first{};     // input of the first layer, where blocks read it too; else empty
     backend::View chosen{};    // [T, n] keys that the last indexer chose; empty where there is none
     bool gathered = false;     // the residual has the wanted rows alone
-    /// [T, hidden] what a layer adds to the residual; where next_norm() of it is not null, what the
-    /// next one begins with.
+    /// [T, hidden] a layer's addition to the residual; where next_norm() is not null, the next
+    /// layer's input.
     backend::View delta{};
   };
-  /// What the first layer reads of the tokens.
+  /// Computes the input of the first layer from the tokens.
   void begin(const Step& step);
   void embed(const Step& step);
-  /// Rows of a table of tokens, which ranks may share.
+  /// Looks up rows of a table of tokens, which ranks may share.
   void look_up(const Step& step, model::WeightId table, float scale, backend::View out);
-  /// ModelSpec::layer_inputs, of what the first layer reads.
+  /// Computes ModelSpec::layer_inputs from the first layer's input.
   void layer_inputs(const Step& step);
-  /// The residual and what LayerSpec::shared_block adds to it for the mixer.
+  /// out = the residual plus the output of LayerSpec::shared_block, which the mixer reads.
   void shared_block(const Step& step, size_t index, backend::View out);
-  /// out += what an adapter makes of `in`; nothing where there is none.
+  /// out += the adapter's output for `in`; nothing where there is none.
   void adapt(backend::View out, backend::View in, const model::Adapter& adapter);
-  /// LayerSpec::input, of the rows `x`.
+  /// Computes LayerSpec::input for the rows `x`.
   void layer_input(const model::LayerInput& spec, backend::View input, backend::View x,
                    backend::View out);
   void add_input(const model::LayerInput& spec, backend::View input, backend::View residual);
-  /// All layers of a model with several residuals; `hidden` gets the rows that are wanted.
+  /// Runs all layers of a model with several residuals; `hidden` gets the wanted rows.
   void stream_layers(Step& step, backend::View hidden);
   void stream_layer(const Step& step, size_t index, backend::View streams);
-  /// StreamLayer's m of x.
+  /// Computes m(x) of StreamLayer.
   void route_streams(const model::StreamLayer& spec, backend::View x, backend::View out);
   void predict_streams(const model::StreamLayer& spec, backend::View streams, backend::View out);
   void correct_streams(const model::StreamLayer& spec, backend::View made, backend::View streams);
-  /// What a layer makes of the first residual.
+  /// Computes a layer's output for the first residual.
   void run_branches(const Step& step, size_t index, backend::View x, backend::View out);
   void layer(Step& step, size_t index, backend::View hidden);
-  /// The same of a step of few rows in a model whose layers allow it: norms, sums and activations
-  /// are parts of the products, and nothing but the residual passes from layer to layer.
+  /// Runs a layer in a step of few rows, in a model whose layers allow it: norms, sums and
+  /// activations are parts of the products, and only the residual passes from layer to layer.
   void fused_layer(Step& step, size_t index, backend::View hidden);
   [[nodiscard]] bool fuses(int64_t tokens) const;
   void fused_linear(backend::View out, backend::View in, const model::Linear& linear,
                     const model::Norm& norm, backend::ProductEnd end,
                     model::Activation activation = model::Activation::none);
-  /// The step's residual, of which the last layer keeps the rows that are wanted in `hidden`.
+  /// Gathers the wanted rows of the step's residual to `hidden`, in the last layer.
   void keep_wanted_residual(Step& step, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's; where there is an
   /// indexer, it chooses keys.
@@ -185,18 +186,18 @@ class Model {
   /// Step::chosen: room for the keys of each row.
   backend::View take_choice(const backend::BatchMeta& batch);
   void choose_keys(const Step& step, size_t index, backend::View input, backend::View q_latent);
-  /// The same where v's heads alone are smaller.
+  /// Widens v's heads to k's, where v's alone are smaller.
   void widen_values(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
   /// Attention's output without the padding of v's heads.
   backend::View narrow_values(const model::AttentionSpec& spec, backend::View attended);
-  /// When a product of which ranks have some inputs each is summed over all of them: at once, or
-  /// with the norm of what it is added to (add_norm()).
+  /// When a product of which ranks have some inputs each is summed over all ranks: at once, or with
+  /// the norm of the residual that it is added to (add_norm()).
   enum class Sum : uint8_t { now, with_norm };
   void attention(const Step& step, size_t index, backend::View input, backend::View out,
                  Sum sum = Sum::now);
-  /// What attention makes of `qkv`, whose keys and values it stores.
+  /// Attention's output for `qkv`, whose keys and values it stores.
   backend::View attend(const Step& step, size_t index, backend::View qkv);
-  /// What stands before a layer's MLP: attention, a recurrent mixer, both side by side or nothing.
+  /// Runs the mixer of a layer: attention, a recurrent mixer, both side by side or nothing.
   void mix(const Step& step, size_t index, backend::View input, backend::View out, Sum sum);
   void recurrent(const Step& step, size_t index, backend::View input, backend::View out);
   void short_conv(const Step& step, size_t index, backend::View input, backend::View out);
@@ -208,32 +209,34 @@ class Model {
   void gated_linear(const Step& step, size_t index, backend::View input, backend::View out);
   backend::View output_gate(const model::RecurrentSpec& spec, backend::View input);
   void convolve(const Step& step, size_t index, backend::View out, backend::View in);
-  /// What takes whole rows of `columns`, of which each rank has some: done to all on each rank.
+  /// Calls `change` for whole rows of `columns`, of which each rank has some: gathers them and does
+  /// it on each rank.
   void change_across(backend::View x, int64_t columns,
                      const std::function<void(backend::View all)>& change);
-  /// A norm likewise, over each of `groups` parts of a row.
+  /// Norm over each of `groups` parts of a row of which each rank has some columns.
   void norm_across(backend::View x, const model::Norm& spec, int64_t groups);
-  /// x, normed in groups, and times SiLU of z: before or after that.
+  /// Normalises x in groups, and multiplies it by SiLU of z, before or after.
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
-  /// The rows of a mixer's output that are still needed.
+  /// Rows of a mixer's output that are still needed.
   backend::View wanted_rows(const Step& step, backend::View mixed);
-  /// Some rows of a layer behind its mixer.
+  /// Some rows of a layer after its mixer.
   struct LayerRows {
     backend::View residual;
-    backend::View delta;       // what the mixer gave them
-    backend::View shortcut{};  // what the layer before left for them or this one leaves
-    /// What the next layer begins with, in place of delta; null: nothing, or not of this alone.
+    backend::View delta;       // the mixer's output for them
+    backend::View shortcut{};  // the previous layer's output for them, or this layer's
+    /// Norm with which the next layer begins, in place of delta; null: none, or it needs more rows.
     const model::Norm* next_norm = nullptr;
     Sum mixed = Sum::now;  // of delta
   };
   void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
-  /// LayerRows::next_norm of a layer.
+  /// LayerRows::next_norm after a layer.
   [[nodiscard]] const model::Norm* next_norm(size_t index) const;
-  /// residual += delta times the layer's factor; delta then holds that, or `next` of the residual.
+  /// residual += delta times the layer's factor; delta then holds that product, or `next` of the
+  /// residual.
   void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta,
                   const model::Norm* next = nullptr, Sum sum = Sum::now);
   void blend(const model::Blend& blend, backend::View residual, backend::View delta);
-  /// What a layer's MLP reads: the residual behind the norm, and as it is.
+  /// Inputs of a layer's MLP: the residual after the norm, and the residual itself.
   struct MlpInputs {
     backend::View normed, residual;
   };
@@ -244,29 +247,29 @@ class Model {
     int64_t intermediate = 0;
     model::Activation activation = model::Activation::silu;
     model::Linear up, down;
-    float gate_factor = 1, out_factor = 1;  // MlpSpec's
-    float gate_deviations = 0;              // likewise
-    model::GateLimits limits{};             // likewise
+    float gate_factor = 1, out_factor = 1;  // as in MlpSpec
+    float gate_deviations = 0;              // as in MlpSpec
+    model::GateLimits limits{};             // as in MlpSpec
     model::Adapter adapter{};               // of `up`
   };
   void gated(const GatedMlp& mlp, backend::View in, backend::View out, Sum sum = Sum::now);
   void experts(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);
-  /// The norm of the residual where there is one of its own, else `usual`.
+  /// The norm of the residual where the spec has one, else `usual`.
   backend::View own_input(const model::Norm& spec, const MlpInputs& inputs, backend::View usual);
-  /// Adds what the shared experts make of `in`.
+  /// Adds the output of the shared experts for `in`.
   void add_shared(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
-  /// `in` to the first columns of `out`.
+  /// Copies `in` to the first columns of `out`.
   void copy(backend::View out, backend::View in);
   void norm(backend::View out, backend::View in, const model::Norm& spec);
-  /// What ranks have some inputs of each sums over all of them.
+  /// A product; where ranks have some inputs each, its sum over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
               model::Activation activation, Sum sum = Sum::now);
-  /// When a product is summed that `next` follows, if it is not null.
+  /// When to sum a product that `next` follows, if it is not null.
   [[nodiscard]] Sum sum_before(const model::Norm* next, const model::Linear& linear) const;
   [[nodiscard]] Sum sum_of_mixer(const model::LayerSpec& layer) const;
   [[nodiscard]] Sum sum_of_mlp(const model::LayerSpec& layer, const model::Norm* next) const;
-  /// residual += delta; out = its norm, which may be in place of delta.
+  /// residual += delta; out = norm(residual), which may be in place of delta.
   void add_norm(backend::View out, backend::View residual, backend::View delta,
                 const model::Norm& spec, Sum sum);
   [[nodiscard]] backend::View handed_rows(int64_t tokens) const {
@@ -274,9 +277,9 @@ class Model {
   }
   /// A weight, with the ranks that have the rest of its inputs.
   [[nodiscard]] backend::Weight share(model::WeightId id) const;
-  /// Columns of all ranks beside each other, on each of them.
+  /// Gathers the columns of all ranks side by side, on each of them.
   void share_columns(backend::View columns, backend::View all);
-  /// How many ranks away the same rank of the next stage is.
+  /// Distance in ranks to the equally numbered rank of the next stage.
   [[nodiscard]] int64_t stage_ranks() const { return tensor_ == nullptr ? 1 : tensor_->ranks(); }
   [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;
   [[nodiscard]] bool is_last(const model::LayerSpec& layer) const;
@@ -295,7 +298,7 @@ class Model {
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
   bool has_plain_layers_ = false;  // that fused_layer() can run
-  /// [T, hidden] the residual, which stages hand on; empty where there is one stage.
+  /// [T, hidden] the residual, which stages send on; empty where there is one stage.
   backend::View handed_{};
 };
 

@@ -78,7 +78,7 @@ void Model::predict_streams(const StreamLayer& spec, View streams, View out) {
   copy(out, streams);
   const View share = take("a stream's share", streams.rows, n * width);
   for (int64_t k = 0; k < n; ++k) {
-    // Of stream k in each: factor [i, k] for stream i.
+    // The share of stream k in each stream i: factor [i, k].
     backend_.copy_heads(routed, factors,
                         {.heads = n, .width = 1, .from = k, .from_stride = n, .to_stride = 1});
     backend_.copy_heads(share, streams,

@@ -1,4 +1,4 @@
-// What the engine is asked and what it answers.
+// Requests to the engine, and its outputs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace plimsoll::engine {
 
 using TokenId = int32_t;
 
-/// Sampling fields under vLLM's names, validated by whoever fills them (ranges in
+/// Sampling fields under vLLM's names; the caller has validated them (ranges in
 /// batch/request_fields.h).
 struct SamplingParams {
   int64_t n = 1;
@@ -56,8 +56,8 @@ struct TokenLogprob {
   int64_t rank = 0;  // 1-based; 1 is the best
 };
 
-/// Log probabilities at one position: the token that is there first, then the best ones in order of
-/// rank (the same token may be among them and is then not repeated).
+/// Log probabilities at one position: that of its token first, then the best ones in order of rank
+/// (the position's token is not repeated among them).
 using PositionLogprobs = std::vector<TokenLogprob>;
 
 enum class FinishReason : uint8_t { stop, length, error };
@@ -68,19 +68,19 @@ struct Completion {
   std::vector<TokenId> token_ids;  // includes the token that ended it
   FinishReason finish = FinishReason::length;
   std::optional<std::string> stop_string;  // the stop string that hit
-  std::optional<TokenId>
-      stop_token;  // the stop_token_ids member that hit; none for end-of-sequence
+  /// The member of stop_token_ids that hit; none for end-of-sequence.
+  std::optional<TokenId> stop_token;
   std::vector<PositionLogprobs> logprobs;  // one per token when asked
 };
 
 struct RequestOutput {
   uint64_t tag = 0;
   std::vector<Completion> completions;  // by index
-  std::vector<std::optional<PositionLogprobs>>
-      prompt_logprobs;  // entry 0 is none; empty when not asked
+  /// Entry 0 is none; empty when not asked for.
+  std::vector<std::optional<PositionLogprobs>> prompt_logprobs;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache
-  /// Set when the request failed as a whole; code as in the closed list ("context_too_long",
+  /// Set when the request failed as a whole; the code is one of a closed list ("context_too_long",
   /// "numeric", ...).
   struct Failure {
     std::string code;

@@ -1,4 +1,4 @@
-// A request while the engine has it.
+// A request in the engine, from add() to its output.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,22 @@
 namespace plimsoll::engine {
 
 struct RequestState {
-  /// Choices have the serials from `serial` on.
+  /// `serial`: serial of the first choice; the others follow.
   RequestState(Request asked, uint64_t serial, const ChoiceContext& context);
   RequestState(const RequestState&) = delete;
   RequestState& operator=(const RequestState&) = delete;
 
   [[nodiscard]] Choice& leader() { return *choices.front(); }
-  /// Of the leader's next prompt position.
+  /// Adds the log probabilities of the leader's next prompt position.
   void add_prompt_logprobs(PositionLogprobs logprobs);
   void fail(std::string code, std::string message);
-  /// The answer; of the state only what has ended can be told afterwards.
+  /// The answer, moved out; only ended() may be asked afterwards.
   [[nodiscard]] RequestOutput take_output();
 
   Request request;
   StopStrings stop_strings;
   std::vector<std::unique_ptr<Choice>> choices;
-  /// The leader's choice computes the prompt, and its logprobs; the others wait to share its
-  /// blocks.
+  /// The leader computes the prompt, and its logprobs; the other choices wait to share its blocks.
   bool followers_wait = false;
   bool admitted = false;
   int64_t unfinished = 0;  // choices
@@ -39,8 +38,8 @@ struct RequestState {
   std::optional<RequestOutput::Failure> failure;
 };
 
-/// Why the request can never run, if so: fields outside the vocabulary, a prompt that leaves no
-/// room.
+/// Why the request can never run; none: it can. Fields outside the vocabulary, or a prompt that
+/// leaves no room.
 std::optional<RequestOutput::Failure> find_fault(const Request& request, int64_t vocab_size,
                                                  int64_t max_model_len);
 

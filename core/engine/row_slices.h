@@ -1,4 +1,4 @@
-// Rows in slices, where they do not know of each other: it bounds scratch and changes no bit.
+// Slices of rows that are independent of each other: slicing bounds scratch and changes no bit.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::engine {
 
-/// Rows that an MLP takes at a time.
+/// Most rows that an MLP takes at a time.
 inline constexpr int64_t kSliceRows = 2048;
 
-/// Calls f(first, count) for slices of the rows, as even as they can be. Where `scratch` counts
-/// they are the largest that fewer rows may have.
+/// Calls f(first, count) for slices of the rows, as even as possible. Where `scratch` only counts,
+/// the slices have the largest size that fewer rows could have.
 template <typename F>
 void for_row_slices(int64_t rows, const memory::Arena& scratch, const F& f) {
   const int64_t slices = std::max<int64_t>(1, divide_up(rows, kSliceRows));

@@ -1,5 +1,5 @@
-// Decides what each step computes. No clock and no addresses: the same requests in the same order
-// give the same schedule.
+// Decides what each step computes. No clock and no addresses: equal requests in equal order give
+// the same schedule.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +28,20 @@ struct SchedulerLimits {
   int64_t tokens = 0;     // of one step
   Admission admission = Admission::next_step;
   int64_t steps = 1;  // under way at once, which share the decoding sequences evenly
-  /// So many sequences may run before any has finished, and one more for each that has; 0: no such
+  /// Sequences that may run before any has finished, and one more for each that has; 0: no such
   /// bound.
   int64_t head_start = 0;
 };
 
-/// Each step: one token for every decoding sequence (of steps under way at once: for an even share
-/// of them), then pieces of prompts, oldest first; then new sequences while there are blocks for
-/// all their tokens (Admission). When blocks run short, the youngest sequence that this step does
-/// not run gives its blocks back and waits, to be computed again. The oldest is never the one, and
-/// by plan one sequence always fits: so every sequence ends.
+/// The scheduler. Each step: one token for every decoding sequence (where several steps are under
+/// way: for an even share of them), then pieces of prompts, oldest first; then new sequences while
+/// there are blocks for all their tokens (Admission). When blocks run short, the youngest sequence
+/// that this step does not run releases its blocks and waits, to be computed again. The oldest is
+/// never preempted, and by plan one sequence always fits: so every sequence ends.
 ///
-/// A sequence whose next token is being drawn (Sequence::pending) runs on with it, except when it
-/// is the last one; if it has lost its blocks it waits until the token is known. One whose token
-/// the host is to read (Sequence::awaits_reading) waits in any case.
+/// A sequence whose next token is being drawn (Sequence::pending) continues with it, except when it
+/// is the last one; if it has lost its blocks it waits until the token is known. A sequence whose
+/// token the host is to read (Sequence::awaits_reading) always waits.
 class Scheduler {
  public:
   Scheduler(KvCache& cache, SchedulerLimits limits, PictureHolds* pictures = nullptr)
@@ -49,24 +49,24 @@ class Scheduler {
 
   /// Queues a sequence; it must outlive its stay here.
   void add(Sequence& sequence);
-  /// Takes out a sequence that is done, running or not, and gives its blocks back.
+  /// Removes a sequence that is done, running or not, and releases its blocks.
   void remove(Sequence& sequence);
-  /// The same for one whose answer is complete: what it says of others' lengths is kept in mind.
+  /// Removes a sequence whose answer is complete, and notes its length for forecasts of others.
   void finish(Sequence& sequence);
 
-  /// The next step; empty only when there is nothing to run, or nothing before a token that is
-  /// awaited is known. Room for its tokens is taken.
+  /// The next step; empty only when there is nothing to run, or nothing can run before a token that
+  /// is awaited is known. Allocates the blocks of its tokens.
   const std::vector<Piece>& schedule();
-  /// The step is on its way: its tokens count as computed.
+  /// Notes that the step is started: its tokens count as computed.
   void commit();
-  /// The sequence's pending token has become known.
+  /// Notes that the sequence's pending token has become known.
   void settle(Sequence& sequence) { cache_.settle(sequence); }
 
   [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   [[nodiscard]] uint64_t preemptions() const { return preemptions_; }
-  /// Of each running sequence the share of its tokens that is computed, summed; how long its answer
-  /// becomes is a forecast.
+  /// Sum over the running sequences of the share of each one's tokens that is computed; the length
+  /// of its answer is a forecast.
   [[nodiscard]] double under_way() const;
   /// Tokens that admitted sequences looked for in the prefix cache and found there.
   [[nodiscard]] uint64_t prefix_queries() const { return prefix_queries_; }
@@ -81,15 +81,15 @@ class Scheduler {
   /// False when a prompt had to stop for want of blocks: nothing younger may start before it.
   [[nodiscard]] bool schedule_prompts();
   void admit();
-  /// How many sequences may run at once.
+  /// Most sequences that may run at once.
   [[nodiscard]] int64_t most_running() const;
   [[nodiscard]] bool fits(const Sequence& candidate);
   /// Tokens until the sequence ends, at least one.
   [[nodiscard]] int64_t remaining(const Sequence& sequence) const;
   /// Tokens from now at which blocks may be shortest; `last` is when the candidate ends.
   [[nodiscard]] const std::vector<int64_t>& moments(int64_t last);
-  /// Blocks that those that run and the candidate take beyond what they hold, `tokens` tokens on;
-  /// those of sequences that end before are given back.
+  /// Blocks that the running sequences and the candidate will have taken beyond those they hold,
+  /// `tokens` tokens from now; sequences that end before have released theirs.
   [[nodiscard]] int64_t blocks_after(int64_t tokens, const Sequence& candidate) const;
   [[nodiscard]] bool awaits_tokens() const;
   /// Plans up to `count` tokens of the sequence, preempting younger ones if it has room for none.
@@ -100,7 +100,7 @@ class Scheduler {
 
   KvCache& cache_;
   SchedulerLimits limits_;
-  PictureHolds* pictures_;           // null: none come
+  PictureHolds* pictures_;           // null: prompts have no pictures
   bool lacks_picture_room_ = false;  // why plan() made a sequence wait
   std::vector<Sequence*> running_;   // oldest first
   std::set<Sequence*, Older> waiting_;
@@ -108,7 +108,7 @@ class Scheduler {
   AnswerLengths lengths_;
   std::vector<int64_t> remaining_;  // of the running sequences; while admitting
   std::vector<int64_t> moments_;    // while admitting
-  /// The forecast has refused the first that waits, and no sequence has left since.
+  /// True when the forecast has refused the first waiting sequence, and no sequence has left since.
   bool is_full_ = false;
   int64_t budget_ = 0;  // tokens left in the step
   int64_t finished_ = 0;

@@ -1,4 +1,4 @@
-// One choice of a request as the scheduler sees it: tokens, and where their K and V lie.
+// One choice of a request as the scheduler sees it: its tokens, and the places of their K and V.
 #pragma once
 
 #include <algorithm>
@@ -23,26 +23,28 @@ struct BlockTable {
 
 struct Sequence {
   uint64_t serial = 0;              // order of arrival: lower is older
-  Choice* choice = nullptr;         // whose it is; not the scheduler's affair
+  Choice* choice = nullptr;         // its choice, which the scheduler does not use
   std::span<const TokenId> prompt;  // of the request
   std::vector<TokenId> output;
-  bool long_rope = false;   // which RoPE table: with the tokens it decides K and V
-  int64_t score_from = -1;  // -1: only the last position's logits are wanted, else those from this
-                            // position of the prompt on
+  bool long_rope = false;  // which RoPE table: together with the tokens it decides K and V
+  /// -1: only the last position's logits are wanted; else those of the prompt from this position
+  /// on, too.
+  int64_t score_from = -1;
   int32_t state_slot = -1;  // of the states of recurrent mixers, while it runs
   int64_t computed = 0;     // tokens whose K and V are in the cache
   int64_t remembered = 0;   // blocks of each table that the prefix cache has seen
   int64_t scheduled = 0;    // tokens that the current step computes
-  /// The step under way draws the next token as this entry of BatchMeta::drawn; -1: none does.
-  /// Until it is known the token counts: it is the last of the sequence.
+  /// Entry of BatchMeta::drawn in which the step under way draws the next token; -1: none. Until
+  /// the token is known it counts as the sequence's last.
   int32_t pending = -1;
-  bool awaits_reading = false;  // the host is to read the next token of a step that is under way
-  int64_t max_length = std::numeric_limits<int64_t>::max();  // where the sequence ends
-  bool ends_at_limit = false;                                // there and nowhere else
+  bool awaits_reading = false;  // the host reads the next token from a step that is under way
+  /// Length at which the sequence ends at the latest.
+  int64_t max_length = std::numeric_limits<int64_t>::max();
+  bool ends_at_limit = false;          // it ends there and nowhere else
   int64_t attached = 0;                // blocks of each table that were found in the prefix cache
   const Pictures* pictures = nullptr;  // of the request; null: none
-  std::vector<int64_t> picture_rows;   // where their embeddings are held; -1: they are not
-  uint64_t table_version = 0;          // changes when tables start anew
+  std::vector<int64_t> picture_rows;   // rows that hold their embeddings; -1: none
+  uint64_t table_version = 0;          // changes when the tables start anew
   std::vector<BlockTable> tables;      // per KV group
   std::vector<BlockKey> keys;          // of its full blocks, as far as they were needed
 
@@ -50,20 +52,20 @@ struct Sequence {
   [[nodiscard]] int64_t known_length() const {
     return prompt_length() + static_cast<int64_t>(output.size());
   }
-  /// With the token that is being drawn.
+  /// Length with the token that is being drawn.
   [[nodiscard]] int64_t length() const { return known_length() + (pending < 0 ? 0 : 1); }
   /// A token of a position before known_length().
   [[nodiscard]] TokenId token(int64_t position) const {
     return position < prompt_length() ? prompt[static_cast<size_t>(position)]
                                       : output[static_cast<size_t>(position - prompt_length())];
   }
-  /// One new token after all that is computed.
+  /// True when one new token follows after all that is computed.
   [[nodiscard]] bool decoding() const {
     return length() > prompt_length() && computed + 1 == length();
   }
-  /// What comes next is not known before a step under way has ended.
+  /// True when the next token is not known before a step under way has ended.
   [[nodiscard]] bool awaits_token() const { return pending >= 0 || awaits_reading; }
-  /// Nothing is left to compute: the token that is being drawn is the last one.
+  /// True when nothing is left to compute: the token that is being drawn is the last one.
   [[nodiscard]] bool complete() const { return length() >= max_length; }
   /// The first position whose logits are wanted, of those not computed yet.
   [[nodiscard]] int64_t first_logits_position() const {

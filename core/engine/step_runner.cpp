@@ -6,7 +6,7 @@ namespace plimsoll::engine {
 
 namespace {
 
-/// Of the step that meets what pictures need.
+/// Rows of the warm-up step with a picture.
 constexpr int64_t kPictureRows = 32;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs built steps over the backend, and each kind of them once at the launch.
+// Runs built steps over the backend, and each kind of step once during the launch.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ class StepRunner {
  public:
   using Reader = std::function<void(const LogitsSlice&)>;
 
-  /// All must outlive it.
+  /// All arguments must outlive it.
   StepRunner(Launch& launch, const EngineLayout& layout, backend::Backend& backend)
       : launch_(launch), layout_(layout), backend_(backend) {}
 
   /// Starts a step. `read` is called for the rows that the host reads, slice by slice, in order;
   /// before the first call the step's ops have run.
   void run(const Step& step, const Reader& read);
-  /// Runs the largest step and pictures, and one step of each size that is recorded, so that the
-  /// backend has met all that will come. The cache is written to.
+  /// Warms up: runs the largest step and pictures, and one step of each size that is recorded, so
+  /// that the backend has loaded all kernels of later steps. The cache is written to.
   void warm_up(BatchBuilder& builder);
 
  private:

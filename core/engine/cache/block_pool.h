@@ -1,5 +1,5 @@
-// The pool of KV blocks. A block is a handle: a copy is a further share, the end of the last share
-// gives the block back.
+// The pool of KV blocks. A block is a handle: a copy is a further share, and the end of the last
+// share returns the block to the pool.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class Block {
   BlockId id_ = kNoBlock;
 };
 
-/// Counts shares and knows which blocks are free. A remembered block (one that the prefix cache can
-/// find) keeps its contents when its last share ends, until it is the least recently used one and a
-/// block is needed.
+/// Counts shares and keeps the free blocks. A remembered block (one that the prefix cache can find)
+/// keeps its contents when its last share ends, until it is the least recently used one and a block
+/// is needed.
 class BlockPool {
  public:
   explicit BlockPool(int64_t blocks) : total_(blocks) {}
@@ -58,12 +58,12 @@ class BlockPool {
   }
   [[nodiscard]] int64_t used() const { return total_ - available(); }
 
-  /// A block with no other share and no contents; needs available() > 0. Takes an unremembered
-  /// block while there is one.
+  /// Takes a block with no other share and no contents; needs available() > 0. Takes an
+  /// unremembered block while there is one.
   Block allocate();
-  /// A further share of a block that is shared or remembered.
+  /// Takes a further share of a block that is shared or remembered.
   Block share(BlockId id);
-  /// The block's contents can be found from now on; it must be shared.
+  /// Notes that the block's contents can be found from now on; it must be shared.
   void remember(BlockId id) { slot(id).remembered = true; }
 
  private:
@@ -83,7 +83,7 @@ class BlockPool {
 
   int64_t total_;
   std::vector<Slot> slots_;    // of blocks used so far: a large pool costs nothing until it is used
-  std::vector<BlockId> free_;  // given back, not remembered
+  std::vector<BlockId> free_;  // returned to the pool, not remembered
   BlockId oldest_idle_ = kNoBlock;  // remembered, not shared
   BlockId newest_idle_ = kNoBlock;
   int64_t idle_count_ = 0;

@@ -13,7 +13,7 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 
-/// The keyed 128-bit hash of `bytes`; the same on every machine.
+/// The keyed 128-bit hash of `bytes`; equal on every machine.
 Hash128 siphash128(Hash128 key, std::span<const std::byte> bytes);
 
 }  // namespace plimsoll::engine

@@ -1,5 +1,4 @@
-// The KV cache as the scheduler sees it: how many tokens have room, and which prefixes are there
-// already.
+// The KV cache as the scheduler sees it: room for tokens, and the prefixes that are stored already.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,9 @@ struct KvCacheOptions {
   int64_t state_slots = 0;  // of recurrent mixers, one for each sequence that has tables; 0: none
 };
 
-/// All block tables of a sequence are equally long; in a group with a window the entries that no
-/// later position can see are empty, and their blocks back in the pool.
+/// Block tables of sequences, over a pool. All tables of a sequence are equally long; in a group
+/// with a window the entries that no later position can see are empty, and their blocks back in the
+/// pool.
 class KvCache {
  public:
   explicit KvCache(KvCacheOptions options);
@@ -31,7 +31,7 @@ class KvCache {
   [[nodiscard]] bool prefix_caching() const { return options_.prefix_caching; }
   [[nodiscard]] int64_t block_size() const { return options_.block_size; }
 
-  /// Starts the tables of a sequence that has none with the longest prefix that is remembered.
+  /// Starts the tables of a sequence that has none, with the longest prefix that is remembered.
   /// Stops before the first position whose logits are wanted. Sets sequence.computed and attached.
   void attach(Sequence& sequence);
   /// Blocks that the sequence needs at one time, beyond those it holds, to compute positions up to
@@ -44,12 +44,13 @@ class KvCache {
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
   /// Makes room for positions before `end`, at most reachable_end().
   void extend(Sequence& sequence, int64_t end);
-  /// Positions before `end` are computed, in the order of steps: settles the sequence.
+  /// Notes that positions before `end` are computed, in the order of steps; then settles the
+  /// sequence.
   void commit(Sequence& sequence, int64_t end);
-  /// Remembers full blocks of which all tokens are known, gives back those that no later position
-  /// can see.
+  /// Remembers full blocks of which all tokens are known, and returns blocks that no later position
+  /// can see to the pool.
   void settle(Sequence& sequence);
-  /// Gives all blocks back; nothing counts as computed any more.
+  /// Returns all blocks of a sequence to the pool; nothing counts as computed any more.
   void release(Sequence& sequence);
 
  private:
@@ -60,7 +61,7 @@ class KvCache {
   /// First block that a query at `position` sees in a group.
   [[nodiscard]] int64_t first_visible_block(size_t group, int64_t position) const;
   [[nodiscard]] std::span<const TokenId> block_tokens(const Sequence& sequence, int64_t block);
-  /// What a full block of the sequence holds; good until the next call.
+  /// Contents of a full block of the sequence; valid until the next call.
   [[nodiscard]] BlockContents contents(Sequence& sequence, size_t group, int64_t block);
   [[nodiscard]] int64_t matched_blocks(Sequence& sequence, int64_t limit);
   [[nodiscard]] int64_t window_match(Sequence& sequence, int64_t limit);
@@ -68,7 +69,7 @@ class KvCache {
   KvCacheOptions options_;
   BlockPool pool_;
   PrefixCache prefixes_;
-  std::vector<TokenId> block_tokens_;  // tokens of the block looked at
+  std::vector<TokenId> block_tokens_;  // tokens of one block, between calls
   std::vector<int32_t> free_slots_;    // the lowest last
 };
 

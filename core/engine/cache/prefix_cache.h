@@ -1,4 +1,4 @@
-// Finds KV blocks by what they hold: the tokens of the block after all tokens before it.
+// Finds KV blocks by their contents: the tokens of the block after all tokens before it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace plimsoll::engine {
 
-/// Names all tokens from the start of a sequence to the end of a block.
+/// Key of all tokens from the start of a sequence to the end of a block.
 using BlockKey = Hash128;
 
-/// What a block must hold to be the one that is looked for.
+/// Contents by which a block is found.
 struct BlockContents {
   int32_t group = 0;  // KV group
   BlockKey parent;    // key of the tokens before the block
@@ -26,16 +26,17 @@ struct BlockContents {
 BlockKey root_key(uint64_t salt);
 BlockKey chain_key(const BlockKey& parent, std::span<const TokenId> tokens);
 
-/// Remembered blocks of a pool by contents. The parent's key and the block's own tokens are kept
-/// and compared, so that no collision of one block's hash can bring wrong contents. Forgets what
-/// the pool evicts.
+/// Remembered blocks of a pool by contents. The parent's key and the block's own tokens are stored
+/// and compared, so that no collision of one block's hash can bring wrong contents. Forgets blocks
+/// that the pool evicts.
 class PrefixCache {
  public:
   PrefixCache(BlockPool& pool, int64_t block_size);
 
   /// The block of these contents, or kNoBlock.
   [[nodiscard]] BlockId find(const BlockContents& contents) const;
-  /// Remembers a shared block under its contents; does nothing when another block has the same.
+  /// Remembers a shared block under its contents; does nothing when another block has equal
+  /// contents.
   void insert(BlockId id, const BlockContents& contents);
   [[nodiscard]] int64_t size() const { return size_; }
 

@@ -17,7 +17,7 @@ namespace plimsoll::engine {
 
 struct RequestState;
 
-/// What a choice needs to know of the engine.
+/// Facts of the engine that a choice needs.
 struct ChoiceContext {
   const text::Tokenizer* tokenizer = nullptr;
   std::span<const TokenId> eos;
@@ -40,13 +40,13 @@ class Choice {
   [[nodiscard]] Sequence& sequence() { return sequence_; }
   [[nodiscard]] const SamplingState& sampling() const { return sampling_; }
   [[nodiscard]] bool finished() const { return finished_; }
-  /// Nothing more is to come of it: it is finished, or its request has failed.
+  /// True when no token follows: it is finished, or its request has failed.
   [[nodiscard]] bool ended() const;
 
-  /// Adds a token to the answer and finds out whether it ends it.
+  /// Adds a token to the answer, and ends the answer if that token does.
   void accept(TokenId token);
   void add_logprobs(PositionLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
-  /// The answer; what it is made of is gone afterwards.
+  /// The answer, moved out of the choice.
   [[nodiscard]] Completion take_completion();
 
  private:

@@ -10,7 +10,7 @@
 namespace plimsoll::engine {
 
 /// `token` with its rank, then the `count` best tokens (-1: all) without it. Of equal logits the
-/// lower id ranks first. Nothing when the row holds NaN or infinity. `ids` is working memory,
+/// lower id ranks first. None when the row holds NaN or infinity. `ids` is working memory,
 /// [row.size()].
 std::optional<PositionLogprobs> position_logprobs(std::span<const float> row, TokenId token,
                                                   int64_t count, std::span<int32_t> ids);

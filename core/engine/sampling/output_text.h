@@ -14,15 +14,15 @@ namespace plimsoll::engine {
 
 class OutputText {
  public:
-  /// No text comes without a tokenizer or with params.detokenize off. `strings` (of params.stop)
+  /// Makes no text without a tokenizer or with params.detokenize off. `strings` (of params.stop)
   /// and `params` must outlive it.
   OutputText(const text::Tokenizer* tokenizer, std::span<const TokenId> prompt,
              const SamplingParams& params, const StopStrings& strings);
 
-  /// Adds the text of a token; the stop string that it completes, if any. Within the first
+  /// Adds the text of a token; returns the stop string that it completes, or null. Within the first
   /// params.min_tokens tokens nothing stops.
   const std::string* push(TokenId token);
-  /// Adds what was held back as an unfinished character.
+  /// Adds the text that was held back as an unfinished character.
   const std::string* finish();
   [[nodiscard]] std::string take() { return std::move(text_); }
 

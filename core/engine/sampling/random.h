@@ -1,4 +1,5 @@
-// Random numbers that depend on who asks, never on when: one stream per choice of a line.
+// Random numbers that depend on the choice and position, never on time: one stream per choice of a
+// line.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@ namespace plimsoll::engine {
 /// Philox4x32-10 (Salmon et al. 2011): four random words for a counter under a key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// The numbers of one choice. The Philox key is the low half of siphash128 over
+/// Random numbers of one choice. The Philox key is the low half of siphash128 over
 ///   0x00, run seed (8 bytes, little-endian), the line's key    for a line without its own seed
 ///   0x01, the line's seed (8 bytes, little-endian)             for a line with one
 /// under the zero key; the counter is (position low, position high, choice low, choice high), where

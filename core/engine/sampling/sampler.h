@@ -28,7 +28,7 @@
 
 namespace plimsoll::engine {
 
-/// What steps 6 to 10 need beside the logits.
+/// Parameters of steps 6 to 10.
 struct DrawParams {
   double temperature = 1;
   int64_t top_k = 0;  // 0: all
@@ -39,7 +39,7 @@ struct DrawParams {
   [[nodiscard]] bool greedy() const { return temperature < 1e-5; }
 };
 
-/// Changes to a row's logits as a device makes them (backend::Drawing), written where there is
+/// Changes to a row's logits as a device makes them (backend::Drawing), written as far as there is
 /// room.
 class ChangeList {
  public:
@@ -50,12 +50,12 @@ class ChangeList {
     ++used_;
   }
   void add(std::span<const backend::TokenChange> changes);
-  /// The changes since the last call are those of this section.
+  /// Ends a section: the changes since the last call belong to it.
   void end(backend::ChangeSection section) { ends_[static_cast<size_t>(section)] = used_; }
 
   [[nodiscard]] bool fits() const { return used_ <= room_.size(); }
   [[nodiscard]] size_t size() const { return used_; }
-  /// Behind the last change of a section.
+  /// Ends of the sections: the number of changes up to each one's last.
   [[nodiscard]] const std::array<size_t, backend::kChangeSections>& ends() const { return ends_; }
 
  private:
@@ -64,10 +64,10 @@ class ChangeList {
   std::array<size_t, backend::kChangeSections> ends_{};
 };
 
-/// Whether the last token before the one to be drawn is in the output, or a device alone knows it.
+/// Whether the token before the one to be drawn is in the output, or only a device knows it.
 enum class LastToken : uint8_t { known, pending };
 
-/// What sampling knows of one choice.
+/// Sampling parameters and state of one choice.
 class SamplingState {
  public:
   /// `params`, `eos` and `output` (the tokens chosen so far) must outlive it; token ids in `params`
@@ -80,14 +80,14 @@ class SamplingState {
   /// Number of the next token, from 0.
   [[nodiscard]] int64_t position() const { return static_cast<int64_t>(output_.size()); }
   [[nodiscard]] DrawParams draw_params(int64_t position) const;
-  /// Takes note of a token that is being added to the output.
+  /// Notes a token that is being added to the output.
   void accept(TokenId token);
 
-  /// Whether steps 1 to 5 change anything at a position.
+  /// True when steps 1 to 5 change anything at a position.
   [[nodiscard]] bool adjusts(int64_t position) const;
   /// Steps 1 to 5, for the next token.
   void adjust(std::span<const float> logits, std::span<float> adjusted) const;
-  /// The same for a device, in all sections.
+  /// Lists the changes of steps 1 to 5 for a device, in all sections.
   void list_changes(LastToken last, ChangeList& to) const;
   [[nodiscard]] bool penalizes() const;
 
@@ -104,7 +104,7 @@ class SamplingState {
   std::vector<backend::TokenChange> seen_;  // by token; empty without penalties
 };
 
-/// What became of a row.
+/// Outcome of sampling a row.
 enum class Sampled : uint8_t { token, not_finite, nothing_allowed };
 
 struct SampleResult {
@@ -121,7 +121,7 @@ class Sampler {
   [[nodiscard]] SampleResult sample(std::span<const float> logits, const SamplingState& state);
   /// Steps 6 to 10 alone.
   [[nodiscard]] SampleResult sample(std::span<const float> logits, const DrawParams& params);
-  /// The same for logits that have been through steps 1 to 5: some may be masked.
+  /// Runs steps 6 to 10 for logits after steps 1 to 5: some may be masked.
   [[nodiscard]] SampleResult sample_adjusted(std::span<const float> logits,
                                              const DrawParams& params);
 
@@ -130,7 +130,7 @@ class Sampler {
                                const DrawParams& params);
   [[nodiscard]] TokenId draw_from_top(std::span<const float> row, float maximum,
                                       const DrawParams& params);
-  /// Zeroes the weights beyond those whose sum reaches `wanted`; the sum of those kept.
+  /// Zeroes the weights beyond those whose sum reaches `wanted`; returns the sum of those kept.
   double keep_nucleus(std::span<float> weights, double wanted);
   /// The token at which the running sum of weights passes `target`.
   [[nodiscard]] static TokenId draw_from(std::span<const float> weights, double target);

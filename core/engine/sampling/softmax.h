@@ -15,8 +15,8 @@ struct RowScan {
   bool finite = true;  // no NaN, no infinity
 };
 
-/// Finds the largest value of a row that is not empty. `finite` tells about all values; with NaN in
-/// the row `best` and `maximum` mean nothing.
+/// Finds the largest value of a row that is not empty. `finite` covers all values; with NaN in the
+/// row `best` and `maximum` are undefined.
 RowScan scan_row(std::span<const float> row);
 
 /// weights[i] = exp((row[i] - maximum) / temperature), 0 below 1e-38; returns their sum. `weights`

@@ -68,7 +68,7 @@ std::optional<StopHit> StopSearch::feed(std::string_view piece) {
   for (const char letter : piece) {
     node_ = strings_->next(node_, static_cast<uint8_t>(letter));
     ++position_;
-    // Of the strings that end here the longest begins first.
+    // The longest of the strings that end here begins first, and the node has that one.
     const uint32_t string = strings_->nodes_[node_].string;
     if (string == StopStrings::kNone) continue;
     const StopHit hit{position_ - strings_->lengths_[string], position_, string};

@@ -14,7 +14,7 @@ namespace plimsoll::engine {
 /// every text has its own StopSearch.
 class StopStrings {
  public:
-  /// Empty strings are passed over.
+  /// Builds the automaton; empty strings are skipped.
   explicit StopStrings(const std::vector<std::string>& strings);
 
  private:
@@ -50,8 +50,8 @@ class StopSearch {
  public:
   explicit StopSearch(const StopStrings& strings) : strings_(&strings) {}
 
-  /// Goes on with the text's next bytes. Of the stop strings that end in them the one that begins
-  /// first counts, of those the one listed first.
+  /// Searches the text's next bytes. Of the stop strings that end in them the one that begins first
+  /// is returned, and of those that begin there the one listed first.
   std::optional<StopHit> feed(std::string_view piece);
   /// Bytes of the text so far.
   [[nodiscard]] size_t position() const { return position_; }

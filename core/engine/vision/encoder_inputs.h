@@ -1,6 +1,6 @@
-// What the host writes for an image encoder: values of pixels, arrays of rows and segments. Where
-// memory is shared they are written in scratch, else in the region "picture staging" and sent
-// there.
+// Inputs of an image encoder that the host writes: values of pixels, arrays of rows and segments.
+// Where memory is shared they are written in scratch, else in the region "picture staging", and
+// sent to scratch.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,19 @@
 
 namespace plimsoll::engine {
 
-/// Memory of scratch, and where the host writes what it is to hold: there where memory is shared.
+/// Memory of scratch, and the host memory in which its contents are written: the same where memory
+/// is shared.
 struct StagedPiece {
   std::byte* device = nullptr;
   std::byte* host = nullptr;
   size_t bytes = 0;
 };
 
-/// Of one picture or tile. While it lives its pieces keep their places.
+/// Inputs of one picture or tile. While the object lives, its pieces keep their places.
 class EncoderInputs {
  public:
-  /// Waits until what was sent from `staging` before has arrived. It counts where scratch does.
+  /// Waits until earlier data from `staging` has arrived on the device. It counts where scratch
+  /// does.
   EncoderInputs(backend::Backend& backend, memory::Arena& staging);
 
   StagedPiece take(std::string_view name, size_t bytes);
@@ -43,10 +45,10 @@ class EncoderInputs {
   memory::Scope scope_;
 };
 
-/// An encoder's rows and segments where its ops read them.
+/// An encoder's rows and segments, in the memory in which its ops read them.
 class EncoderArrays {
  public:
-  /// Takes them from scratch, plans attention and sends all.
+  /// Takes the arrays from scratch, plans attention and sends all of it.
   EncoderArrays(const EncoderRows& rows, const model::AttentionSpec& attention,
                 EncoderInputs& inputs);
 
@@ -55,9 +57,9 @@ class EncoderArrays {
   /// rope_angles() of EncoderRows::places.
   [[nodiscard]] backend::BatchMeta places() const;
   [[nodiscard]] const Segments& frames() const { return *frames_; }
-  /// The frames where there are no windows.
+  /// Segments of the windows; the frames where there are no windows.
   [[nodiscard]] const Segments& windows() const { return windows_ ? *windows_ : *frames_; }
-  /// A cache for the keys and values of either.
+  /// A cache for the keys and values of frames or windows.
   [[nodiscard]] backend::KvLayer take_cache(const model::AttentionSpec& attention, DType dtype,
                                             backend::Backend& backend) const;
 

@@ -1,4 +1,4 @@
-// How a picture's patches go through an image encoder: in which order, and which see each other.
+// The order of a picture's patches in an image encoder, and which patches see each other.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 namespace plimsoll::engine {
 
 struct EncoderRows {
-  std::vector<int64_t> frames;   // rows that see each other, one after the other; empty: no layers
-  std::vector<int64_t> windows;  // likewise in layers that see windows; empty: none does
-  /// [2 * rows] of all rows the row of the picture, then its column; empty: nothing is rotated.
+  /// Lengths of frames, whose rows see each other, one after the other; empty: no layers.
+  std::vector<int64_t> frames;
+  std::vector<int64_t> windows;  // lengths of windows, for layers that see these; empty: none does
+  /// [2 * rows] for all rows the row in the picture, then the column; empty: nothing is rotated.
   std::vector<int32_t> places;
-  /// Of a tile: the rows that become embeddings, blocks of merged ones one after the other. Else
-  /// where in the order of windows each merged row is.
+  /// For a tile: the rows that become embeddings, blocks of merged ones one after the other. For a
+  /// frame: the place of each merged row in the order of windows.
   std::vector<int32_t> order;
 };
 
-/// Of a square tile, as every one is.
+/// Rows of a square tile; all tiles are alike.
 EncoderRows tile_rows(const model::VisionSpec& spec);
-/// Of a frame of a picture of any size; rows are in the order of `windows`.
+/// Rows of a frame of a picture of any size, in the order of `windows`.
 EncoderRows frame_rows(const model::VisionSpec& spec, const image::Layout& layout,
                        const WindowOrder& windows);
 

@@ -1,4 +1,5 @@
-// Embeddings of pictures that prompts under way need, and of others while there is room.
+// Cache of pictures' embeddings: of those that prompts under way need, and of others while there is
+// room.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,20 @@ namespace plimsoll::engine {
 /// Rows of a picture's embeddings in the cache.
 struct CachedPicture {
   int64_t first_row = 0;
-  bool is_new = false;  // not there yet: whoever asked has to encode it
+  bool is_new = false;  // not encoded yet: the caller has to encode it
 };
 
-/// Places pictures in a matrix of so many rows. A picture that somebody holds stays; others go when
-/// room is needed, those that were used longest ago first.
+/// Places pictures in a matrix of `rows` rows. A picture that is held stays; others are evicted
+/// when room is needed, least recently used first.
 class PictureCache {
  public:
   explicit PictureCache(int64_t rows) : rows_(rows) {}
 
-  /// Holds the picture once more. Nothing when there is no room beside those that are held.
+  /// Holds the picture once more. None when there is no room beside the pictures that are held.
   std::optional<CachedPicture> hold(const Hash128& key, int64_t tokens);
   void release(const Hash128& key);
 
-  [[nodiscard]] int64_t encoded() const { return encoded_; }  // pictures, so far
+  [[nodiscard]] int64_t encoded() const { return encoded_; }  // number of pictures so far
 
  private:
   struct Less {
@@ -40,9 +41,9 @@ class PictureCache {
     uint64_t used = 0;
   };
 
-  /// The first row of a gap of `tokens` rows; nothing when there is none.
+  /// The first row of a gap of `tokens` rows; none when there is none.
   [[nodiscard]] std::optional<int64_t> find_gap(int64_t tokens) const;
-  /// False when all that is there is held.
+  /// Evicts the least recently used picture; false when all are held.
   bool evict_oldest();
 
   int64_t rows_;

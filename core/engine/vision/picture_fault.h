@@ -1,4 +1,4 @@
-// Which pictures of a line a launch cannot encode, for the engine and for plans of it.
+// Pictures of a line that a launch cannot encode, for the engine and for plans of it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace plimsoll::engine {
 
-/// `tower` and `embeddings` as Launch has them, over counting arenas or real ones.
+/// Why the launch cannot encode the pictures; none: it can. `tower` and `embeddings` are those of
+/// Launch, over counting arenas or real ones.
 std::optional<RequestOutput::Failure> find_picture_fault(const Pictures& pictures,
                                                          const EngineLayout& layout,
                                                          std::optional<VisionTower>& tower,

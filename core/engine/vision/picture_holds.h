@@ -1,4 +1,4 @@
-// Which pictures' embeddings the sequences of a step hold, and how far that lets them be computed.
+// Pictures whose embeddings the sequences of a step hold, and how far that lets them be computed.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ class PictureHolds {
   explicit PictureHolds(PictureCache& cache) : cache_(cache) {}
 
   /// The least end of a piece from sequence.computed on: tokens that see each other both ways are
-  /// computed in one.
+  /// computed in one piece.
   static int64_t needed_end(const Sequence& sequence);
   /// Holds the pictures in [sequence.computed, end) and returns the end that can be computed:
   /// before the first picture that has no room, and not within tokens that see each other.
   int64_t hold(Sequence& sequence, int64_t end);
-  /// Lets go of pictures that are computed.
+  /// Releases pictures whose tokens are all computed.
   void commit(Sequence& sequence);
-  /// Lets go of all.
+  /// Releases all pictures of a sequence.
   void release(Sequence& sequence);
-  /// What to encode before the step runs.
+  /// The pictures to encode before the step runs.
   std::vector<PictureJob> take_jobs() { return std::exchange(jobs_, {}); }
 
  private:

@@ -1,4 +1,4 @@
-// The image processor that goes with a model's folder.
+// The image processor of a model's folder.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +11,21 @@
 
 namespace plimsoll::engine {
 
-/// Whether the folder says how pictures are prepared.
+/// True when the folder has settings of the image processor.
 bool has_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder);
 
-/// What the folder says of its image processor: preprocessor_config.json, or
+/// The folder's settings of the image processor: preprocessor_config.json, or
 /// processor_config.json's image_processor; InternVL: config.json. Throws
 /// Error(checkpoint_unusable).
 Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder);
 
-/// The same for a config without a folder: what the published models of its kind say; InternVL: the
+/// The settings of the published models of a kind, for a config without a folder; InternVL: the
 /// config.
 Json published_processor_settings(const model::VisionSpec& vision, const Json& config);
 
 /// Settings of a request or a launch for pictures, or for videos (model::kImageScope, kVideoScope):
-/// those below the scope's name go
-/// before those beside it, and those below the other's are left out. Throws image::SettingsError.
+/// settings below the scope's name go before those beside it, and those below the other scope's
+/// name are left out. Throws image::SettingsError.
 template <typename AnyJson>
 AnyJson scoped_settings(AnyJson overrides, std::string_view scope) {
   AnyJson own = AnyJson::object();
@@ -42,7 +42,7 @@ AnyJson scoped_settings(AnyJson overrides, std::string_view scope) {
   return overrides;
 }
 
-/// `overrides` are of one scope. Throws image::SettingsError.
+/// Makes the processor; `overrides` are of one scope. Throws image::SettingsError.
 std::unique_ptr<const image::Processor> make_picture_processor(
     const model::VisionSpec& vision, const Json& settings, const Json& overrides = Json::object());
 

@@ -1,4 +1,4 @@
-// Pictures of a prompt, as the engine gets them.
+// Pictures of a prompt, for the engine.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::engine {
 
-/// Neighbouring positions of the prompt that take a picture's embeddings from `embedding` on.
+/// Consecutive positions of the prompt that take a picture's embeddings, from `embedding` on.
 struct PictureRun {
   int64_t first = 0;
   int64_t count = 0;
@@ -31,36 +31,37 @@ struct Picture {
 struct Pictures {
   std::vector<Picture> items;  // in the prompt's order
   bool two_way = false;        // tokens of a run see each other both ways (Gemma 3)
-  /// [3, prompt] positions by kind; empty where the model has one kind. Token k behind the prompt
-  /// is at prompt length + k + rope_delta in all of them.
+  /// [3, prompt] positions by kind; empty where the model has one kind. Token k after the prompt is
+  /// at prompt length + k + rope_delta in all kinds.
   std::vector<int32_t> rope_positions;
   int32_t rope_delta = 0;
 };
 
-/// Where the embeddings of pictures go: the prompt's placeholders in order, `counts[i]` of them to
+/// Positions of pictures' embeddings: the prompt's placeholders in order, `counts[i]` of them for
 /// picture i. Fewer runs than counts, or a last one too short, where the placeholders do not
 /// suffice.
 std::vector<std::vector<PictureRun>> find_runs(std::span<const int32_t> prompt, int32_t placeholder,
                                                std::span<const int64_t> counts);
 
-/// Pictures in the prompt's order, with positions by kind where the model has them.
+/// Puts pictures in the prompt's order, with positions by kind where the model has them.
 Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> items,
                         int64_t prompt);
 
-/// What of pictures a launch is made for.
+/// Limits of a launch for pictures.
 struct PictureOptions {
-  /// image::Processor::extremes: what takes most to encode, the one of most embeddings first;
-  /// images among them.
+  /// image::Processor::extremes: layouts that take most to encode, the one with most embeddings
+  /// first; images are among them.
   std::vector<image::Layout> extremes;
-  int64_t cache_tokens = 0;  // embeddings that are kept, at least those of one picture; 0: default
-  /// What the default keeps: the embeddings of so many of the largest pictures, within so many
-  /// bytes. vLLM's few, a step's worth, would let pictures that many lines share be encoded for
-  /// each.
+  /// Embeddings that the cache holds, at least those of one picture; 0: default.
+  int64_t cache_tokens = 0;
+  /// Default size of the cache: the embeddings of so many of the largest pictures, within so many
+  /// bytes. vLLM's default, one step's worth, would encode pictures that many lines share once for
+  /// each line.
   int64_t kept_pictures = 64;
   uint64_t kept_bytes = uint64_t{512} << 20;
 
-  [[nodiscard]] int64_t largest() const { return extremes.front().tokens; }  // embeddings
-  /// The same of what is no video.
+  [[nodiscard]] int64_t largest() const { return extremes.front().tokens; }  // in embeddings
+  /// Tokens of the largest image (videos left out).
   [[nodiscard]] int64_t largest_image() const;
 };
 

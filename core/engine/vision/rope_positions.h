@@ -16,10 +16,11 @@ struct PictureGrid {
 
 struct RopePositions {
   std::vector<int32_t> positions;  // [3, prompt]
-  int32_t delta = 0;               // of what follows the prompt
+  int32_t delta = 0;               // for tokens after the prompt
 };
 
-/// Text counts on in all kinds; behind a picture from the largest position in it.
+/// Positions of a prompt. Text counts on in all kinds; after a picture from the largest position in
+/// it.
 RopePositions rope_positions(int64_t prompt, std::span<const PictureGrid> grids);
 
 }  // namespace plimsoll::engine

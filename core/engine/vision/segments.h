@@ -15,7 +15,7 @@ class Segments {
  public:
   static constexpr int64_t kBlockRows = 16;  // of a cache block
 
-  /// Segments of these lengths, one behind the other. Takes its arrays, and the plan of attention,
+  /// Segments of these lengths, one after the other. Takes its arrays, and the plan of attention,
   /// from memory of the host.
   Segments(std::span<const int64_t> lengths, backend::Segmentation segmentation,
            const model::AttentionSpec& attention, const backend::Footprint& footprint,
@@ -23,13 +23,13 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  /// Where the host's memory begins, and its copy on the device.
+  /// Sets the beginning of the host's memory, and of its copy on the device.
   void place(const std::byte* host_base, std::byte* device_base) {
     batch_.host_base = host_base;
     batch_.device_base = device_base;
   }
   [[nodiscard]] const backend::BatchMeta& batch() const { return batch_; }
-  /// Of the cache of one layer.
+  /// Blocks of one layer's cache.
   [[nodiscard]] int64_t blocks() const { return blocks_; }
 
  private:

@@ -193,7 +193,8 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
     wanted = take("ordered rows", rows, spec_.hidden);
     backend_.gather_rows(wanted, x, kept.order);
   }
-  // Of an alignment that a launch has met, which rows of the cache are not.
+  // These embeddings have an alignment that the launch has warmed up; rows of the cache may have
+  // another.
   const View embeddings = take("embeddings", out.rows, out.columns);
   project(wanted, embeddings);
   copy(out, embeddings);

@@ -1,4 +1,4 @@
-// The order of a frame's merged patches in which windows are runs (Qwen2.5-VL).
+// The order of a frame's merged patches in which each window is a run (Qwen2.5-VL).
 #pragma once
 
 #include <cstdint>
