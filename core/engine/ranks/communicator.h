@@ -1,6 +1,6 @@
-// What a rank says to the others of its launch. Threads of a process talk over shared memory
-// (shared_world.h), processes over messages (processes/), devices of several processes by what
-// their backend has (Backend::meet); all stand behind the same calls.
+// Collective and point-to-point operations between the ranks of a launch. Threads of a process use
+// shared memory (shared_world.h), processes use messages (processes/), devices of several processes
+// use their backend's means (Backend::meet); all implement the same calls.
 #pragma once
 
 #include "backend/communicator.h"

@@ -1,4 +1,4 @@
-// Threads that do the same work side by side, each for its own rank.
+// Rank threads: threads that do the same work side by side, each for its own rank.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Calls job(rank) for each rank, all at once, and waits for all. Throws what was thrown first.
+  /// Calls job(rank) for each rank, all at once, and waits for all. Throws the first exception.
   void run(const Job& job);
 
  private:

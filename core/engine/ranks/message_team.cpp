@@ -117,7 +117,8 @@ void MessageTeam::share_columns(backend::View columns, backend::View all) {
   for (int64_t t = 0; t < all.rows; ++t) {
     copy_bytes(row_bytes(columns, t, 0, own), place(rank_)(t));
   }
-  // Of neighbours that have the same columns the first one's are as good as any.
+  // Neighbouring ranks that have the same columns are interchangeable, so the exchange skips all
+  // but one.
   for (int64_t step = alike; step < ranks_; step += alike) {
     const int64_t other = rank_ ^ step;
     exchange_rows(other, all.rows, bytes, place(rank_), place(other));

@@ -1,5 +1,5 @@
-// Tensor-parallel ranks that have no memory in common: what they tell each other goes through a
-// communicator, in pieces as large as a buffer of fixed size.
+// Tensor-parallel ranks that have no memory in common: their data goes through a communicator, in
+// pieces as large as a buffer of fixed size.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace plimsoll::engine {
 
-/// What each end of such a team has for pieces on their way: one half each for both directions.
+/// Bytes of each rank's buffer for pieces on their way: one half for each direction.
 inline constexpr size_t kMessageBytes = size_t{512} << 10;
 
-/// One rank's end. The sums are those of SharedTeam to the bit: in each round two ranks swap what
-/// they have and both add it, the lower one's first.
+/// One rank's end of such a team. The sums are those of SharedTeam to the bit: in each round two
+/// ranks exchange their matrices and both add them, the lower rank's first.
 class MessageTeam final : public TensorRanks {
  public:
-  /// `ranks` (a power of two) from `first` on make the team, this one is `first` + `rank`. `world`
+  /// `ranks` (a power of two) from `first` on make the team; this one is `first` + `rank`. `world`
   /// and `buffer` must outlive it.
   MessageTeam(Communicator& world, int64_t first, int64_t rank, int64_t ranks,
               std::span<std::byte> buffer);
@@ -30,7 +30,7 @@ class MessageTeam final : public TensorRanks {
   void share_columns(backend::View columns, backend::View all) override;
 
  private:
-  /// Bytes of row t; empty where none of it goes this way.
+  /// Bytes of row t; empty where no part of it goes this way.
   using Rows = std::function<std::span<std::byte>(int64_t row)>;
 
   void exchange(int64_t other, std::span<const std::byte> sent, std::span<std::byte> received);

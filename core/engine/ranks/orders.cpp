@@ -39,7 +39,7 @@ void for_each_table_row(const backend::BatchMeta& step, const F& f) {
   }
 }
 
-/// Of an array in a slab of this process.
+/// Bytes of an array in a slab of this process, writable.
 template <typename T>
 std::span<std::byte> writable_bytes(std::span<const T> array) {
   return std::as_writable_bytes(std::span(const_cast<T*>(array.data()), array.size()));

@@ -1,7 +1,7 @@
-// The processes that a launch's ranks are spread over, as one of them sees the others.
+// The processes over which a launch's ranks are spread, as one of them sees the others.
 //
-// Of each copy of the model process p has the ranks [p * ranks / processes, (p + 1) * ranks /
-// processes). The first process has the scheduler; the others serve it (rank_server.h).
+// Process p has ranks [p * ranks / processes, (p + 1) * ranks / processes) of each copy of the
+// model. Process 0 has the scheduler; the others serve it (rank_server.h).
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,24 @@ class Processes {
 
   [[nodiscard]] virtual int64_t process() const = 0;
   [[nodiscard]] virtual int64_t count() const = 0;
-  /// Whether another process runs on this one's machine.
+  /// True when another process runs on this one's machine.
   [[nodiscard]] virtual bool is_near(int64_t process) const = 0;
-  /// The end of a rank that this process has, one of `ranks` of a copy of the model; lives as long
-  /// as this. Copies do not hear each other.
+  /// The communicator of a rank that this process has, one of `ranks` of a copy of the model; lives
+  /// as long as this object. Ranks of different copies do not communicate.
   virtual Communicator& rank(int64_t copy, int64_t rank, int64_t ranks) = 0;
-  /// Returns when all have called it. Throws Error(usage) where `facts`, lines of "name: value",
-  /// are not those of the first process, and names the first that differs.
+  /// Barrier with a check: returns when all processes have called it. Throws Error(usage) where
+  /// `facts`, lines of "name: value", differ from those of process 0, and names the first that
+  /// differs.
   virtual void agree(const std::string& facts) = 0;
-  /// The least of what all processes call it with.
+  /// All-reduce: the least value that a process passes.
   virtual uint64_t least(uint64_t value) = 0;
-  /// Wakes all of this process's ranks that wait for others, which throw RankLost.
+  /// Aborts: wakes all of this process's ranks that wait for others; they throw RankLost.
   virtual void give_up() noexcept = 0;
-  /// Whether that has happened, or another process is lost. What a device made before this says no
-  /// is good, though others took part in it.
+  /// True after give_up(), or when another process is lost. While it is false, results of a device
+  /// are valid, though others took part in them.
   [[nodiscard]] virtual bool given_up() const noexcept = 0;
-  /// Calls `act` once when a process is lost, behind given_up(), by whatever thread notices that;
-  /// it must not wait for long. Until forget().
+  /// Calls `act` once when a process is lost, after given_up() is true, from the thread that
+  /// notices it; `act` must not wait for long. Until forget().
   virtual void when_lost(const void* who, std::function<void()> act) = 0;
   virtual void forget(const void* who) noexcept = 0;
 
@@ -52,7 +53,7 @@ struct RankRange {
   [[nodiscard]] int64_t size() const { return end - first; }
 };
 
-/// Those of a process, of as many as a copy has; all where `processes` is null.
+/// Ranks of a copy that `process` has, of `ranks` in all; all where `processes` is null.
 inline RankRange ranks_of(const Processes* processes, int64_t process, int64_t ranks) {
   if (processes == nullptr) return {0, ranks};
   const int64_t each = ranks / processes->count();

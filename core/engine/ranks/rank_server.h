@@ -1,4 +1,4 @@
-// The ranks of a process that has no scheduler: they do what the first process says.
+// The ranks of a process without a scheduler: they execute the orders of process 0.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@ namespace plimsoll::engine {
 
 class RankServer {
  public:
-  /// As Engine's constructor on several ranks, in a process after the first.
+  /// Lays out and loads the ranks as Engine's constructor does, in a process other than 0.
   RankServer(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
              const EngineOptions& options, Processes& processes);
 
-  /// Serves until the first process stops. Throws what fails here, and RankLost.
+  /// Serves until process 0 stops. Throws the failures of this process, and RankLost.
   void serve();
-  /// As Engine's, of a rank that this process has.
+  /// Measured regions of a rank that this process has, as Engine::measured.
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank) const;
 
  private:
   std::vector<std::unique_ptr<Stages>> copies_;
-  std::vector<int64_t> kv_blocks_;  // by copy: most that were in use
+  std::vector<int64_t> kv_blocks_;  // by copy: most in use
   std::unique_ptr<Crew> crew_;      // a thread for each copy
 };
 

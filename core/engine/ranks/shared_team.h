@@ -1,5 +1,5 @@
 // Tensor-parallel ranks that are threads of one process: they read and write each other's matrices
-// where they lie, between two meetings.
+// in place, between two barriers.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@ class SharedTeam final : public RankTeam {
   [[nodiscard]] TensorRanks& rank(int64_t index) override {
     return *ends_[static_cast<size_t>(index)];
   }
-  /// Those that wait throw RankLost.
+  /// Wakes ranks that wait; they throw RankLost.
   void give_up() noexcept override;
 
  private:
   class End;
-  /// Returns when all ranks have called it; what they wrote before is seen by all.
+  /// Barrier: returns when all ranks have called it; all see what the others wrote before.
   void meet();
-  /// Shows all a rank's matrix until the meeting after the next.
+  /// Shows a rank's matrix to all ranks, until the barrier after the next.
   void show(int64_t rank, const backend::View& matrix);
   [[nodiscard]] std::byte* row(int64_t rank, int64_t row) const;
 

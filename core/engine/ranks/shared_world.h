@@ -1,4 +1,5 @@
-// Ranks that are threads of one process: what one sends another copies from where it lies.
+// Point-to-point communication between ranks that are threads of one process: the receiver copies
+// from the sender's memory.
 #pragma once
 
 #include <condition_variable>
@@ -13,20 +14,20 @@ namespace plimsoll::engine {
 
 class SharedWorld {
  public:
-  /// Of the ranks' backends, which know how to copy; null: they have the host's memory.
+  /// `backends` of the ranks copy their devices' memory; null: the rank has the host's memory.
   explicit SharedWorld(std::vector<backend::Backend*> backends);
   explicit SharedWorld(int64_t ranks)
       : SharedWorld(std::vector<backend::Backend*>(static_cast<size_t>(ranks))) {}
   ~SharedWorld();
 
-  /// A rank's end; lives as long as the world.
+  /// A rank's communicator; lives as long as the world.
   [[nodiscard]] Communicator& rank(int64_t index) { return *ends_[static_cast<size_t>(index)]; }
-  /// Wakes all ranks that wait for others, which throw RankLost.
+  /// Wakes all ranks that wait for others; they throw RankLost.
   void give_up() noexcept;
 
  private:
   class End;
-  /// What lies ready for a rank, from one other.
+  /// Bytes that one rank offers to another.
   struct Offer {
     std::span<const std::byte> bytes;
     bool open = false;

@@ -10,7 +10,7 @@
 namespace plimsoll::engine {
 namespace {
 
-/// Of each rank; those of a stage are alike.
+/// Layouts of all ranks; ranks of one stage have equal ones.
 std::vector<EngineLayout> resolve(const model::ModelSpec& spec, std::span<const Rank> ranks,
                                   const EngineOptions& options,
                                   const backend::Footprint& footprint) {

@@ -5,12 +5,14 @@
 //   last     the same batch                 layers b .., norm, head -> logits -> the reader
 //
 // As many steps are under way as there are stages, so that none idles: in each round a step enters
-// the first stage and every other runs what the one before it ran in the last round.
+// the first stage, and every other stage runs the step that the one before it ran in the last
+// round.
 //
-// Each stage may be of several tensor-parallel ranks, numbered one after the other: they do the
-// same with a share of its heads, columns and vocabulary each, and the first of the last stage
-// reads. Ranks may be spread over processes (processes.h): the first process tells the others what
-// to run (orders.h), and where it does not have the last stage the logits come back to it.
+// Each stage may have several tensor-parallel ranks, numbered one after the other: they do the same
+// with a share of its heads, columns and vocabulary each, and the first rank of the last stage
+// reads the logits. Ranks may be spread over processes (processes.h): process 0 sends the others
+// their orders (orders.h), and where it does not have the last stage the logits are sent back to
+// it.
 #pragma once
 
 #include <memory>
@@ -30,16 +32,16 @@
 
 namespace plimsoll::engine {
 
-/// A rank's memory, laid out.
+/// The layout and plan of a rank's memory.
 struct RankPlan {
   EngineLayout layout;
   EnginePlan plan;
 };
 
-/// Lays out the ranks of a launch, `spec` being the whole model's, copy after copy; those of other
-/// processes too (`processes` is null: there are none), which have no backend here. Throws as
-/// resolve_stages, Error(does_not_fit) where this machine has not as much left as the arenas of
-/// several ranks take together, and Error(usage) where processes lay out different launches.
+/// Lays out the ranks of a launch, copy after copy; `spec` is the whole model's. Includes ranks of
+/// other processes (`processes` is null: there are none), which have no backend here. Throws as
+/// resolve_stages, Error(does_not_fit) where this machine has less left than the arenas of several
+/// ranks take together, and Error(usage) where processes lay out different launches.
 std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                                  const EngineOptions& options, Processes* processes = nullptr);
 
@@ -53,10 +55,11 @@ struct Stage {
   LaunchMemory memory;
   Launch launch;
   StepRunner runner;
-  /// The steps that are in the pipeline, each in the place of the round in which it entered; null
-  /// where none did.
+  /// The steps in the pipeline, each in the place of the round in which it entered; null where none
+  /// did.
   std::vector<const Step*> under_way;
-  std::vector<Step> steps;  // likewise, of ranks that have them from the first
+  /// Places for the steps under way, in ranks that receive them from the first rank.
+  std::vector<Step> steps;
 };
 
 /// The ranks of one copy of the model.
@@ -64,60 +67,62 @@ struct CopyRanks {
   std::span<const Rank> ranks;
   std::span<const RankPlan> plans;
   size_t tensor = 1;               // of each stage
-  size_t first = 0;                // of the launch's ranks
+  size_t first = 0;                // number of the first one among the launch's ranks
   size_t all = 1;                  // of the launch
-  Processes* processes = nullptr;  // that have the ranks; null: this one has all
+  Processes* processes = nullptr;  // over which the ranks are spread; null: this one has all
 };
 
 /// The ranks of the copy `index`, of `copies`.
 CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
                      const EngineOptions& options, size_t index, Processes* processes);
 
-/// Those of one copy's ranks that this process has.
+/// The ranks of one copy of the model that this process has.
 class Stages {
  public:
-  /// Takes their arenas. Throws as LaunchMemory.
+  /// Allocates their arenas. Throws as LaunchMemory.
   explicit Stages(const CopyRanks& copy);
-  /// Devices may still write into the memory that is about to go, and read each other's: all are
-  /// waited for.
+  /// Waits for all devices, which may still write into the memory that is about to be freed, and
+  /// read each other's.
   ~Stages();
   Stages(const Stages&) = delete;
   Stages& operator=(const Stages&) = delete;
 
-  /// Puts the weights in place, on all ranks at once.
+  /// Loads the weights, on all ranks at once.
   void load(uint64_t seed);
-  /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
+  /// Uses the weights of `owner`, in another copy of the model, and loads the towers, which each
+  /// copy has.
   void borrow(const Stages& owner, uint64_t seed);
-  /// Meets all that steps will need, so that nothing is taken later.
+  /// Warms up with everything that steps will need, so that nothing is allocated later.
   void finish_launch();
-  /// Puts pictures' embeddings into the cache of every rank that has one. The ranks of the first
-  /// stage have the whole tower each; those of the first process encode in turn.
+  /// Encodes pictures into the cache of every rank that has one. Each rank of the first stage has
+  /// the whole tower; those of process 0 encode the pictures in turn.
   void encode(const std::vector<PictureJob>& jobs);
-  /// Slices of the logits of a step that ends.
+  /// Called with slices of the logits of a step that ends.
   using Reader = std::function<void(const engine::Step&, const LogitsSlice&)>;
-  /// Runs a round, in which `entering` enters (null: none does; it must live until it ends).
+  /// Runs a round, in which `entering` enters (null: no step does; it must live until it ends).
   /// `read`, as StepRunner's, is called for the step that ends, by the thread of reading().
   void run(const Step* entering, const Reader& read);
-  /// Waits for a step on all ranks, each of which may fail. Not from a Reader.
+  /// Waits for a step on all ranks, each of which may fail. Not to be called from a Reader.
   void await_step(const backend::BatchMeta& step);
-  /// No step is in the pipeline.
+  /// True when no step is in the pipeline.
   [[nodiscard]] bool idle() const;
-  /// Lets those go that serve in other processes; `kv_blocks` were in use at most.
+  /// Tells the processes that serve to stop; `kv_blocks`: most in use at one time.
   void stop(int64_t kv_blocks);
-  /// Does what the first process says until that stops; returns its `kv_blocks`.
+  /// Executes the orders of process 0 until it stops; returns its `kv_blocks`.
   int64_t serve();
 
-  /// Of a rank of the copy that this process has.
+  /// Measured regions of a rank of the copy that this process has.
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank, int64_t kv_blocks) const;
 
-  /// Ranks that this process has, and all of the copy.
+  /// Number of ranks that this process has (size), and of the whole copy (size_of_copy).
   [[nodiscard]] size_t size() const { return stages_.size(); }
   [[nodiscard]] size_t size_of_copy() const { return static_cast<size_t>(size_of_copy_); }
   [[nodiscard]] const Stage& operator[](size_t index) const { return *stages_[index]; }
   /// The first rank; in the process that has the scheduler it reads tokens.
   [[nodiscard]] Stage& first() { return *stages_.front(); }
   [[nodiscard]] const Stage& first() const { return *stages_.front(); }
-  /// The one that chooses tokens: the first of the last stage, where this process has it.
+  /// The rank that chooses tokens: the first of the last stage, or first() where another process
+  /// has that.
   [[nodiscard]] Stage& reading() {
     return reads_own() ? *stages_[last() - static_cast<size_t>(own_.first)] : first();
   }
@@ -125,20 +130,20 @@ class Stages {
  private:
   void connect();
   void warm_up();
-  /// One row, from each stage of devices in several processes to the next.
+  /// Sends one row through all stages of devices in several processes, which opens connections.
   void pass_through(size_t index);
-  /// Of a rank with the others of its stage; null: it is alone there.
+  /// Joins a rank to the others of its stage; null: it is alone there.
   [[nodiscard]] TensorRanks* join_team(size_t index);
-  /// Of the stage whose first rank is stages_[first].
+  /// Makes the team of the stage whose first rank is stages_[first].
   [[nodiscard]] std::unique_ptr<RankTeam> make_team(size_t first) const;
-  /// Of devices: ranks [first, first + count) of the copy, which several processes have.
+  /// Joins ranks [first, first + count) of the copy, which are devices in several processes.
   [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(int64_t first, int64_t count);
   void give_up() noexcept;
-  /// Nobody waits on devices any more.
+  /// Aborts the teams, so that nobody waits on devices any more.
   void give_up_teams() noexcept;
-  /// Calls job(index in stages_) on all ranks; what one throws says which it was.
+  /// Calls job(index in stages_) on all ranks; an exception names its rank.
   void on_all(const std::function<void(size_t)>& job);
-  /// f(its first rank) for each process that serves and has ranks below `end`.
+  /// Calls f(its first rank) for each process that serves and has ranks below `end`.
   void for_each_server(size_t end, const std::function<void(int64_t)>& f);
   [[nodiscard]] Communicator& world(size_t index);
   [[nodiscard]] bool shares_memory() const {
@@ -147,40 +152,42 @@ class Stages {
   /// The first rank of the last stage, by its number in the copy.
   [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
   [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }
-  /// Of the pipeline: stages.
+  /// Number of stages of the pipeline.
   [[nodiscard]] size_t depth() const { return static_cast<size_t>(size_of_copy_) / tensor_ranks_; }
-  /// The step that entered so many rounds ago, as a rank has it.
+  /// A rank's step that entered `rounds_ago` rounds ago.
   [[nodiscard]] const Step*& step_of(Stage& stage, size_t rounds_ago) const;
-  /// A round on this process's ranks; stages_[0] has the arrays of the step that enters.
+  /// Runs a round on this process's ranks; stages_[0] has the arrays of the step that enters.
   void run_own(const Step* entering, const Reader& read);
   void enter(size_t index, const Step* entering);
   /// A rank's part of the round.
   void run_stage(size_t index, const Reader& read);
-  /// Throws RankLost where a process is lost, and what devices made may be worth nothing.
+  /// Throws RankLost where a process is lost, because results of devices may be invalid then.
   void require_all() const;
-  /// Of a process that serves: the arrays of a slot may be written again.
+  /// Waits, in a process that serves, until the arrays of a slot may be written again.
   void await_slot(int64_t slot);
   void settle_own();
   void send_logits(const LogitsSlice& slice);
   void receive_logits(const Step& step, const Reader& read);
-  /// A rank of the first stage: the pictures that are its own, then all.
+  /// Encodes in a rank of the first stage: its own pictures, and receives the others.
   void encode(size_t index, const std::vector<PictureJob>& jobs);
   void share_embeddings(size_t index, const std::vector<EmbeddingRows>& pictures);
 
   size_t tensor_ranks_, first_, all_;  // as CopyRanks'
-  int64_t size_of_copy_;               // ranks, of all processes
+  int64_t size_of_copy_;               // number of ranks, of all processes
   size_t round_ = 0;
   Processes* processes_;
   int64_t copy_;
   RankRange own_;
-  std::vector<std::unique_ptr<Stage>> stages_;  // ranks, rather
+  std::vector<std::unique_ptr<Stage>> stages_;  // ranks of this process
   std::unique_ptr<SharedWorld> world_;          // null: there is one rank, or processes
-  /// Of each stage, as far as it is in this process; on the host of those that are all in it.
+  /// Teams of the stages, as far as this process has them; on the host only of stages that are all
+  /// in this process.
   std::vector<std::unique_ptr<RankTeam>> teams_;
-  std::vector<std::unique_ptr<MessageTeam>> ends_;  // on the host: of those that are not
-  std::unique_ptr<backend::FarTeam> line_;          // of devices in several processes: the pipeline
-  std::vector<TensorRanks*> team_of_;               // by rank; null: it is alone in its stage
-  std::unique_ptr<Crew> crew_;                      // null: there is one rank
+  /// On the host: of stages that are spread over processes.
+  std::vector<std::unique_ptr<MessageTeam>> ends_;
+  std::unique_ptr<backend::FarTeam> line_;  // the pipeline of devices in several processes
+  std::vector<TensorRanks*> team_of_;       // by rank; null: alone in its stage
+  std::unique_ptr<Crew> crew_;              // null: there is one rank
 };
 
 }  // namespace plimsoll::engine
