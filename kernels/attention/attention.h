@@ -23,26 +23,26 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// Which kernels a launch may take: DeviceOptions.
+/// Options that decide which kernels a launch may take: DeviceOptions.
 struct AttentionOptions {
   std::optional<int64_t> hopper_from = 0;  // absent: from where a trial finds them faster
 };
 
 class StepAttention {
  public:
-  /// `workspace` is of the device: CudaFootprint::device_workspace_bytes without the parts of
+  /// `workspace` is device memory: CudaFootprint::device_workspace_bytes without the parts of
   /// products, ropes and ranks.
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
              std::span<std::byte> workspace, const AttentionOptions& options);
 
-  /// Of an image encoder: each picture's segments have limits of their own.
+  /// Starts the attention of an image encoder: each picture's segments have limits of their own.
   void start_segments(const backend::CardFigures& card);
 
   /// Fills batch.plan on the host.
   void plan(const backend::BatchMeta& batch);
   void plan_segments(const backend::BatchMeta& batch, const model::AttentionSpec& spec);
-  /// Whether the planned step launches what every decode step of its size launches: a graph may
-  /// stand for it. Not so where fixed splits need several rounds.
+  /// True when the planned step launches what every decode step of its size launches, so that a
+  /// graph may be replayed for it. False where fixed splits need several rounds.
   [[nodiscard]] bool recordable() const;
 
   /// One layer's attention over the planned step.
@@ -58,16 +58,17 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
-  /// Tries for each shape that has run from where on the kernels for Hopper are faster for
-  /// prefills, over sequences that are made up in `scratch` (of the device, at rest) and in the
-  /// cache, which is only read. What finds no room stays as is estimated (kHopperFrom).
+  /// Measures for each shape that has run from how many tokens on the kernels for Hopper are faster
+  /// for prefills, over sequences that are made up in `scratch` (device memory, idle) and in the
+  /// cache, which is only read. Shapes without room in `scratch` keep the estimate (kHopperFrom).
   void tune(std::span<std::byte> scratch, cudaStream_t stream);
 
-  /// The shapes that the plain kernel computes, a fraction as fast, and why, and from where on
-  /// prefill takes the kernels for Hopper. `whose` stands before them ("the image encoder's ").
+  /// Notes on the shapes that the plain kernel computes, a fraction as fast, and why, and on the
+  /// tokens from which prefill takes the kernels for Hopper. `whose` stands before them ("the image
+  /// encoder's ").
   [[nodiscard]] std::vector<std::string> notes(std::string_view whose) const;
 
-  /// From now on only what has run is planned.
+  /// From now on, plans only shapes that have run.
   void seal() { sealed_ = true; }
 
  private:
@@ -82,7 +83,7 @@ class StepAttention {
   struct Shape {
     backend::AttentionPart part;
     FlashPlanner flash;
-    const HopperUnit* hopper = nullptr;  // of long prefills; none: they are no others'
+    const HopperUnit* hopper = nullptr;  // for long prefills; null: other kernels compute them
     int64_t hopper_from = kHopperFrom;
     std::optional<LayerCall> seen{};
     bool tried = false;  // which are faster
@@ -93,7 +94,7 @@ class StepAttention {
     std::string why_plain{};
   };
   Shape& find(const model::AttentionSpec& spec);
-  /// Whether steps are planned for FlashInfer's kernels: they have run, or may yet.
+  /// True when steps are planned for FlashInfer's kernels: they have run, or may yet.
   [[nodiscard]] bool plans_flash(const Shape& shape) const;
   void plan_plain(const backend::BatchMeta& batch, Shape& shape) const;
   /// FlashInfer's kernels for a layer, or why there are none.
@@ -105,7 +106,7 @@ class StepAttention {
   void load(const FlashUnit& unit);
   void load_hopper(const Shape& shape);
   enum class Kernels : uint8_t { flash, hopper };
-  /// Of a step of such a size, Stopwatch::kRefused where it finds no room.
+  /// Seconds of a step of such a size; Stopwatch::kRefused where it finds no room.
   double seconds(const Shape& shape, const AttentionTrial::Size& size, Kernels kernels,
                  std::span<std::byte> scratch, cudaStream_t stream);
   [[nodiscard]] int64_t longest_trial(const Shape& shape, int64_t sequences) const;

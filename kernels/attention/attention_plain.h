@@ -1,6 +1,6 @@
-// Attention over the paged cache for every type and head size: the path of float32 and of heads
-// that FlashInfer's kernels do not have, and the reference of the others on the device. On CUDA
-// cores.
+// Attention over the paged cache for every type and head size, on CUDA cores: used for float32 and
+// for heads that FlashInfer's kernels do not cover, and as the reference of the others on the
+// device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,8 +17,8 @@ namespace plimsoll::kernels {
 using namespace backend::cuda;  // plans of steps
 
 /// out [T, H d] = causal attention of the q columns of qkv over the cache, head_dim <= 256. Items
-/// and merges are on the device as plan_attention() made them; rows that no item names keep what
-/// they held.
+/// and merges are on the device as plan_attention() made them; rows that no item names are left
+/// unchanged.
 struct PlainAttention {
   View out;
   View qkv;

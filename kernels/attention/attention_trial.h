@@ -1,4 +1,4 @@
-// A step that is made up, to try kernels of attention on before a launch is sealed.
+// A made-up step for measuring kernels of attention before a launch is sealed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,22 +15,22 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// Equal sequences, whose blocks are those of the pool in turn: whatever they hold is read.
+/// Equal sequences, whose blocks are the pool's blocks in turn, with any contents.
 class AttentionTrial {
  public:
   struct Size {
     int64_t sequences = 0;
     int64_t rows = 1;    // of each, its last ones
-    int64_t tokens = 0;  // of each
+    int64_t tokens = 0;  // of each sequence
   };
-  /// `planner` plans the step. Takes what it needs from `scratch`, which is of the device.
+  /// `planner` plans the step. Takes its arrays from `scratch`, which is device memory.
   AttentionTrial(const Size& size, const backend::KvLayer& cache, const model::AttentionSpec& spec,
                  DType activation, FlashPlanner& planner, std::span<std::byte> scratch,
                  cudaStream_t stream);
 
-  /// Whether the scratch had room; else there is nothing to run.
+  /// True when the scratch had room; else there is nothing to run.
   [[nodiscard]] bool fits() const { return fits_; }
-  /// The step, with its table in the place of the cache's group and the plan alone in its plan.
+  /// The step, with its table in the place of the cache's group and only the plan in its plan.
   [[nodiscard]] const backend::BatchMeta& batch() const { return batch_; }
   [[nodiscard]] const backend::View& qkv() const { return qkv_; }
   [[nodiscard]] const backend::View& out() const { return out_; }

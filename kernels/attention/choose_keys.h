@@ -1,4 +1,5 @@
-// The keys that rows see where an indexer chooses them: scores of all, then the best of them.
+// Choice of the keys that rows see where there is an indexer: scores of all keys, then the best of
+// them.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -21,10 +21,10 @@ using namespace backend::cuda;  // plans of steps
 const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv,
                                  FlashSight sight = FlashSight::own_past);
 
-/// What of a layer they lack, in words, where there is nothing.
+/// Why the kernels do not cover a layer, in words; empty: they do.
 std::string why_no_flash(const model::AttentionSpec& spec);
 
-/// Whether offsets stay below 2^32 elements where the kernels compute them in 32 bits.
+/// True when offsets stay below 2^32 elements where the kernels compute them in 32 bits.
 /// `block_stride` in bytes.
 bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, int64_t table_stride,
                   int64_t block_size, size_t block_stride, DType kv);
@@ -45,7 +45,7 @@ struct PagedLayer {
   const int32_t* context_length = nullptr;
 };
 
-/// What FlashInfer's kernels want beside it.
+/// Arguments of FlashInfer's kernels beside the layer.
 struct FlashCall {
   const FlashUnit* unit = nullptr;
   FlashMemory memory = FlashMemory::large;

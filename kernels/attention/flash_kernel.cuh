@@ -1,7 +1,7 @@
 // FlashInfer's paged prefill kernel, as this program instantiates it. Included by the units alone
 // (flash_unit.cu.in).
 //
-// What is relied on, with places in flashinfer 0.6.9's include/flashinfer:
+// Facts that it relies on, with places in flashinfer 0.6.9's include/flashinfer:
 //
 //  attention/prefill.cuh, BatchPrefillWithPagedKVCacheDevice:
 //   2092  the chunk size is read from device memory whether or not the KV range is split
@@ -10,12 +10,14 @@
 //   2104  lengths and window come from the variant: qo_len, kv_len, window_left
 //   451, 1287  packed row p of a KV head is query row p / group, head kv_head * group + p % group
 //   2110  a tile's KV range starts at the first position that its first row sees
-//   2112  not split: the range is all of it. Split: chunk c is [start + c * size, + size), to
-//   kv_len 2135  rows of the output are [heads, head_dim], contiguous 2137  q starts at q_indptr *
-//   q_stride_n (uint32: T * stride < 2^32, see flash_covers) 2139  the output starts at row
-//   o_indptr, when split at o_indptr + chunk (uint32 too) 2190  KV row r of a chunk is page (indptr
-//   * page_size + start + r) / page_size of `indices`: uint32,
-//         so B * table_stride * page_size < 2^32; the offset in the pool is size_t (page.cuh:161)
+//   2112  not split: the range is all of it. Split: chunk c is [start + c * size, + size), up to
+//         kv_len
+//   2135  rows of the output are [heads, head_dim], contiguous
+//   2137  q starts at q_indptr * q_stride_n (uint32: T * stride < 2^32, see flash_covers)
+//   2139  the output starts at row o_indptr, when split at o_indptr + chunk (uint32 too)
+//   2190  KV row r of a chunk is page (indptr * page_size + start + r) / page_size of `indices`:
+//         uint32, so B * table_stride * page_size < 2^32; the offset in the pool is size_t
+//         (page.cuh:161)
 //   2217  causal bound: ceil((tile + 1) * tile size / group) rows after kv_len - qo_len
 //   2364  chunks of a request when split: min(kv_len, window_left + tile size) / size, rounded up;
 //         a row's partial results are that many consecutive rows, from o_indptr + row * chunks on
@@ -52,7 +54,7 @@ __device__ __forceinline__ uint32_t columns_of(const Params& params) {
   }
 }
 
-/// Whether no row sees what is behind it.
+/// True when no row sees later rows.
 template <typename KTraits, typename Params>
 __device__ __forceinline__ bool is_causal(const Params& params) {
   if constexpr (KTraits::AttentionVariant::kGeneral) {
@@ -62,7 +64,7 @@ __device__ __forceinline__ bool is_causal(const Params& params) {
   }
 }
 
-/// Whether all rows see all of their sequence.
+/// True when all rows see their whole sequence.
 template <typename KTraits, typename Params>
 __device__ __forceinline__ bool sees_all(const Params& params) {
   if constexpr (KTraits::AttentionVariant::kGeneral) {
@@ -120,8 +122,7 @@ struct FlashParams {
 };
 
 /// Causal attention; `general`: with a window and a soft cap, each of which may be none, and any
-/// FlashSight.
-/// OutputTransform is the base's: o / d * v_scale, zeros where nothing was seen.
+/// FlashSight. OutputTransform is the base's: o / d * v_scale, zeros where no key was seen.
 template <bool general>
 struct FlashVariant : flashinfer::AttentionVariantBase {
   static constexpr bool use_softmax = true;
@@ -218,8 +219,8 @@ struct FlashInstance {
                                 static_cast<int>(kSharedBytes));
   }
 
-  /// May start before the kernel ahead of it has ended: it waits before it reads anything, where
-  /// FlashInfer (prefill.cuh:2146) would wait behind the plan.
+  /// Launches the kernel, which may start before the kernel ahead of it has ended: it waits before
+  /// it reads anything, where FlashInfer (prefill.cuh:2146) would wait after reading the plan.
   static void run(const FlashArguments& a, int64_t items, cudaStream_t stream) {
     const Launch where{
         .grid = dim3(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads)),

@@ -14,14 +14,14 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// What running maxima start from and masked scores are, both below zero. It times a scale stays
-/// finite. A power of two, so that it times any scale is exact: a multiply-add that takes the
-/// product of a masked score from that of a masked maximum gives 0, where a rounded product would
-/// leave up to 2^-24 of it, whose exponential is infinite. A row sees it whose warp has masked keys
-/// alone.
+/// Value of masked scores, and start of running maxima, both negated. Its product with a scale
+/// stays finite. It is a power of two, so that its product with any scale is exact: a multiply-add
+/// that takes the product of a masked score from that of a masked maximum gives 0, where a rounded
+/// product would leave up to 2^-24 of it, whose exponential is infinite. That occurs in rows whose
+/// warp has only masked keys.
 inline constexpr float kMaskedScore = 0x1p100f;
 
-/// How far rows see. What is not `own_past` takes general units.
+/// How far rows see. All but `own_past` take general units.
 enum class FlashSight : uint8_t {
   own_past,  // up to themselves
   by_row,    // BatchMeta::seen_end
@@ -62,8 +62,8 @@ struct FlashArguments {
   const int32_t* seen_end = nullptr;  // [T] of by_row
 };
 
-/// Shared memory that a multiprocessor has: 160 KiB and more (sm_80, sm_90, sm_100), or less
-/// (sm_86, sm_89, sm_120), which takes smaller KV tiles.
+/// Shared memory of a multiprocessor: 160 KiB and more (sm_80, sm_90, sm_100), or less (sm_86,
+/// sm_89, sm_120), which takes smaller KV tiles.
 enum class FlashMemory : uint8_t { large, small };
 
 /// Kernels of one combination of types and sizes.
@@ -82,7 +82,7 @@ struct FlashUnit {
                  cudaStream_t stream) = nullptr;
 };
 
-/// All that this build has; none without FlashInfer.
+/// All units of this build; none without FlashInfer.
 std::span<const FlashUnit> flash_units();
 
 }  // namespace plimsoll::kernels

@@ -1,4 +1,4 @@
-// Prefill on Hopper: which kernels a layer has, and the launch.
+// Prefill on Hopper: the kernels for a layer, and the launch.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace plimsoll::kernels {
 
-/// That for a size of heads and a type of activations and cache, or nothing.
+/// The kernels for a size of heads and a type of activations and cache, or null.
 const HopperUnit* find_hopper_unit(int64_t head_dim, DType type);
 
-/// What kernels for Hopper want beside a layer.
+/// Arguments of the kernels for Hopper beside the layer.
 struct HopperCall {
   const HopperUnit* unit = nullptr;
   int64_t rows = 0;  // T

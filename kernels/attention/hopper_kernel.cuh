@@ -104,7 +104,7 @@ struct HopperScheduler {
   }
 };
 
-/// FlashInfer's online softmax, but for what masked scores are set to before they are scaled: its
+/// FlashInfer's online softmax, with another value of masked scores before they are scaled: its
 /// "infinity" is 5e4, which scores of models with large biases of K pass. 1e8 is beyond all of
 /// them, and small enough that the rounding of its product with the scale (a fused multiply-add
 /// keeps the rest) stays below 2^9 in the exponent's result, which a row that sees nothing yet

@@ -43,7 +43,7 @@ struct HopperUnit {
   void (*launch)(const HopperArguments& arguments, int64_t blocks, cudaStream_t stream) = nullptr;
 };
 
-/// All that this build has; none without FlashInfer, or without code for 9.0.
+/// All units of this build; none without FlashInfer, or without code for 9.0.
 std::span<const HopperUnit> hopper_units();
 
 }  // namespace plimsoll::kernels

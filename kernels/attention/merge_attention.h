@@ -1,4 +1,4 @@
-// Partial results of attention, of sequences whose keys were cut in chunks, into results.
+// Merges partial results of attention, for sequences whose keys were cut in chunks.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// What a thread block of the plain kernel has before it: its rows of queries, tokens of the cache
-// in shared memory, and which of them a row sees.
+// A tile of the plain kernel: a thread block's rows of queries, tokens of the cache in shared
+// memory, and which of them a row sees.
 #pragma once
 
 #include "kernels/attention/attention_plain.h"
@@ -34,7 +34,7 @@ struct Parameters {
   const float* slopes;
   model::Alibi alibi;
   Vector sinks;
-  const int32_t* chosen;  // [T, chosen_stride] the keys that rows see that could see more, or none
+  const int32_t* chosen;  // [T, chosen_stride] the chosen keys of rows that could see more, or none
   int64_t chosen_stride;
   int most_chosen;
   float* partial;
@@ -43,7 +43,7 @@ struct Parameters {
 };
 
 /// Floats from row to row of a tile: a multiple of 4, whose quarters are odd for usual head sizes,
-/// so that lanes that read 16 bytes of neighbouring rows meet different banks.
+/// so that lanes that read 16 bytes of neighbouring rows access different banks.
 __host__ __device__ constexpr int pitch_of(int head_dim) {
   return divide_up(head_dim, 4) * 4 + 4;
 }
@@ -111,7 +111,7 @@ __device__ void load_tokens(const Parameters<T, KV>& p, const Tile& tile, int st
     load_tokens<1>(p, tile, start, offset, to);
 }
 
-/// Whether one of `count` ascending numbers is `wanted`.
+/// True when one of `count` ascending numbers is `wanted`.
 __device__ inline bool contains(const int32_t* numbers, int count, int wanted) {
   int first = 0;
   while (count > 1) {
@@ -132,7 +132,7 @@ __device__ bool sees(const Parameters<T, KV>& p, int64_t row, int position, int 
   return token > position - p.window;
 }
 
-/// What ALiBi adds to a score.
+/// ALiBi's addition to a score.
 template <typename T, typename KV>
 __device__ float alibi(const Parameters<T, KV>& p, int head, int position, int token) {
   const float slope = p.slopes[head];

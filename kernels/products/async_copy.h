@@ -1,4 +1,4 @@
-// Copies to shared memory that go on beside the thread that asked for them (cp.async).
+// Asynchronous copies to shared memory (cp.async).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,11 +12,11 @@
 
 namespace plimsoll::kernels {
 
-/// A thread's own copies, in groups that come in order. The thread, and no other, may read what a
-/// group brought once it has waited for it.
+/// A thread's own copies, in groups that arrive in order. Only this thread may read the data of a
+/// group, once it has waited for it.
 class AsyncCopies {
  public:
-  /// 16 bytes, aligned, of the group at hand.
+  /// Starts a copy of 16 aligned bytes in the current group.
   __device__ void copy(void* shared, const void* global) {
 #ifdef PLIMSOLL_EMULATION
     group_.emplace_back(shared, global);
@@ -40,7 +40,7 @@ class AsyncCopies {
   template <int others>
   __device__ void wait() {
 #ifdef PLIMSOLL_EMULATION
-    // As late as a device may bring them.
+    // As late as a device may complete them.
     for (; groups_.size() > others; groups_.pop_front()) {
       for (const auto& [to, from] : groups_.front()) std::memcpy(to, from, 16);
     }

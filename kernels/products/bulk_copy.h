@@ -1,5 +1,6 @@
 // Copies to shared memory by the device's copy engine (cp.async.bulk), in code for 9.0 and newer:
-// one thread asks for a whole stretch, and others wait for it at a barrier in shared memory.
+// one thread starts the copy of a whole range, and others wait for it at a barrier in shared
+// memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,14 +14,15 @@
 
 namespace plimsoll::kernels {
 
-/// Capability from which on code has these copies; in older code a kernel that asks for one traps.
+/// Capability from which on code has these copies; in older code a kernel that uses one traps.
 inline constexpr int kBulkCopies = 90;
 
-/// What so many bytes are waited for at, turn after turn. It lies in shared memory, without
-/// constructor.
+/// A barrier at which threads wait for a number of bytes, turn after turn. It lies in shared
+/// memory, without constructor.
 class CopyBarrier {
  public:
-  /// By one thread; fence() comes behind all of them, and a barrier of those that wait.
+  /// Initialises the barrier, by one thread; after all of them fence() is called, and then a
+  /// barrier of the threads that wait.
   __device__ void init() {
 #ifdef PLIMSOLL_EMULATION
     turn_ = count_ = expected_ = 0;
@@ -28,15 +30,15 @@ class CopyBarrier {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(&word_)) : "memory");
 #endif
   }
-  /// What the thread did to shared memory comes before what copies do that are asked for later:
-  /// barriers are made, places are read.
+  /// Orders the thread's accesses to shared memory before copies that are started later: barriers
+  /// are initialised, places have been read.
   __device__ static void fence() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
   }
-  /// Begins a turn of `bytes`, of which no copy has been asked for. All have read what the turn
-  /// before brought.
+  /// Begins a turn of `bytes`, before its copies are started. All threads have read the data of the
+  /// turn before.
   __device__ void expect([[maybe_unused]] uint32_t bytes) {
 #ifdef PLIMSOLL_EMULATION
     if (expected_ != 0) throw std::logic_error("a turn of copies begins before the last has ended");
@@ -49,7 +51,7 @@ class CopyBarrier {
     __trap();
 #endif
   }
-  /// Of the turn: both places and `bytes` are multiples of 16.
+  /// Starts a copy of the turn: both places and `bytes` are multiples of 16.
   __device__ void copy([[maybe_unused]] void* shared, [[maybe_unused]] const void* global,
                        [[maybe_unused]] uint32_t bytes) {
 #ifdef PLIMSOLL_EMULATION
@@ -65,8 +67,8 @@ class CopyBarrier {
         : "memory");
 #endif
   }
-  /// Waits for the end of turn number `turn`, 0 being the first: the one at hand, or the one
-  /// before it.
+  /// Waits for the end of turn number `turn`, 0 being the first: the current one, or the one before
+  /// it.
   __device__ void wait([[maybe_unused]] uint32_t turn) {
 #ifdef PLIMSOLL_EMULATION
     if ((turn_ & 1) == (turn & 1)) bring();
@@ -86,7 +88,7 @@ class CopyBarrier {
 
  private:
 #ifdef PLIMSOLL_EMULATION
-  /// As late as a device may.
+  /// Completes copies as late as a device may.
   void bring() {
     for (uint32_t i = 0; i < count_; expected_ -= copies_[i++].bytes) {
       if (copies_[i].bytes > expected_) throw std::logic_error("more was copied than expected");

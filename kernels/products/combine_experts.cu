@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Of a slot, (row, choice).
+/// Expert (expert_of) and weight (weight_of) of a slot, (row, choice).
 __device__ inline int expert_of(const Choices& choices, int64_t slot) {
   const int64_t k = choices.experts.columns;
   return static_cast<const int32_t*>(
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The same of groups of experts from kFirst on, in their tree: a rank that has none of a branch
-/// has 0 there.
+/// Sums groups of experts from kFirst on in a tree of pairs; a rank without experts in a branch
+/// adds 0 there.
 template <typename X, int kFirst, int kCount, int N>
 __device__ void combine_groups(const CombineExperts& op, const Choices& choices,
                                const ExpertSlots& slots, int group, int64_t t, int64_t i,

@@ -1,4 +1,4 @@
-// What the kernels of multiply_experts() share.
+// Helpers of the kernels of multiply_experts().
 #pragma once
 
 #include "kernels/products/experts.h"
@@ -31,7 +31,7 @@ struct TileRows {
   }
 };
 
-/// The products of tiles of 64 rows on tensor cores: bf16 or f16, rows of `in` and of the matrices
+/// Products of tiles of 64 rows on tensor cores: bf16 or f16, rows of `in` and of the matrices
 /// aligned to 16 bytes and k a multiple of 8.
 void multiply_tiles(const ExpertParameters& parameters, int64_t tiles, cudaStream_t stream);
 inline constexpr int kTileRows = static_cast<int>(kExpertTileRows);

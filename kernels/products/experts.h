@@ -1,5 +1,5 @@
-// Mixture of experts: which rows go to which expert, and the products of each expert with its rows.
-// All counts stay on the device.
+// Mixture of experts: sorts rows by expert, and multiplies each expert with its rows. All counts
+// stay on the device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,15 +15,15 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// The k best experts of each row by the router's rules, of logits [T, E] of any activation type
-/// (of equals the first). `choice_bias` [E] may be none. experts [T, k] i32, weights [T, k] f32. E
-/// <= 1024, k <= 32, groups <= 32.
+/// Chooses the k best experts of each row by the router's rules, from logits [T, E] of any
+/// activation type (the first of equal ones). `choice_bias` [E] may be none. experts [T, k] i32,
+/// weights [T, k] f32. E <= 1024, k <= 32, groups <= 32.
 void route(const View& experts, const View& weights, const View& logits,
            const model::RouterSpec& router, const Vector& choice_bias, cudaStream_t stream);
 
-/// A slot is one (row, choice) pair: row * k + choice. Slots are sorted by expert, those of an
-/// expert in their order. Experts are those that a rank has, counted from its first; choices of
-/// others, and past all experts, which return their input, have no place.
+/// Slots, (row, choice) pairs row * k + choice, sorted by expert, and by number for one expert.
+/// Experts are this rank's, counted from its first; choices of other ranks' experts, and choices
+/// past all experts, which return their input, have no place.
 struct ExpertSlots {
   int64_t experts = 0;
   int64_t first = 0;          // of all experts
@@ -38,8 +38,8 @@ struct ExpertSlots {
   [[nodiscard]] int64_t tile_rows() const {
     return one_size ? kExpertTileRows : expert_tile_rows(slots, all);
   }
-  /// Whatever the choices: those of expert e begin at starts[e] / tile_rows() + e, behind all tiles
-  /// of the experts before it.
+  /// Number of tiles, whatever the choices: those of expert e begin at starts[e] / tile_rows() + e,
+  /// after all tiles of the experts before it.
   [[nodiscard]] int64_t count_tiles() const { return slots / tile_rows() + experts; }
 };
 /// Fills `slots` by the chosen experts [T, k] i32.
@@ -57,7 +57,7 @@ struct ExpertProduct {
 };
 void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream);
 
-/// Which experts rows have chosen, and what these weigh.
+/// The experts that rows have chosen, and their weights.
 struct Choices {
   View experts;  // [T, k] i32
   View weights;  // [T, k] f32
@@ -74,29 +74,29 @@ struct GateExperts {
 void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlots& slots,
                   cudaStream_t stream);
 
-/// out[t] = sum over the k choices that the rank has, in their order, of weight *
-/// (in[place[t k + i]] + bias), bias [all experts, n]. ExpertWeighs::input: of weight 1. A choice
-/// past all experts is weight * input[t].
+/// out[t] = sum over the k choices of this rank's experts, in their order, of weight * (in[place[t
+/// k + i]] + bias), bias [all experts, n]. ExpertWeighs::input: with weight 1. A choice past all
+/// experts is weight * input[t].
 struct CombineExperts {
   View out;
   View in;
   View input;  // of the experts
   Vector bias{};
   model::ExpertWeighs weighs = model::ExpertWeighs::output;
-  bool adds_input = true;  // else such a choice is nothing: another rank adds it
+  bool adds_input = true;  // false: such a choice adds nothing, because another rank adds it
 };
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
 
-/// The same of one slice of the inputs of the second product, in float32: `in` [slots, n] f32, and
-/// by groups of experts (backend::cuda::expert_groups), whose sums are added in a tree of pairs.
-/// What it gives joins the sums of the slices before it in theirs (model/slices.h): the sum of all
-/// lies at `waiting` behind the last.
+/// Combines one slice of the inputs of the second product, in float32: `in` [slots, n] f32, and by
+/// groups of experts (backend::cuda::expert_groups), whose sums are added in a tree of pairs. The
+/// result is added to the sums of the slices before it in their tree (model/slices.h): after the
+/// last slice the sum of all lies at `waiting`.
 struct CombineSlice {
   CombineExperts op;         // `out` [rows, n] f32: the first of the waiting sums
-  int64_t waiting_step = 0;  // floats from one of these to the next
+  int64_t waiting_step = 0;  // floats from one waiting sum to the next
   int64_t slice = 0;
-  bool apart = false;  // it stays by itself, the waiting sum of its number
+  bool apart = false;  // the slice's sum is not added, and stays as the waiting sum of its number
 };
 void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
                    cudaStream_t stream);
@@ -105,7 +105,7 @@ void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertS
 struct ExpertStack {
   const void* data = nullptr;
   const model::WeightSpec* packed = nullptr;  // null: plain
-  backend::InputRanks* ranks = nullptr;       // that have the other inputs of quantised ones
+  backend::InputRanks* ranks = nullptr;       // ranks that have the other inputs of quantised ones
 };
 
 /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is
@@ -123,15 +123,16 @@ struct Experts {
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
   std::byte* rewritten = nullptr;  // rewritten_experts_bytes(...)
   bool one_arrangement = false;    // a row has the same bits in any batch
-  /// Of a second product that is made of slices: `out` is left alone, the sum of them is
-  /// sum_of_experts(). backend::cuda::SlicedExpertsLayout.
+  /// For a second product made of slices: `out` is unchanged, and sum_of_experts() is the sum.
+  /// backend::cuda::SlicedExpertsLayout.
   int64_t down_slices = 0;
-  bool slices_apart = false;  // sum_of_experts() is of as many: other ranks have other experts
+  /// sum_of_experts() has as many slices, because other ranks have other experts.
+  bool slices_apart = false;
   float* downs = nullptr;
   float* waiting = nullptr;
 };
 void experts(const Experts& op, cudaStream_t stream);
-/// Where experts() has left the sum of slices, as one slice of a rank's, or those of all.
+/// The sum of slices that experts() has left: one slice of this rank, or all slices.
 SliceSums sum_of_experts(const Experts& op);
 
 }  // namespace plimsoll::kernels

@@ -14,11 +14,12 @@ namespace plimsoll::kernels {
 
 inline constexpr int kFewWarps = 8;
 inline constexpr int kFewThreads = kFewWarps * 32;
-/// Columns of the result, rows of the matrix, of a block: loads in flight for each thread.
+/// Columns of the result, which are rows of the matrix, in a block: loads in flight for each
+/// thread.
 inline constexpr int kFewColumns = 4;
 
-/// Of each row, behind the pieces on their way, what is asked for before the wait: with the blocks
-/// that find room at one time less than half of an L2 cache of 50 MB.
+/// Bytes of each row that are prefetched before the wait, after the pieces on their way: with all
+/// blocks that run at one time less than half of an L2 cache of 50 MB.
 inline constexpr int64_t kAheadBytes = int64_t{8} << 10;
 
 __device__ inline void prefetch_l2([[maybe_unused]] const void* address) {
@@ -27,7 +28,7 @@ __device__ inline void prefetch_l2([[maybe_unused]] const void* address) {
 #endif
 }
 
-/// Reads what no other block reads: it shall not stay in the caches.
+/// Loads data that no other block reads, without keeping it in the caches.
 template <typename W, int N>
 __device__ Pack<W, N> load_once(const W* from) {
   if constexpr (sizeof(Pack<W, N>) == sizeof(uint4)) {
@@ -40,15 +41,15 @@ __device__ Pack<W, N> load_once(const W* from) {
   }
 }
 
-/// Elements of a row that a block's threads take side by side: a step.
+/// Elements of a row that a block's threads read side by side: a step.
 template <int N>
 inline constexpr int64_t kFewStep = int64_t{kFewThreads} * N;
 
-/// Types that the copy engine fills rings of.
+/// Types for which the copy engine fills rings.
 template <typename W>
 inline constexpr bool kBulkFed = sizeof(W) == 2;
 
-/// Calls f with a way of having a matrix of W, as a type.
+/// Calls f with a way of reading a matrix of W, as a type.
 template <typename W, typename F>
 void with_feed(Feed feed, F&& f) {
   if constexpr (kBulkFed<W>) {
@@ -58,7 +59,7 @@ void with_feed(Feed feed, F&& f) {
   f(std::integral_constant<Feed, Feed::registers>{});
 }
 
-/// Calls f with each of them.
+/// Calls f with each way of reading a matrix of W.
 template <typename W, typename F>
 void with_each_feed(F&& f) {
   with_feed<W>(Feed::registers, f);
@@ -66,14 +67,14 @@ void with_each_feed(F&& f) {
   if constexpr (kBulkFed<W>) with_feed<W>(Feed::bulk, f);
 }
 
-/// Steps of the ring that are on their way.
+/// Steps of the ring that are in flight.
 inline constexpr int kRingSteps = 4;
 
-/// Barriers of a ring that the copy engine fills, before it: each warp's of each step.
+/// Bytes of the barriers, before a ring that the copy engine fills: one for each warp and step.
 inline constexpr size_t kRingBarrierBytes =
     round_up(kFewWarps * kRingSteps * sizeof(CopyBarrier), sizeof(uint4));
 
-/// Shared memory of a ring for rows of k elements, in bytes: none where pieces go to registers.
+/// Shared memory of a ring for rows of k elements, in bytes: 0 where pieces go to registers.
 template <int N, Feed feed>
 __host__ __device__ constexpr size_t ring_bytes(int64_t k) {
   if (feed == Feed::registers) return 0;
@@ -83,7 +84,8 @@ __host__ __device__ constexpr size_t ring_bytes(int64_t k) {
              sizeof(uint4);
 }
 
-/// A thread's pieces of four rows, on their way: how they come is `Feed`, and no matter to sums.
+/// A thread's pieces of four rows, in flight. `Feed` decides how they arrive, and does not change
+/// sums.
 template <typename W, int N, Feed feed>
 class Pieces {
  public:
@@ -91,7 +93,7 @@ class Pieces {
   __device__ void start(const W* const (&rows)[kFewColumns], int64_t at, int64_t k) {
     if (at < k) load(rows, at);
   }
-  /// Those at `at`; asks for later ones.
+  /// Takes the pieces at `at`, and starts loading later ones.
   __device__ void take(const W* const (&rows)[kFewColumns], int64_t at, int64_t k,
                        Pack<W, N> (&now)[kFewColumns]) {
 #pragma unroll
@@ -107,8 +109,8 @@ class Pieces {
   Pack<W, N> next_[kFewColumns];
 };
 
-/// By a ring in shared memory, of which each thread fills and reads places of its own: nobody waits
-/// for others.
+/// Pieces by a ring in shared memory, of which each thread fills and reads its own places: nobody
+/// waits for others.
 template <typename W, int N>
 class Pieces<W, N, Feed::ring> {
  public:
@@ -141,8 +143,8 @@ class Pieces<W, N, Feed::ring> {
   int slot_ = 0;
 };
 
-/// The same ring, filled by the copy engine: a warp's first thread asks for what its threads take
-/// of a row side by side, and they wait for no other warp.
+/// Pieces by a ring that the copy engine fills: a warp's first thread starts the copy of the
+/// elements that its threads read side by side, and they wait for no other warp.
 template <typename W, int N>
 class Pieces<W, N, Feed::bulk> {
  public:
@@ -185,7 +187,7 @@ class Pieces<W, N, Feed::bulk> {
     return shared_array<uint4>(kRingBarrierBytes) + (slot * kFewColumns + j) * kFewThreads +
            threadIdx.x;
   }
-  /// By the first thread, the warp's part of a step from element `first` on.
+  /// Starts the copy of the warp's part of a step from element `first` on, by its first thread.
   __device__ void ask(const W* const (&rows)[kFewColumns], int64_t first, int64_t k, int slot) {
     if (first >= k || lane() != 0) return;
     const auto bytes = static_cast<uint32_t>(min(k - first, int64_t{32 * N}) * sizeof(W));
@@ -200,8 +202,8 @@ class Pieces<W, N, Feed::bulk> {
 };
 
 /// Four rows of a matrix [n, k], `stride` elements apart, of which a thread reads every 256th
-/// piece. Rows past the last are the last again. The block's shared memory begins with
-/// ring_bytes<N, feed>(k).
+/// piece. Rows past the last one repeat it. The block's shared memory begins with ring_bytes<N,
+/// feed>(k).
 template <typename W, int N, Feed feed = Feed::registers>
 class FewColumns {
  public:
@@ -235,8 +237,8 @@ class FewColumns {
     }
   }
 
-  /// The same of rows whose elements are multiplied by gain_at(i) first; behind the columns' sums
-  /// come those of their squares without the gains.
+  /// Adds products with rows whose elements are multiplied by gain_at(i) first; after the columns'
+  /// sums come the sums of the elements' squares without the gains.
   template <typename T, int M, typename RowAt, typename GainsAt>
   __device__ void multiply_normed(RowAt row_at, GainsAt gains_at,
                                   float (&sums)[M][kFewColumns + 1]) {
@@ -260,14 +262,14 @@ class FewColumns {
   }
 
  private:
-  /// The pieces at at_, while the next ones are on their way; false behind the end.
+  /// Takes the pieces at at_, while the next ones are on their way; false past the end.
   __device__ bool next(Pack<W, N> (&now)[kFewColumns]) {
     if (at_ >= k_) return false;
     pieces_.take(rows_, at_, k_, now);
     return true;
   }
-  /// Asks for what follows those pieces of each row, a line a thread, so that it is on its way
-  /// to the L2 cache while the block waits for the kernels ahead.
+  /// Prefetches what follows these pieces of each row to the L2 cache, a line a thread, while the
+  /// block waits for the kernels ahead.
   __device__ void ask_ahead() const {
     constexpr int64_t kLine = 128 / sizeof(W);
     constexpr int64_t kAhead = kAheadBytes / sizeof(W);

@@ -1,4 +1,4 @@
-// What products of few rows run on, tried at launch.
+// Choice of the kernel for products of few rows, measured during the launch.
 #pragma once
 
 #include <array>
@@ -15,19 +15,19 @@
 
 namespace plimsoll::kernels {
 
-/// Rows for which it is tried; others have the next larger one's.
+/// Numbers of rows that are measured; other numbers take the choice of the next larger one.
 inline constexpr std::array<int64_t, 4> kFewSizes{1, 2, 4, 8};
 static_assert(kFewSizes.back() == kSmallRows);
-/// From how many rows on cuBLASLt is tried: of fewer, tensor cores have nothing to do.
+/// Rows from which cuBLASLt is measured: with fewer, tensor cores have nothing to do.
 inline constexpr int64_t kTriedByCublasLt = 4;
 
-/// Matrices of fewer bytes are not tried: a card reads them in two microseconds, as long as a
-/// launch takes, whichever kernel it is.
+/// Least bytes of a matrix that is measured: a card reads a smaller one in two microseconds, as
+/// long as a launch takes, whichever kernel it is.
 inline constexpr size_t kLeastTried = size_t{8} << 20;
 
 class FewRowsChoice {
  public:
-  /// `products` is where cuBLASLt's are, tuned before these; `least_bytes` of a matrix is tried.
+  /// `products` are cuBLASLt's, tuned before; matrices from `least_bytes` on are measured.
   FewRowsChoice(Products& products, cudaStream_t stream, size_t least_bytes = kLeastTried)
       : products_(products), stream_(stream), watch_(stream), least_bytes_(least_bytes) {}
 
@@ -42,27 +42,27 @@ class FewRowsChoice {
     const backend::Weight& weight;
     const backend::Weight& bias;
     model::Activation activation = model::Activation::none;
-    /// Other ranks compute the same product and are to have the same bits: the clock does not
-    /// choose between sums in different orders.
+    /// Whether other ranks compute the same product and must have equal bits: then the clock does
+    /// not choose between sums in different orders.
     bool alike = false;
   };
-  /// The way that was found in a trial, else small_linear by registers. What is met before the seal
-  /// is remembered for the next trial.
+  /// The way found by a trial, else small_linear by registers. Products seen before the seal are
+  /// remembered for the next trial.
   Way of(const Call& call);
 
-  /// Tries what was met, in `scratch` (of the device, at rest).
+  /// Measures the remembered products, in `scratch` (device memory, idle).
   void tune(std::span<std::byte> scratch);
 
-  /// Which products of how many rows cuBLASLt has, if any.
+  /// Notes on the products, and their numbers of rows, for which cuBLASLt was chosen.
   [[nodiscard]] std::vector<std::string> notes() const;
 
   void seal() { sealed_ = true; }
 
  private:
-  /// Products of one shape, and what was found.
+  /// Products of one shape, and the choices for them.
   struct Known {
     int64_t n = 0, k = 0;
-    backend::View out, in;  // as they were met: types and strides
+    backend::View out, in;  // as they were seen: types and strides
     backend::Weight bias;
     model::Activation activation = model::Activation::none;
     bool alike = false;
@@ -71,7 +71,7 @@ class FewRowsChoice {
     std::array<Way, kFewSizes.size()> ways{};
     [[nodiscard]] bool is(const Known& other) const;
   };
-  /// Rows that find room in somebody's scratch.
+  /// Rows that are placed in somebody else's scratch.
   struct Rows {
     backend::View out, in;
   };

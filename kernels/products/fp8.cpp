@@ -125,7 +125,7 @@ class Fp8Products::Trial {
                    .activation = op.activation},
                   stream_);
   }
-  /// Of so many rows, the size of what differs relative to that of all.
+  /// Relative difference between both products in the first `rows` rows.
   [[nodiscard]] double difference(int64_t rows) const {
     double differs = 0, all = 0;
     const std::vector<float> found = download(op_.out, rows), packed = download(packed_out_, rows);
@@ -137,7 +137,7 @@ class Fp8Products::Trial {
   }
 
  private:
-  /// Bytes of everything; at null it is only counted.
+  /// Lays out all parts; returns their bytes. With a null `at` they are only counted.
   size_t lay_out(int64_t rows, std::byte* at) {
     size_t end = 0;
     const auto take = [&](size_t bytes) {

@@ -1,7 +1,7 @@
-// Products of many rows with float8 weights on the tensor cores that multiply float8: rows become
-// codes and scales, weights are unpacked some outputs at a time, and cuBLASLt multiplies both. What
-// the packed kernel does better stays its: each product is tried both ways before the seal, by its
-// numbers and by the clock.
+// Products of many rows with float8 weights on tensor cores that multiply float8: rows become codes
+// and scales, weights are unpacked some outputs at a time, and cuBLASLt multiplies both. Products
+// for which the packed kernel is better keep it: each product is tried both ways before the seal,
+// by its numbers and by the clock.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,11 +34,13 @@ class Fp8Products {
  public:
   Fp8Products(Products& products, cudaStream_t stream) : products_(products), stream_(stream) {}
 
-  /// Makes the product if it was tried and is better for so many rows. False: nothing was done.
+  /// Runs the product if it was tried and is better for this number of rows. False: nothing was
+  /// done.
   [[nodiscard]] bool run(const Fp8Linear& op);
-  /// Makes it without asking. False: cuBLASLt does not take it; `out` is worth nothing.
+  /// Runs the product in any case. False: cuBLASLt does not support it; `out` is undefined.
   [[nodiscard]] bool multiply(const Fp8Linear& op) const;
-  /// Tries what run() was asked for and has not been tried, in `scratch` (of the device, at rest).
+  /// Tries the products that run() was asked for and that have not been tried, in `scratch` (device
+  /// memory, idle).
   void tune(std::span<std::byte> scratch);
 
  private:

@@ -24,10 +24,10 @@ constexpr size_t kWeights = 8;  // of one shape, taken in turn so that no cache 
 
 constexpr size_t kFp8Alignment = 16;
 
-/// Rows and columns for which `Pinning::single` asks the heuristic, whatever there are; few pay a
-/// little for it.
+/// Rows and columns for which `Pinning::single` asks the heuristic, whatever the product has;
+/// products with few pay a little for it.
 constexpr int64_t kPinnedRows = 256, kPinnedColumns = 4096;
-/// Of columns, what an algorithm must do besides: a rank may have few, or odd ones.
+/// Numbers of columns that an algorithm must also support: a rank may have few, or odd ones.
 constexpr std::array<int64_t, 4> kPinnedWidths{64, 96, 1000, kPinnedColumns};
 
 bool has_type(DType dtype) {

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt. Which algorithm a product runs is chosen once, before the launch is
+// Matrix products by cuBLASLt. The algorithm of a product is chosen once, before the launch is
 // sealed, by the library's heuristic and then by the clock; a step only looks it up.
 #pragma once
 
@@ -25,13 +25,13 @@ inline constexpr std::array<int64_t, 19> kRowBuckets{
     1, 4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 1024, 2048, 4096, 8192, 16384};
 
 /// Index into kRowBuckets: the smallest bucket that holds `rows`, the last one for more. Example:
-/// 130 rows run what was chosen for 160.
+/// 130 rows run the algorithm chosen for 160.
 size_t row_bucket(int64_t rows);
 
 /// Largest power of two up to 256 that divides the address and the bytes from row to row.
 size_t common_alignment(const backend::View& view);
 
-/// Whether it is aligned as `Pinning::single` wants all operands.
+/// True when a view is aligned as `Pinning::single` requires of all operands.
 bool lies_well(const backend::View& view);
 
 /// The part of linear()'s work that a product did besides multiplying.
@@ -42,13 +42,13 @@ struct Fused {
 
 enum class Pinning : uint8_t {
   by_rows,  // the fastest algorithm for each row count
-  /// One algorithm for all row and column counts of a depth, which gave an element the same bits in
-  /// any batch and beside any columns. It is asked for and tried on operands that depend on nothing
+  /// One algorithm for all row and column counts of a depth, which gave an element equal bits in
+  /// any batch and beside any columns. It is chosen and tried on operands that depend on nothing
   /// else, so that ranks of any width choose alike.
   single,
 };
 
-/// What numbers of float8 are multiplied by.
+/// Scales by which numbers of float8 are multiplied.
 enum class Scaling : uint8_t {
   none,
   outer,   // a scale for each row of both
@@ -67,7 +67,7 @@ struct ScaledProduct {
   const void* bias = nullptr;  // of out's type, where it has 16 bits; or none
 };
 
-/// Products side by side of equal slices of the inputs: each a float32 matrix.
+/// Products of equal slices of the inputs, side by side: each a float32 matrix.
 struct SlicedProduct {
   backend::View in;      // [T, slices k]
   backend::View weight;  // [n, slices k], of in's type
@@ -89,39 +89,39 @@ class Products {
   /// Device memory that algorithms may use; set before the first product.
   void use_workspace(std::byte* memory, size_t bytes);
 
-  /// Whether several ranks compute side by side, each on a card of one kind. Products that each has
-  /// the whole of run the heuristic's first algorithm, not the clock's: else ranks would differ in
-  /// bits, and routers in experts.
+  /// Sets whether several ranks compute side by side, each on a card of one kind. Then products
+  /// that each rank computes whole run the heuristic's first algorithm, not the fastest: else ranks
+  /// would differ in bits, and routers in experts.
   void set_among_ranks(bool among) { among_ranks_ = among; }
 
   /// out [T, n] = in [T, k] * weight [n, k]^T, summed in float32. `in` and `weight` are of one
   /// type, out of that type or float32. Bias (of out's type) and activation are done where
-  /// cuBLASLt's epilogue has them, as the result says. No result: cuBLASLt has no algorithm for
-  /// these operands (types, odd alignments) that had run before the seal, and nothing was done.
+  /// cuBLASLt's epilogue has them, as the result says. None: cuBLASLt has no algorithm for these
+  /// operands (types, odd alignments) that had run before the seal, and nothing was done.
   [[nodiscard]] std::optional<Fused> run(const backend::View& out, const backend::View& in,
                                          const backend::Weight& weight, const backend::Weight& bias,
                                          model::Activation activation);
 
-  /// out of slice s = in's slice s * weight's slice s^T. Of `Pinning::single`. False: as no result
-  /// of run().
+  /// out of slice s = in's slice s * weight's slice s^T. With `Pinning::single`. False: nothing was
+  /// done, as when run() returns none.
   [[nodiscard]] bool run_slices(const SlicedProduct& op);
 
   /// out = (in * in_scales) * (weight * weight_scales)^T + bias. False: cuBLASLt has no algorithm
   /// for it that had run before the seal, or is older than 12.9; nothing was done.
   [[nodiscard]] bool run_scaled(const ScaledProduct& op);
 
-  /// Tries the candidates of every product that has run, in `scratch` (of the device, at rest). By
+  /// Tries the candidates of every product that has run, in `scratch` (device memory, idle). By
   /// rows: by the clock, for all row counts up to `rows` or the most that it ran with. Single: by
   /// the bits of rows alone and among up to 2,048, and of columns alone and among up to 4,096, of
-  /// random numbers; algorithms that do not keep them are dropped.
-  /// Scaled products keep the heuristic's first, which who calls them tries as a whole. Until then
-  /// products run the heuristic's first.
+  /// random numbers; algorithms that change them are dropped. Scaled products keep the heuristic's
+  /// first algorithm; their caller tries them as a whole. Until then products run the heuristic's
+  /// first.
   void tune(std::span<std::byte> scratch, int64_t rows);
 
-  /// Products that have run and have no algorithm for some row count, by name.
+  /// Names of the products that have run and have no algorithm for some row count.
   [[nodiscard]] std::vector<std::string> refused() const;
 
-  /// From now on no kernel runs that has not run before.
+  /// From now on, runs no kernel that has not run before.
   void seal() { sealed_ = true; }
 
  private:
@@ -143,7 +143,7 @@ class Products {
   bool works(Product& product, const Algorithm& algorithm, Call call, int64_t rows) const;
   double time(Product& product, const Algorithm& algorithm, Call call);
   cublasStatus_t launch(Product& product, const Algorithm& algorithm, const Call& call) const;
-  /// Runs what was chosen; false where there is nothing or it was refused before anything ran.
+  /// Runs the chosen algorithm; false where there is none or it was refused before anything ran.
   bool launch_chosen(Product& product, const Call& call);
 
   const CublasLt& lt_;

@@ -18,7 +18,7 @@ float half_of(Pair pair, int which) {
   return to_float(value);
 }
 
-/// The same from the same parts, gathered by shuffles.
+/// The pairs from the same parts, gathered by shuffles.
 template <typename T>
 void multiply_add(float (&d)[4], const Pair (&a)[4], const Pair (&b)[2]) {
   const int lane = static_cast<int>(threadIdx.x % 32);

@@ -48,7 +48,7 @@ __device__ Pair as_pair(Two two) {
   return pair;
 }
 
-/// Nearest even; `low` goes to the lower half.
+/// Rounds to nearest even; `low` goes to the lower half.
 template <typename T>
 __device__ Pair pair_of(float low, float high) {
   if constexpr (sizeof(T) != 2)
@@ -69,7 +69,7 @@ __device__ Pair multiply(Pair a, Pair b) {
 
 #endif
 
-/// The same number twice.
+/// A pair of one number twice.
 template <typename T>
 __device__ Pair twice(float x) {
   return pair_of<T>(x, x);

@@ -1,5 +1,5 @@
-// One product as cuBLASLt is told of it, and what was chosen for it. For the sources of Products
-// alone.
+// One product as it is described to cuBLASLt, and the algorithms chosen for it. For the sources of
+// Products alone.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ inline cudaDataType_t data_type(DType dtype) {
 
 /// CUBLASLT_MATMUL_DESC_A_SCALE_MODE and B's.
 inline constexpr int kScaleModeA = 31, kScaleModeB = 32;
-/// The first cuBLAS that has them.
+/// Version of the first cuBLAS that has these modes.
 inline constexpr size_t kScalesSince = 120900;
 
-/// What a choice depends on, besides rows.
+/// Properties of a product on which the choice depends, besides rows.
 struct Products::Key {
   int64_t n = 0;  // 0: of any, chosen by kPinnedColumns
   int64_t k = 0;
@@ -139,8 +139,8 @@ struct Products::Product {
   /// By bucket; the first where nothing was timed yet.
   std::array<std::optional<Algorithm>, kRowBuckets.size()> first, best;
   std::array<bool, kRowBuckets.size()> hopeless{};  // nothing found: do not ask again
-  /// `Pinning::single`: what does all row counts, in the heuristic's order; the front is run. Only
-  /// those stay that gave equal bits in a trial (prove).
+  /// `Pinning::single`: algorithms that support all row counts, in the heuristic's order; the first
+  /// is run. Only those stay that gave equal bits in a trial (prove).
   std::vector<Algorithm> pinned;
   bool asked = false;   // for them
   bool proven = false;  // the trial was made

@@ -1,4 +1,4 @@
-// Sums of a product that ranks split by its inputs, made the same whatever ranks there are
+// Sums of a product that ranks split by its inputs, made equal for any number of ranks
 // (model/slices.h): a float32 matrix for each slice of the inputs, which one tree of pairs adds.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace plimsoll::kernels {
 
-/// A rank's slices of a sum [rows, columns]: matrix s at sums + s * rows * stride. The bias joins
-/// the first.
+/// A rank's slices of a sum [rows, columns]: matrix s at sums + s * rows * stride. The bias is
+/// added to the first slice.
 struct SliceSums {
   const float* sums = nullptr;  // aligned to 16 bytes
   int64_t slices = 1;           // a power of two, at most model::kMostSlices
@@ -21,7 +21,7 @@ struct SliceSums {
   Vector bias{};       // [columns] or none
 };
 
-/// out = the sum of all slices, of one rank alone.
+/// out = the sum of all slices, for one rank alone.
 void sum_slices(const View& out, const SliceSums& sums, cudaStream_t stream);
 
 }  // namespace plimsoll::kernels

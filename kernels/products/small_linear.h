@@ -1,5 +1,5 @@
 // Products of few rows with a matrix, bound by reading the matrix: decoding a sequence or a few.
-// Also the products that cuBLASLt has nothing for: mixed types, odd alignments.
+// Also products that cuBLASLt does not support: mixed types, odd alignments.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,17 +12,17 @@
 
 namespace plimsoll::kernels {
 
-/// Rows whose product reads the matrix once.
+/// Most rows for which a product reads the matrix once.
 inline constexpr int64_t kSmallRows = 8;
 
-/// How a block gets the matrix. All read ahead of the wait for the kernels before, and give the
-/// same bits.
+/// How a block loads the matrix. All read ahead of the wait for the kernels before, and give equal
+/// bits.
 enum class Feed : uint8_t {
   registers,  // a piece of each row ahead
   ring,       // four pieces ahead, by way of shared memory
-  bulk,       // the same, by the copy engine; of 32 bits as ring
+  bulk,       // as ring, by the copy engine; 32-bit types take ring
 };
-/// Those that the code has which runs on the current device.
+/// Feeds of the code that runs on the current device.
 std::span<const Feed> feeds();
 
 /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias), summed in float in an order that
@@ -41,8 +41,8 @@ struct SmallLinear {
 };
 void small_linear(const SmallLinear& op, cudaStream_t stream);
 
-/// small_linear of the norm of `in`, where there is one, with what becomes of its sums
-/// (backend::FusedLinear). Sums are float to the end: the norm and the product are not rounded.
+/// small_linear of the norm of `in`, if any, and what is done with its sums (backend::FusedLinear).
+/// Sums are float to the end: the norm and the product are not rounded.
 struct FusedSmallLinear {
   View out;  // [T, n], or [T, n / 2] of gates and ups
   View in;
@@ -56,7 +56,7 @@ struct FusedSmallLinear {
   model::Activation activation = model::Activation::none;  // of gates
   Feed feed = Feed::registers;
 };
-/// Whether there is a kernel: at most kFusedRows rows of whole 16 byte pieces, one type.
+/// True when there is a kernel: at most kFusedRows rows of whole 16 byte pieces, one type.
 bool covers_fused(const FusedSmallLinear& op);
 void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream);
 void load_fused_linear(DType type);

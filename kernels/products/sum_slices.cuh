@@ -1,4 +1,4 @@
-// The sum of a rank's slices, and where it goes: for kernels that add them, of one rank or of all.
+// Adds a rank's slices and stores the sum: for kernels that add slices of one rank or of all.
 #pragma once
 
 #include "kernels/products/slices.h"
@@ -36,7 +36,7 @@ __device__ inline Pack<float, kSlicePack> sum_of_slices(const SliceSums& op, int
   return sums[0];
 }
 
-/// Where a sum goes: row by row, rounded to the type of `out`. What lies behind the last column is
+/// Destination of a sum: row by row, rounded to the type of `out`. Columns past the last are
 /// dropped.
 struct SumRows {
   View out;

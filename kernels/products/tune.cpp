@@ -21,9 +21,10 @@ constexpr std::array<int64_t, 5> kRowTrials{1, 7, 64, 256, 2048};
 /// Column counts over which a column must, of few rows.
 constexpr std::array<int64_t, 4> kColumnTrials{96, 256, 1000, 4096};
 constexpr int64_t kFewRows = 7, kFewColumns = 64;
-/// Of rows, and of the matrix with both signs: products of 2^18 that cancel each other to the last
-/// bit. While a sum holds one, each addition of numbers below 1 is rounded to 2^-5: results are as
-/// different as the orders, in 16 bits too, whose rounding would hide one in ten thousand.
+/// Largest term of rows, and of the matrix with both signs: products of 2^18 that cancel each other
+/// to the last bit. While a sum holds one, each addition of numbers below 1 is rounded to 2^-5:
+/// results differ as much as the orders, in 16 bits too, whose rounding would hide one in ten
+/// thousand.
 constexpr float kLargeTerm = 512;
 
 /// Writes one column of a matrix [rows, ...] on the device, and waits.
@@ -109,7 +110,7 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
   }
 }
 
-// Of launches over the weights of this shape in turn.
+// Seconds of launches over the weights of this shape in turn.
 double Products::time(Product& product, const Algorithm& algorithm, Call call) {
   size_t turn = 0;
   return watch_.seconds([&] {
@@ -118,7 +119,7 @@ double Products::time(Product& product, const Algorithm& algorithm, Call call) {
   });
 }
 
-/// Operands for trials of bits in somebody's scratch. Nothing of them depends on a launch but how
+/// Operands for trials of bits, in somebody else's scratch. They depend on a launch only in how
 /// many find room.
 struct Products::PinTrial {
   std::byte* in = nullptr;
@@ -221,7 +222,7 @@ bool Products::keeps_bits(Product& product, const Algorithm& algorithm, const Pi
   }
   for (const int64_t count : kColumnTrials) {
     if (count > trial.columns) break;
-    // Of the last row, where the few columns lie in a narrow result and in the wide one.
+    // Compares the last row, where the few columns lie in a narrow result and in the wide one.
     for (const int64_t first : {int64_t{0}, (count - kFewColumns) / 8 * 8}) {
       const auto alone =
           compute({0, kFewRows}, {first, kFewColumns}, {(kFewRows - 1) * kFewColumns, kFewColumns});

@@ -1,4 +1,5 @@
-// Float8 weights from the order of tensor cores' lanes (backend/cuda/packed_layout.h) to rows.
+// Unpacks float8 weights from the order of tensor cores' lanes (backend/cuda/packed_layout.h) to
+// rows.
 #pragma once
 
 #include <cuda_runtime.h>

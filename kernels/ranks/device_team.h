@@ -12,18 +12,18 @@
 
 namespace plimsoll::kernels {
 
-/// Which of the devices cannot read which other's memory, in words; empty: all can.
+/// Which devices cannot read which other's memory, in words; empty: all can.
 std::string hidden_memory(const std::vector<CudaBackend*>& ranks);
 
-/// What one rank tells the others is enqueued in its backend's stream, and may be recorded.
+/// A team whose communication is enqueued in each rank's backend's stream, and may be recorded.
 class DeviceTeam final : public backend::RankTeam {
  public:
-  /// Of devices that can read each other's memory.
+  /// Makes the team of devices that can read each other's memory.
   explicit DeviceTeam(std::vector<CudaBackend*> ranks);
   ~DeviceTeam() override;
 
   [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
-  /// What the devices still wait for is skipped: results are worth nothing from then on.
+  /// Aborts: the devices stop waiting, and results are invalid from then on.
   void give_up() noexcept override;
   void take_up() noexcept override;
 

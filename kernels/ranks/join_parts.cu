@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 1024;
 
-/// Of `count` packs; what a thread writes nobody else reads.
+/// Joins the parts of `count` packs; a thread's results are read by no other thread.
 template <typename T, int N, typename Join>
 __global__ void __launch_bounds__(kThreads)
     parts_kernel(Pack<T, N>* out, int64_t count, const __grid_constant__ RankParts parts) {

@@ -1,4 +1,4 @@
-// What ranks that cannot read each other's memory make of what they have been sent.
+// Joins parts that ranks which cannot read each other's memory have sent.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// How kernels of ranks meet in each other's memory (backend/cuda/rank_area.h). For their sources
-// alone.
+// Synchronisation of ranks' kernels through each other's memory (backend/cuda/rank_area.h). For
+// their sources alone.
 #pragma once
 
 #include "kernels/ranks/ranks.h"
@@ -23,7 +23,8 @@ __device__ T* matrix_of(const RankAreas& areas, int rank, uint32_t call) {
   return reinterpret_cast<T*>(areas.area[rank] + kMeetingBytes + (call & 1) * kRankPieceBytes);
 }
 
-// All that a block wrote before is seen by who reads this (the threads of the block have met).
+// Publishes a value: whoever reads it sees all that the block wrote before (its threads have
+// synchronised).
 __device__ inline void tell(uint32_t* at, uint32_t value) {
 #ifdef PLIMSOLL_EMULATION
   *at = value;
@@ -43,12 +44,12 @@ __device__ inline uint32_t hear(const uint32_t* at) {
 #endif
 }
 
-/// The number of the call that begins: the same on all ranks, which make the same calls.
+/// The number of the call that begins: equal on all ranks, which make the same calls.
 __device__ inline uint32_t begin(const RankAreas& areas) {
   return *static_cast<volatile uint32_t*>(&meetings_of(areas, areas.rank)->calls) + 1;
 }
 
-/// Blocks of this number have come here on all ranks.
+/// Waits until blocks of this number have come here on all ranks.
 __device__ inline void meet(const RankAreas& areas, int point, uint32_t call) {
   __syncthreads();
   const int other = static_cast<int>(threadIdx.x);
@@ -64,7 +65,7 @@ __device__ inline void meet(const RankAreas& areas, int point, uint32_t call) {
   __syncthreads();
 }
 
-/// The last block of a call ends it.
+/// Ends a call, in its last block.
 __device__ inline void end(const RankAreas& areas, uint32_t call) {
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -75,7 +76,7 @@ __device__ inline void end(const RankAreas& areas, uint32_t call) {
   own->calls = call;
 }
 
-/// (0 + 1) + (2 + 3), where + is `join`: place i of all ranks' matrices.
+/// Place i of all ranks' matrices in a tree of pairs: (0 + 1) + (2 + 3), where + is `join`.
 template <typename T, int N, typename Join>
 __device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i, Join join) {
   Pack<T, N> all[kMostRanks];

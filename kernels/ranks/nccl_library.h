@@ -1,4 +1,4 @@
-// NCCL, opened at run time, so that one program serves with and without: the few functions of
+// NCCL, opened at run time, so that one program runs with and without it: the few functions of
 // nccl.h that are called, as a table.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace plimsoll::kernels {
 
-/// ncclConfig_t as of 2.18. It says its own size, and what newer libraries have behind it they take
-/// for unset (parseCommConfig in NCCL's src/init.cc).
+/// ncclConfig_t as of 2.18. It states its own size, and newer libraries take later fields for unset
+/// (parseCommConfig in NCCL's src/init.cc).
 struct NcclConfig {
   static constexpr int kUnset = INT_MIN;
 
@@ -29,8 +29,8 @@ struct NcclConfig {
   int shares_split = kUnset;
 };
 
-/// Functions have had the same form since 2.18. Those of type int return 0, or what fail()
-/// explains.
+/// NCCL's functions, whose form has not changed since 2.18. Those of type int return 0, or an error
+/// for fail().
 struct Nccl {
   using Comm = void*;                                // ncclComm_t
   static constexpr int kByte = 0;                    // ncclInt8
@@ -39,7 +39,7 @@ struct Nccl {
 
   int (*unique_id)(backend::MeetingId*) = nullptr;
   int (*init_rank)(Comm*, int ranks, backend::MeetingId, int rank, NcclConfig*) = nullptr;
-  /// Ends what waits, and the communicator, on this side alone.
+  /// Aborts waiting operations and the communicator, on this side alone.
   int (*abort)(Comm) = nullptr;
   const char* (*error_string)(int) = nullptr;
   const char* (*last_error)(Comm) = nullptr;
@@ -51,17 +51,17 @@ struct Nccl {
   int (*group_end)() = nullptr;
   int version = 0;  // 23203: 2.32.3
 
-  /// Throws Error where the call failed, with what NCCL says: (device_lost), (usage) for calls that
-  /// it refuses.
+  /// Throws Error where the call failed, with NCCL's message: (device_lost), or (usage) for calls
+  /// that it refuses.
   void check(int status, const char* call, Comm comm = nullptr) const;
 };
 
-/// The first of `names` (files, or what the loader finds by itself) that is there. Throws
-/// Error(usage) where none is, or where it is too old, with the cure.
+/// Opens the first of `names` (files, or names for the loader) that exists. Throws Error(usage)
+/// where none does, or where it is too old, with the cure.
 Nccl load_nccl(const std::vector<std::string>& names);
 
-/// As the launch names it, else the system's; opened once, for as long as the process lives. Throws
-/// as load_nccl.
+/// NCCL by the name that the launch gives, else the system's; opened once, for the life of the
+/// process. Throws as load_nccl.
 const Nccl& nccl(const std::string& name);
 
 }  // namespace plimsoll::kernels

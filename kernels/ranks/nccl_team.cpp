@@ -230,7 +230,7 @@ class NcclTeam::End final : public DeviceRanks {
     });
   }
 
-  /// Of parts in the room, but for one's own.
+  /// Joins the parts in the room, with this rank's own part from `own`.
   void join_at(std::byte* out, size_t bytes, DType dtype, RankJoin kind, std::byte* own) {
     RankParts parts{.ranks = wire_.ranks};
     for (int rank = 0; rank < wire_.ranks; ++rank) {
@@ -241,7 +241,8 @@ class NcclTeam::End final : public DeviceRanks {
     join_parts({out, dtype, 1, columns, columns}, parts, kind, wire_.stream());
   }
 
-  /// Columns [i n, (i + 1) n) of `all` are those of rank i * alike; without data: others' affair.
+  /// Collects columns [i n, (i + 1) n) of `all` from rank i * alike; without data, `all` is of no
+  /// interest here.
   void collect(View columns, View all, int64_t alike) {
     const size_t width = static_cast<size_t>(columns.columns) * dtype_size(columns.dtype);
     const auto most = static_cast<int64_t>(room().size() / (width * size()));

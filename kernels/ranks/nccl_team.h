@@ -1,5 +1,5 @@
-// Ranks on devices that cannot read each other's memory, in one process or in several: what they
-// tell each other goes over NCCL.
+// Ranks on devices that cannot read each other's memory, in one process or in several, which
+// communicate over NCCL.
 #pragma once
 
 #include <atomic>
@@ -13,24 +13,24 @@
 
 namespace plimsoll::kernels {
 
-/// NCCL moves bytes and no more: sums are made by join_parts(), so that their bits are those of
-/// ranks that read each other's memory, whatever order NCCL would choose. Up to half a megabyte
-/// each rank gets the whole of all others'; above it its share of them, adds, and all gather the
-/// sums, which moves no more than an all-reduce does.
+/// A team over NCCL. NCCL only moves bytes: join_parts() makes the sums, so that their bits are
+/// those of ranks that read each other's memory, whatever order NCCL would choose. Up to half a
+/// megabyte each rank receives all other ranks' matrices; above that it receives its share of them,
+/// adds, and all gather the sums, which moves no more than an all-reduce does.
 ///
-/// All is enqueued in a backend's stream, and may be recorded.
+/// Everything is enqueued in a backend's stream, and may be recorded.
 class NcclTeam final : public backend::FarTeam {
  public:
-  /// Joins the meeting, with all other ranks at the same time. Throws Error as Nccl::check, and
-  /// Error(usage) for more ranks than there may be.
+  /// Joins the meeting, together with all other ranks. Throws Error as Nccl::check, and
+  /// Error(usage) for too many ranks.
   NcclTeam(const Nccl& nccl, std::vector<CudaBackend*> ranks, const backend::Meeting& meeting);
   ~NcclTeam() override;
 
   [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
   [[nodiscard]] backend::Communicator& line(int64_t index) override;
-  /// Communicators are aborted: what devices wait for ends, and later calls throw RankLost.
+  /// Aborts the communicators: devices stop waiting, and later calls throw RankLost.
   void give_up() noexcept override;
-  /// Calls are left out, but where they are recorded.
+  /// Suspends calls, except while they are recorded.
   void stand_aside() noexcept override { aside_ = true; }
   void take_up() noexcept override { aside_ = false; }
 
@@ -40,7 +40,7 @@ class NcclTeam final : public backend::FarTeam {
   class Line;
 
   std::atomic<bool> aside_ = false;
-  std::vector<std::unique_ptr<Wire>> wires_;  // of this process's ranks, as the next two
+  std::vector<std::unique_ptr<Wire>> wires_;  // for this process's ranks, as the next two
   std::vector<std::unique_ptr<End>> ends_;
   std::vector<std::unique_ptr<Line>> lines_;
 };

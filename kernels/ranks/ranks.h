@@ -1,6 +1,6 @@
-// What ranks on devices make of matrices that each of them has: kernels that read each other's
-// memory, and meet there. They can be recorded: all that changes from call to call is on the
-// devices.
+// Collectives of ranks on devices over matrices that each of them has: kernels that read each
+// other's memory, and synchronise there. They can be recorded: all that changes from call to call
+// is on the devices.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +15,8 @@
 
 namespace plimsoll::kernels {
 
-/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
-/// of theirs. Two ranks read as much either way.
+/// Bytes of a matrix up to which each rank reads all other ranks' matrices; above, it reads a share
+/// of each, and then the results of the other shares. Two ranks read as much either way.
 inline constexpr size_t kWholeBytes = size_t{512} << 10;
 
 /// The areas (backend/cuda/rank_area.h) of all ranks, as one of them sees them.
@@ -24,8 +24,8 @@ struct RankAreas {
   unsigned char* area[backend::cuda::kMostRanks] = {};
   int rank = 0;
   int ranks = 1;
-  /// Of a call at most: they wait, so those of all ranks on a device must leave room for others'
-  /// kernels. At most kMostRankBlocks, and the same for all ranks.
+  /// Most blocks of a call: they wait, so the blocks of all ranks on a device must leave room for
+  /// others' kernels. At most kMostRankBlocks, and equal for all ranks.
   int blocks = 1;
   /// Not 0: a rank has failed, and nobody waits any more. Host memory.
   const int* given_up = nullptr;
@@ -35,24 +35,24 @@ struct RankAreas {
 /// gaps.
 void sum_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
 
-/// out = the sum of all ranks' slices in one tree of pairs, rounded once: of the ranks' own sums
-/// (kernels/products/slices.h), a tree likewise. What lies behind the last column of the sums is
-/// written by nobody, and read.
+/// out = the sum of all ranks' slices in one tree of pairs, rounded once: each rank's own sums
+/// (kernels/products/slices.h) are a tree too. Columns past the last one of the sums are not
+/// written, but read.
 void sum_slices(const backend::View& out, const SliceSums& sums, const RankAreas& areas,
                 cudaStream_t stream);
 
-/// op.delta summed as by sum_ranks(), then norm() of it as one kernel, of the same bits. False: it
+/// Sums op.delta as sum_ranks() does, then norm() of it, as one kernel with equal bits. False: it
 /// is too large for that, and nothing was done. Loads the kernel either way.
 bool sum_add_norm(const NormOp& op, const RankAreas& areas, cudaStream_t stream);
 
 /// values = the largest of all ranks', element by element.
 void most_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
 
-/// Columns of several ranks that go side by side: those of rank i * alike become columns [i n, (i +
-/// 1) n) of `to`, where it has them.
+/// Columns of several ranks, gathered side by side: those of rank i * alike become columns [i n, (i
+/// + 1) n) of `to`, where it has them.
 struct RankColumns {
   backend::View from;  // [rows, n]
-  backend::View to;    // [rows, m]; of no data: this rank only hands out
+  backend::View to;    // [rows, m]; without data: this rank only sends
   int first = 0;       // rank of the first columns
   int alike = 1;
 };

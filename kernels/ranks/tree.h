@@ -1,4 +1,5 @@
-// The order in which what several ranks have is joined: a tree of pairs, in float32, rounded once.
+// The order in which matrices of several ranks are joined: a tree of pairs, in float32, rounded
+// once.
 #pragma once
 
 #include "backend/cuda/rank_area.h"

@@ -233,14 +233,14 @@ class State {
     sums[2] += s.z * factor;
     sums[3] += s.w * factor;
   }
-  /// Of the four columns, that whose sum over all keys this thread has.
+  /// The one of the four columns whose sum over all keys this thread has.
   __device__ int own_column() const {
     return key_lane_ / kSame;
   }
   __device__ float sum_by_keys(float (&sums)[4]) const {
     return sum_by_lane<kKeyLanes, 2>(sums);
   }
-  /// beta (v - read) of the four columns; `read` is that of the own one.
+  /// beta (v - read) of the four columns; `read` is that of the thread's own column.
   __device__ float4 change_of(const Stage<kQuads>& stage, int k, float read) const {
     const float v = stage.v[k][column_ + own_column()];
     const float own = stage.beta[k] * (v - read);

@@ -1,5 +1,5 @@
-// What recurrent kernels read: the rows that a sequence has in a step, and activations of any type,
-// whose bits are loaded ahead and become numbers when they are used.
+// Inputs of recurrent kernels: the rows of a sequence in a step, and activations of any type, whose
+// bits are loaded ahead and converted when they are used.
 #pragma once
 
 #include <cstring>
@@ -31,8 +31,8 @@ __device__ inline SequenceRows rows_of(const DeviceBatch& batch, const backend::
   return rows;
 }
 
-/// Rows of activations of a type that is looked at when they are read: the branch is the same for
-/// all threads.
+/// Rows of activations of a type that is tested when they are read: the branch is the same for all
+/// threads.
 struct Input {
   const void* data = nullptr;
   int64_t stride = 0;
@@ -72,8 +72,8 @@ __device__ float4 floats_of_four(const uint4& bits) {
 
 }  // namespace detail
 
-/// The bits of columns [column, column + 4) of a row, of which `count` are there, zeros behind
-/// them. `column` is a multiple of four from where `packed` counts.
+/// The bits of columns [column, column + 4) of a row, of which `count` exist, zeros after them.
+/// `column` is a multiple of four from where `packed` counts.
 __device__ inline uint4 load_four(const Input& in, int64_t row, int64_t column, int64_t count) {
   if (count <= 0) return {};
   const int64_t at = row * in.stride + column;
@@ -104,7 +104,7 @@ __device__ inline float load_one(const Input& in, int64_t row, int64_t column) {
   return Vector{in.data, in.dtype}.at(row * in.stride + column);
 }
 
-/// Four floats of a state, of which `count` are there, zeros behind them.
+/// Four floats of a state, of which `count` exist, zeros after them.
 __device__ inline float4 load_state(const float* from, int64_t count, bool packed) {
   if (packed && count >= 4) return *reinterpret_cast<const float4*>(from);
   float four[4];
@@ -122,7 +122,7 @@ __device__ inline void store_state(float* to, const float4& values, int64_t coun
     if (j < count) to[j] = four[j];
 }
 
-/// Takes a state over a sequence's rows, kStage of them at a time: while these are computed from
+/// Takes a state through a sequence's rows, kStage of them at a time: while these are computed from
 /// `stage`, the inputs of the next ones are on their way to registers (Ahead).
 template <int kStage, typename Ahead, typename State, typename Op, typename Tile, typename Stage>
 __device__ __forceinline__ void go_over_rows(const Op& op, const Tile& tile,
@@ -142,8 +142,8 @@ __device__ __forceinline__ void go_over_rows(const Op& op, const Tile& tile,
   if (rows.keeps) state.store(rows);
 }
 
-/// The sum over kLanes lanes, kStride apart, of each of kCount values: the l-th of them gets that
-/// of value l * kCount / kLanes. All are powers of two.
+/// The sum over kLanes lanes, kStride apart, of each of kCount values: lane l gets the sum of value
+/// l * kCount / kLanes. All are powers of two.
 template <int kLanes, int kStride = 1, int kCount>
 __device__ float sum_by_lane(float (&values)[kCount]) {
   static_assert(kCount <= kLanes && kLanes * kStride <= 32);

@@ -45,8 +45,8 @@ struct RowChanges {
 struct Penalties {
   float repetition, frequency, presence;
 
-  /// Of a token that is `count` times in the output. No products and sums in one rounding: the CPU
-  /// has none.
+  /// The logit of a token that is `count` times in the output. Products and sums are rounded
+  /// separately, as on the CPU.
   __device__ float operator()(float x, int count) const {
     x = x > 0 ? __fdiv_rn(x, repetition) : __fmul_rn(x, repetition);
     if (count == 0) return x;

@@ -10,8 +10,9 @@
 
 namespace plimsoll::kernels {
 
-/// In place, in float, rounded as the CPU's are. Masked tokens become -infinity; one that is NaN or
-/// +infinity stays, so that the row is known for what it is. A row without changes is not touched.
+/// Changes logits in place, in float, rounded as on the CPU. Masked tokens become -infinity; one
+/// that is NaN or +infinity stays, so that the row is recognised. A row without changes is not
+/// touched.
 struct ChangeLogits {
   View logits;                                    // [R, vocabulary] f32
   const float* repetition = nullptr;              // [R] as in backend::Drawing

@@ -1,4 +1,4 @@
-// A block's norm of a row, for kernels that have rows from different places.
+// A block's norm of a row, for kernels whose rows come from different places.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace plimsoll::kernels {
 inline constexpr int kMaxNormThreads = 1024;
 inline constexpr size_t kNormReduceBytes = 32 * sizeof(float);
 
-/// op.out's row t of the norm of what x_at(i) gives from column i on; it is asked once for each
-/// pack, which lies in shared memory (kNormReduceBytes, then a row) between the passes.
+/// Normalises a row to op.out's row t; x_at(i) loads it from column i on, once for each pack, which
+/// lies in shared memory (kNormReduceBytes, then a row) between the passes.
 template <typename T, int N, typename XAt>
 __device__ void norm_row(const NormOp& op, int64_t t, const XAt& x_at) {
   float* reduce = shared_array<float>();
@@ -56,7 +56,7 @@ __device__ void norm_row(const NormOp& op, int64_t t, const XAt& x_at) {
   }
 }
 
-/// in's pack from column i of row t on, to which `delta` is added: so it stays.
+/// Loads in's pack from column i of row t on, adds `delta` to it, and stores it back.
 template <typename T, int N>
 __device__ Pack<T, N> add_to_row(const NormOp& op, int64_t t, int64_t i, const Pack<T, N>& delta) {
   T* at = row_at<T>(op.in, t) + i;
@@ -66,8 +66,8 @@ __device__ Pack<T, N> add_to_row(const NormOp& op, int64_t t, int64_t i, const P
   return x;
 }
 
-/// Blocks of a norm over rows of so many packs. The same for all rows, so that rows do not know of
-/// each other.
+/// Threads of a norm's block for rows of `packs` packs: equal for all rows, so that a row's bits do
+/// not depend on others.
 inline unsigned norm_threads(int64_t packs) {
   return static_cast<unsigned>(
       std::clamp<int64_t>(divide_up<int64_t>(packs, 32) * 32, 32, kMaxNormThreads));

@@ -10,7 +10,7 @@ namespace {
 constexpr int kAngleThreads = 128;
 constexpr int kWarps = 8;
 
-/// Of row `t`, for speed number `i`.
+/// The position of row `t` for speed number `i`.
 __device__ inline int32_t position_of(const RopeSections& sections, const DeviceBatch& batch,
                                       int64_t t, int64_t i) {
   int64_t kind = 0;

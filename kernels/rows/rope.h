@@ -17,7 +17,7 @@ struct RopeFrequencies {
   float scale = 1;
 };
 
-/// Where the sections of speeds end that have a kind of position each (RopeSpec::sections).
+/// Ends of the sections of speeds, each of which has its own kind of position (RopeSpec::sections).
 struct RopeSections {
   static constexpr int kMost = 3;
   int32_t ends[kMost] = {};
@@ -39,7 +39,7 @@ void rope_angles(const View& out, const RopeOnDevice& rope, const DeviceBatch& b
 /// A norm's weight or bias over heads.
 struct HeadVector {
   Vector values{};
-  int64_t head_stride = 0;  // elements from a head's to the next one's: 0 where they share it
+  int64_t head_stride = 0;  // elements from a head's to the next one's; 0: all heads share it
 };
 
 /// qkv [T, (H + 2K) d], in place: clamp, norms and rotation of q and k in the spec's order, growth

@@ -1,4 +1,4 @@
-// What rope_and_store does to heads, by value, for its kernels.
+// Parameters of rope_and_store for heads, by value, for its kernels.
 #pragma once
 
 #include "kernels/rows/rope.h"
@@ -12,15 +12,15 @@ struct HeadNorm {
   HeadVector bias;
 };
 
-/// What is done to heads, by value.
+/// Changes to heads, by value.
 struct HeadShape {
   int heads;
-  int all;  // with those that are stored
+  int all;  // heads, those that are stored included
   float clamp;
   model::NormOrder order;
   model::RopePairs pairs;
   model::QueryGrowth growth;
-  float stored_key, stored_value;  // what they are multiplied by on their way to the cache
+  float stored_key, stored_value;  // factors on their way to the cache
   HeadNorm q, k, v;
 };
 
@@ -44,8 +44,8 @@ inline HeadShape head_shape(const RopeAndStore& op) {
   return shape;
 }
 
-/// rope_and_store with 16 bytes a lane and heads in registers (rope_wide.cu), of heads that are
-/// 128, 256 or 512 bytes wide and turn in whole pieces; false for others.
+/// rope_and_store with 16 bytes a lane and heads in registers (rope_wide.cu), for heads that are
+/// 128, 256 or 512 bytes wide and rotate in whole pieces; false for other heads.
 template <typename T, typename KV>
 bool store_wide_heads(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream);
 

@@ -14,8 +14,8 @@ namespace plimsoll::kernels {
 
 class RopeTables {
  public:
-  /// Copies the tables to `memory`, of the device, of backend::rope_table_bytes(), in the order of
-  /// `stream`: what runs there may read them. `spec` outlives this.
+  /// Copies the tables to `memory`, device memory of backend::rope_table_bytes(), in the order of
+  /// `stream`: later work there may read them. `spec` outlives this object.
   void start(const model::ModelSpec& spec, std::span<std::byte> memory, cudaStream_t stream);
 
   /// `rope` is one of the model's own or its image encoder's.

@@ -1,6 +1,5 @@
-// Ops that take rows of tokens one by one. Rows of activations are bf16, f16 or f32; sums are in
-// float. Throws std::logic_error for types that are not compiled, Error when the runtime refuses a
-// launch.
+// Ops on rows of tokens one by one. Rows of activations are bf16, f16 or f32; sums are in float.
+// Throws std::logic_error for types that are not compiled, Error when the runtime refuses a launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +24,8 @@ struct Embed {
   int32_t id_offset = 0;           // OPT's learned positions start at row 2
   float scale = 1;
   Store store = Store::overwrite;
-  /// Of a table that ranks share: where its rows begin in the whole one of `all_rows` (0: it is
-  /// whole). Rows of others are -0.
+  /// For a table that ranks share: its first row in the whole table of `all_rows` rows (0: the
+  /// table is whole). Rows of other ranks are -0.
   int64_t first_row = 0, all_rows = 0;
 };
 void embed(const Embed& op, cudaStream_t stream);
@@ -48,7 +47,7 @@ void place_rows(const PlaceRows& op, cudaStream_t stream);
 void average_parts(const View& out, const View& in, cudaStream_t stream);
 
 /// out = norm(in) * (weight + spec.weight_offset) + bias; in place allowed. With `delta`, first in
-/// += delta, rounded to in's type. A weight of several rows is for rows in turn.
+/// += delta, rounded to in's type. A weight of several rows is used row by row in turn.
 struct NormOp {
   View out;      // [T, width]
   View in;       // [T, width]
@@ -62,17 +61,17 @@ void norm(const NormOp& op, cudaStream_t stream);
 /// Widest row of a norm, in bytes.
 inline constexpr int64_t kMaxNormBytes = int64_t{96} << 10;
 
-/// x's rows in the size (root mean square) of those of `like`, in place; of x's own mean square at
-/// least 1e-5 counts.
+/// Scales x's rows to the root mean square of those of `like`, in place; x's own mean square counts
+/// as at least 1e-5.
 void match_size(const View& x, const View& like, cudaStream_t stream);
 
-/// x = max(x - mean - deviations * deviation, 0), mean and deviation those of each row, in place.
+/// x = max(x - mean - deviations * deviation, 0), with each row's mean and deviation, in place.
 void keep_above(const View& x, float deviations, cudaStream_t stream);
 
 /// residual += delta.
 void add(const View& residual, const View& delta, cudaStream_t stream);
 
-/// x [T, 2 n], in place: gates, its first columns, and ups within the limits.
+/// Limits x [T, 2 n], in place: gates, its first n columns, and ups, the others.
 void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream);
 
 /// out [T, n] = activation(in[:, :n]) * in[:, n:].

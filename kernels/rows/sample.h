@@ -12,9 +12,9 @@
 namespace plimsoll::kernels {
 
 /// One block per row. Weights exp((logit - largest) / temperature) are multiples of 2^-44: their
-/// sums are exact in any order, so a row's token depends on the row alone. Ranks go by logit, of
-/// equals the lower id first. drawn[i] is the token, -1 when a logit is NaN or +infinity, -2 when
-/// all are -infinity.
+/// sums are exact in any order, so a row's token depends on the row alone. Ranks go by logit, the
+/// lower id of equal ones first. drawn[i] is the token, -1 when a logit is NaN or +infinity, -2
+/// when all are -infinity.
 struct Sample {
   View logits;                          // [R, vocabulary] f32, vocabulary < 2^20
   const double* temperature = nullptr;  // [R] below 1e-5: the largest, of equals the lowest id

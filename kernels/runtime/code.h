@@ -1,16 +1,17 @@
-// Which of the build's code runs on the current device.
+// The code of this build that runs on the current device.
 #pragma once
 
 #include <string>
 
 namespace plimsoll::kernels {
 
-/// Why none of it does: the build is for other devices. Empty where some does.
+/// Why no code of this build runs on the device: the build is for other devices. Empty where some
+/// does.
 std::string code_trouble();
-/// Capability that the code was compiled for: 80 where the driver compiles 8.0's for a newer
-/// device.
+/// Capability that the running code was compiled for: 80 where the driver compiles 8.0's for a
+/// newer device.
 int code_capability();
-/// Whether it lets kernels overlap.
+/// True when the running code lets kernels overlap.
 bool code_overlaps();
 
 }  // namespace plimsoll::kernels

@@ -34,7 +34,7 @@ namespace plimsoll::kernels {
 /// Compute capability that kernels are built from.
 inline constexpr int kLeastCapability = 80;
 
-/// Bases are made before Backend, which refers to the footprint.
+/// Members that are made before Backend, which refers to the footprint.
 struct BackendParts {
   backend::DeviceInfo info;
   backend::CudaFootprint footprint_of_device;
@@ -55,7 +55,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
       std::span<backend::Backend* const> ranks, const backend::Meeting& meeting) const override;
   void settle() override { stream_.wait(); }
   void take_from(std::span<const std::byte> from, void* to) override;
-  /// Where tensor-parallel ranks meet (backend/cuda/rank_area.h), from the launch on.
+  /// Memory through which tensor-parallel ranks communicate (backend/cuda/rank_area.h), from the
+  /// launch on.
   [[nodiscard]] std::span<std::byte> rank_area() const { return rank_area_; }
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
@@ -66,7 +67,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void fill_random(const backend::Weight& weight, uint64_t seed, float scale) override;
   void finish_loading() override;
   void finish_launch() override;
-  /// What the launch does more slowly than its device could, and why.
+  /// Notes on what the launch does more slowly than its device could, and why.
   [[nodiscard]] std::vector<std::string> notes() const;
 
   void start_step(const backend::BatchMeta& batch) override;
@@ -151,23 +152,23 @@ class CudaBackend final : private BackendParts, public backend::Backend {
  private:
   void linear_plain(backend::View out, backend::View in, const backend::Weight& weight,
                     const backend::Weight& bias, model::Activation activation);
-  /// The same with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
-  /// are taken as they lie.
+  /// linear() with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
+  /// are not copied.
   void linear_pinned(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, model::Activation activation,
                      std::byte* workspace);
-  /// Of slices, where ranks may share the inputs, summed over all of them.
+  /// linear() by slices, whose inputs ranks may share, summed over all of them.
   void linear_sums(backend::View out, backend::View in, const backend::Weight& weight,
                    const backend::Weight& bias, model::Activation activation, std::byte* workspace);
   void linear_sliced(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, std::byte* workspace);
-  /// The same with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
+  /// linear() by slices with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
   void linear_packed_sliced(backend::View out, backend::View in, const backend::Weight& weight,
                             const backend::Weight& bias, std::byte* workspace);
-  /// Makes the sums that `slices` describes, at `to`.
+  /// Computes the sums that `slices` describes, at `to`.
   void multiply_slices(const SliceSums& slices, float* to, backend::View in,
                        const backend::Weight& weight);
-  /// out = the sum of slices, of all ranks where there are others.
+  /// out = the sum of slices, of all ranks if there are others.
   void join_slices(backend::View out, const SliceSums& slices, backend::InputRanks* ranks);
   void join_experts(backend::View out, const SliceSums& sums, backend::InputRanks* ranks);
   [[nodiscard]] bool is_deterministic() const { return footprint_of_device.card().deterministic; }
@@ -184,7 +185,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   [[nodiscard]] StepAttention& attention_of(backend::Segmentation segmentation) {
     return attention_[static_cast<size_t>(segmentation)];
   }
-  /// That of steps.
+  /// Attention of steps.
   [[nodiscard]] StepAttention& step_attention() {
     return attention_of(backend::Segmentation::none);
   }
@@ -202,12 +203,12 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   int64_t logits_rows_ = 0;                 // of the largest product with the head
   std::array<StepAttention, 3> attention_;  // by Segmentation
   RopeTables ropes_;
-  /// Products of types that small_linear's kernels were loaded for, and those of many rows that
-  /// nothing but small_linear has.
+  /// Types for which small_linear's kernels were loaded; also those of many rows that only
+  /// small_linear supports.
   std::set<std::pair<DType, DType>> small_types_;
   std::set<std::string> slow_products_;
-  std::set<DType> fused_types_;  // that fused_small_linear's kernels were loaded for
-  /// Codes and rows that kernels of quantised weights were loaded for.
+  std::set<DType> fused_types_;  // for which fused_small_linear's kernels were loaded
+  /// Codes and rows for which kernels of quantised weights were loaded.
   std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot

@@ -1,5 +1,5 @@
-// Errors of the CUDA runtime as errors of the program: memory that is not there does not fit (exit
-// 6), everything else means that the device is lost (exit 10).
+// Errors of the CUDA runtime as errors of the program: missing memory is does_not_fit (exit 6),
+// everything else means that the device is lost (exit 10).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ inline void check(cudaError_t status, const char* call) {
        cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-/// Failures in destructors: the error comes back from the next call that is checked.
+/// Ignores failures in destructors: the error comes back from the next call that is checked.
 inline void ignore(cudaError_t) {}
 
 }  // namespace plimsoll::kernels

@@ -16,30 +16,30 @@ namespace plimsoll::kernels {
 /// Properties of device `index`, without its free memory (which takes a context).
 backend::DeviceInfo describe_device(int index);
 
-/// Throws Error where this build has no code that the device, the current one, runs.
+/// Throws Error where this build has no code that runs on the device, the current one.
 void require_code(const backend::DeviceInfo& info);
 
-/// The driver, its devices for this process (CUDA_VISIBLE_DEVICES is its own affair), and why there
-/// are none.
+/// The driver, its devices for this process (the driver applies CUDA_VISIBLE_DEVICES), and why
+/// there are none.
 backend::DriverState driver_state();
 
 /// Makes the device current for the calling thread.
 void set_device(int index);
-/// With a context.
+/// Makes the device current, with a context.
 void use_device(int index);
 int current_device();
 
-/// Whether a device can read another one's memory.
+/// True when a device can read another one's memory.
 bool can_read(int index, int other);
 
-/// What NVML calls a device.
+/// NVML's name of a device.
 CardName card_name(int index);
 
 /// Bytes in use on a device by all processes, by the driver's own figure; it takes no context.
 std::optional<uint64_t> device_bytes_in_use(int index);
 
-/// Bytes that this process has of a device, and who says so: the driver where its list names the
-/// process, else our own count of what the classes below took.
+/// Bytes that this process has of a device, and the source: the driver where its list names the
+/// process, else our own count of the allocations by the classes below.
 struct ProcessMemory {
   uint64_t bytes = 0;
   backend::MemorySource source = backend::MemorySource::allocations;
@@ -50,12 +50,12 @@ struct DeviceMemoryInfo {
   size_t free = 0;
   size_t total = 0;
 };
-/// Of the current device, for all processes together.
+/// Memory of the current device, for all processes together.
 DeviceMemoryInfo device_memory_info();
 
-/// Memory taken by this process through the classes below, and kernels met for the first time
+/// Memory allocated by this process through the classes below, and kernels used for the first time
 /// (whose code the driver loads to the device), since `seal_allocations()`: after a launch is
-/// sealed nothing may be taken.
+/// sealed nothing may be allocated.
 struct AllocationCount {
   int64_t device = 0;
   int64_t pinned = 0;
@@ -78,7 +78,7 @@ class DeviceMemory final : public memory::Memory {
   int device_;
 };
 
-/// Host memory that the device copies from and to without the host.
+/// Pinned host memory: the device copies from and to it without the host.
 class PinnedMemory final : public memory::Memory {
  public:
   explicit PinnedMemory(size_t bytes);
@@ -107,17 +107,17 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t stream);
-  /// The host waits. Returns at once for an event that was never recorded.
+  /// Blocks the host until the event. Returns at once for an event that was never recorded.
   void wait() const;
   [[nodiscard]] bool done() const;
-  /// Both must have been recorded and be done.
+  /// Seconds between two events, which must both have been recorded and be complete.
   [[nodiscard]] double seconds_since(const Event& start) const;
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-/// Host to device, or device to host, in the stream's order.
+/// Copies host to device, or device to host, in the stream's order.
 void copy_to_device(void* to, const void* from, size_t bytes, cudaStream_t stream);
 void copy_to_host(void* to, const void* from, size_t bytes, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// What one step runs, in the device's memory: backend::BatchMeta as kernels see it.
+// The batch of one step in the device's memory: backend::BatchMeta as kernels see it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct DeviceBatch {
   const int32_t* context_length = nullptr;  // [B] tokens in the cache after this step
   const uint8_t* long_rope = nullptr;       // [B] 1: the long table
   const int32_t* rope_positions = nullptr;  // [kinds * T] by kind, or none
-  const int32_t* seen_end = nullptr;        // [T] behind the last position that a row sees, or none
+  const int32_t* seen_end = nullptr;        // [T] position after the last that a row sees, or none
   const int32_t* state_slots = nullptr;     // [B] of recurrent mixers, or null
   const int32_t* logits_rows = nullptr;     // [R] rows whose logits are wanted, -1: padding
   /// One table per KV group: [B, table_stride] block numbers.

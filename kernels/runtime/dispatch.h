@@ -49,7 +49,7 @@ void with_cache_type(DType dtype, DType cache, F&& f) {
   });
 }
 
-/// Whether all rows of a view can be read N elements at a time.
+/// True when all rows of a view can be read N elements at a time.
 template <typename T, int N>
 bool is_packed(const View& view) {
   return reinterpret_cast<uintptr_t>(view.data) % (sizeof(T) * N) == 0 && view.columns % N == 0 &&
@@ -66,7 +66,7 @@ void with_pack_size(F&& f, const Views&... views) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// A view of no rows is optional: no condition.
+/// True for a view of no rows, which is optional and sets no condition.
 inline bool is_empty(const View& view) {
   return view.data == nullptr;
 }
@@ -81,8 +81,8 @@ __device__ T* row_at(const View& view, int64_t row) {
   return static_cast<T*>(view.data) + row * view.stride;
 }
 
-/// A vector of parameters (norm weight, bias) on the device, or none. Its type is looked at when it
-/// is read: the branch is the same for all threads.
+/// A vector of parameters (norm weight, bias) on the device, or none. Its type is tested when it is
+/// read: the branch is the same for all threads.
 struct Vector {
   const void* data = nullptr;
   DType dtype = DType::f32;

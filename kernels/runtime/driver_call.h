@@ -1,4 +1,4 @@
-// Calls of the driver that a library makes for us and whose failures it would only print.
+// Calls of the driver that a library makes for us, and whose failures it would only print.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::kernels {
 
-/// Calls `call` with what it is given, and throws Error naming it when its result is not 0. The
+/// Passes its arguments to `call`, and throws Error naming it when its result is not 0. The
 /// driver's numbers of errors are the runtime's.
 template <typename Call>
 struct CheckedCall {

@@ -1,4 +1,4 @@
-// Recorded steps: what a stream was given once, to be given again as one.
+// Recorded steps: the work that a stream was given once, replayed as one graph.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// How the CUDA backend lays out a KV block: for each layer K, then V, each [kv_heads][block_size]
+// Layout of a KV block in the CUDA backend: for each layer K, then V, each [kv_heads][block_size]
 // [head_dim] (heads outermost, as FlashInfer's HND), without scales.
 #pragma once
 
@@ -22,7 +22,7 @@ struct KvCache {
   const int32_t* table;  // [B, table_stride] block numbers
   int64_t table_stride;
 
-  /// Key of a position, [head_dim]; the value lies `value_offset()` elements behind.
+  /// Key of a position, [head_dim]; the value lies `value_offset()` elements after it.
   __device__ T* key(int64_t sequence, int32_t head, int32_t position) const {
     const int32_t block = table[sequence * table_stride + position / block_size];
     return reinterpret_cast<T*>(layer + static_cast<size_t>(block) * block_stride) +

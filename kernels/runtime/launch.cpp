@@ -46,7 +46,8 @@ bool can_overlap(const void* kernel) {
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
   const std::lock_guard lock(met.mutex);
-  // Of machine code, too, this is what it was compiled for; binaryVersion is the device's.
+  // The version that the code was compiled for, for machine code too; binaryVersion is the
+  // device's.
   return met.overlap[key] = met.allowed && attributes.ptxVersion >= kWaits;
 }
 

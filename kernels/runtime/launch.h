@@ -1,4 +1,4 @@
-// The one place where kernels are launched, and what every kernel asks of its launch.
+// The one place where kernels are launched, and the calls that every kernel makes for its launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,16 +29,17 @@ struct Launch {
 };
 
 inline constexpr size_t kSharedWithoutAsking = size_t{48} << 10;
-/// What a block may have on every device that the kernels are compiled for (8.6 and 8.9 have
-/// least).
+/// Shared memory that a block may have on every device for which the kernels are compiled (8.6 and
+/// 8.9 have least).
 inline constexpr size_t kMaxSharedBytes = size_t{99} << 10;
 
-/// Whether kernels may overlap at all; forgets what was known of them. `no` is for finding faults.
+/// Sets whether kernels may overlap at all, and forgets what was known of them. `no` is for finding
+/// faults.
 void allow_overlap(Overlap overlap);
 
-/// Whether a kernel may: the code that runs for it waits by itself, which code for older devices
-/// does not, also where the driver compiles it for a newer one. Loads the kernel when it is met for
-/// the first time.
+/// True when a kernel may overlap: the code that runs for it waits by itself, which code for older
+/// devices does not, also where the driver compiles it for a newer one. Loads the kernel when it is
+/// used for the first time.
 bool can_overlap(const void* kernel);
 
 /// Loads a kernel ahead of its first launch, so that nothing is loaded after the seal.
@@ -50,8 +51,8 @@ void preload(void (*kernel)(Parameters...)) {
 /// Throws Error naming the kernel when the runtime refused its launch.
 void check_launch(cudaError_t status, const char* name);
 
-/// Launches kernel(arguments...) and throws Error when the runtime refuses. Launches of no blocks
-/// are left out.
+/// Launches kernel(arguments...) and throws Error when the runtime refuses. A launch without blocks
+/// is skipped.
 template <typename... Parameters, typename... Arguments>
 void launch(const Launch& launch, const char* name, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
@@ -75,7 +76,7 @@ void launch(const Launch& launch, const char* name, void (*kernel)(Parameters...
   check_launch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 
-/// Waits until the kernels before this one have ended and their writes are seen.
+/// Waits until the kernels before this one have ended and their writes are visible.
 __device__ inline void wait_for_previous() {
 #ifdef PLIMSOLL_EMULATION
   emulation::wait_for_previous(emulation::Site::current());

@@ -1,5 +1,5 @@
-// Weights on their way to the device: rows are read by several threads into a ring of pinned
-// buffers, and copied from there straight to where they stay.
+// Loads weights to the device: several threads read rows into a ring of pinned buffers, from which
+// they are copied straight to their final place.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace plimsoll::kernels {
 
 class Loader {
  public:
-  /// `ring` is pinned memory of a few pieces per thread of the pool; `device` is where it goes.
+  /// `ring` is pinned memory of a few pieces per thread of the pool; `device` is the destination.
   Loader(std::span<std::byte> ring, size_t piece_bytes, backend::ThreadPool& pool, int device);
 
   /// Copies `rows` rows of `row_bytes` to `to`. All has been read when it returns; copies may still
@@ -41,7 +41,7 @@ class Loader {
   Stream stream_;
   std::vector<std::unique_ptr<Piece>> pieces_;
   std::mutex mutex_;
-  std::deque<Piece*> free_;  // the one given back first comes first
+  std::deque<Piece*> free_;  // least recently freed first
 };
 
 }  // namespace plimsoll::kernels

@@ -23,7 +23,7 @@ __device__ inline float to_float(__nv_fp8_e4m3 x) {
   return static_cast<float>(x);
 }
 
-/// Nearest even; e4m3 saturates.
+/// Rounds to nearest even; e4m3 saturates.
 template <typename T>
 __device__ T from_float(float x);
 template <>

@@ -7,20 +7,20 @@
 
 namespace plimsoll::kernels {
 
-/// Under which names NVML may know what the runtime calls a device.
+/// Names under which NVML may know a device of the runtime.
 struct CardName {
   std::string uuid;  // "4d8f...-...", without the "GPU-" or "MIG-" in front
   std::string pci;   // "0000:3B:00.0"
 };
 
-/// One process on a card, as NVML tells of it (nvmlProcessInfo_t since version 11.6).
+/// One process on a card, as NVML reports it (nvmlProcessInfo_t since version 11.6).
 struct NvmlProcess {
   unsigned pid;
   unsigned long long bytes;
   unsigned gpu_instance, compute_instance;
 };
 
-/// The few functions of nvml.h that are called; 0 is success. They have had the same form since
+/// The few functions of nvml.h that are called; 0 is success. Their form has not changed since
 /// version 11.6.
 struct NvmlTable {
   using Device = void*;
@@ -33,7 +33,7 @@ struct NvmlTable {
   int (*processes)(Device, unsigned* count, NvmlProcess*) = nullptr;
 };
 
-/// Questions to NVML. No answer where the library, the card or the figure is missing.
+/// Queries to NVML. No answer where the library, the card or the figure is missing.
 class Nvml {
  public:
   explicit Nvml(NvmlTable table) : table_(table) {}
@@ -41,10 +41,10 @@ class Nvml {
   static const Nvml& installed();
 
   [[nodiscard]] bool is_there() const { return table_.memory != nullptr; }
-  /// Bytes in use on a card, by all processes together; of a part of a card (MIG) in that part.
+  /// Bytes in use on a card, by all processes together; for a part of a card (MIG) in that part.
   [[nodiscard]] std::optional<uint64_t> used_bytes(const CardName& card) const;
-  /// Bytes that one process has of it, context and modules included. In a container the driver may
-  /// number processes otherwise: then there is no answer.
+  /// Bytes that one process has of a card, context and modules included. In a container the driver
+  /// may number processes otherwise: then there is no answer.
   [[nodiscard]] std::optional<uint64_t> process_bytes(const CardName& card, unsigned pid) const;
 
  private:

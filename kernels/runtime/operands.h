@@ -1,4 +1,4 @@
-// Weights as kernels read them.
+// Weights in the form that kernels read.
 #pragma once
 
 #include "kernels/runtime/dispatch.h"

@@ -18,7 +18,7 @@ struct Max {
   }
 };
 
-/// In all lanes.
+/// Reduces over a warp; the result is in all lanes.
 template <typename T, typename Op>
 __device__ T warp_reduce(T value, Op op) {
   for (int lanes = 16; lanes > 0; lanes /= 2)
@@ -26,8 +26,8 @@ __device__ T warp_reduce(T value, Op op) {
   return value;
 }
 
-/// In all threads. `shared` holds 32 values; may be used again at once. `rest` changes nothing
-/// under the operation.
+/// Reduces over a block; the result is in all threads. `shared` holds 32 values; may be used again
+/// at once. `rest` is the operation's neutral value.
 template <typename T, typename Op>
 __device__ T block_reduce(T value, T rest, T* shared, Op op) {
   const unsigned lane = threadIdx.x % 32;

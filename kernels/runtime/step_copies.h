@@ -1,4 +1,4 @@
-// Which pieces of the host's slab a step copies to the device.
+// The pieces of the host's slab that a step copies to the device.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// Extents that lie less than this apart are copied as one: what a copy costs to start is what this
-/// many bytes cost to move.
+/// Distance in bytes below which extents are copied as one: starting a copy costs as much as moving
+/// this many bytes.
 inline constexpr size_t kCopyGap = size_t{32} << 10;
 
-/// Sorted by address, empty ones left out, near ones joined.
+/// Sorts extents by address, drops empty ones, and joins near ones.
 std::vector<Extent> join_extents(std::vector<Extent> extents, size_t gap);
 
 /// All flat arrays of a batch; not its block tables, of which only the first columns are used.

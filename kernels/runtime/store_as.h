@@ -1,11 +1,11 @@
-// A sum in float to a matrix of any activation type.
+// Stores a float sum to a matrix of any activation type.
 #pragma once
 
 #include "kernels/runtime/dispatch.h"
 
 namespace plimsoll::kernels {
 
-/// The type is looked at when it is stored: the branch is the same for all threads.
+/// Stores a value; its type is tested then: the branch is the same for all threads.
 __device__ inline void store_as(const View& out, int64_t row, int64_t column, float value) {
   const int64_t at = row * out.stride + column;
   switch (out.dtype) {

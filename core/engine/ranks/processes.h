@@ -33,8 +33,8 @@ class Processes {
   virtual uint64_t least(uint64_t value) = 0;
   /// Aborts: wakes all of this process's ranks that wait for others; they throw RankLost.
   virtual void give_up() noexcept = 0;
-  /// True after give_up(), or when another process is lost. While it is false, results of a device
-  /// are valid, though others took part in them.
+  /// True after give_up(), or when another process is lost. Results that a device made before a
+  /// call that returns false are valid, though other processes took part in them.
   [[nodiscard]] virtual bool given_up() const noexcept = 0;
   /// Calls `act` once when a process is lost, after given_up() is true, from the thread that
   /// notices it; `act` must not wait for long. Until forget().

@@ -1,12 +1,12 @@
-// Codes of quantised weights to the numbers that they stand for, in registers: a struct for each
-// kind, over the words of a row's 32 codes (backend/cuda/packed_layout.h).
+// Decodes codes of quantised weights to the numbers that they stand for, in registers: a struct for
+// each kind, over the words of a row's 32 codes (backend/cuda/packed_layout.h).
 //
 //   Zero zero(int)              a zero point as `pair` and `number` take it, made once for a group
 //   Pair pair<T>(words, p, z)   codes 2 p and 2 p + 1 less their zero point, for tensor cores
 //   float number(words, i, z)   code i less its zero point
 //
-// Both are exact, but for numbers of a table that T does not have (NF4's, which bitsandbytes rounds
-// to the type that it computes in as well). `p` and `i` are known when compiled.
+// Both are exact, except for numbers of a table that T does not have (NF4's, which bitsandbytes
+// rounds to the type that it computes in as well). `p` and `i` are known when compiled.
 #pragma once
 
 #include <cstring>
@@ -16,11 +16,11 @@
 
 namespace plimsoll::kernels {
 
-/// What codes need that is the same for all outputs.
+/// Constants of codes, equal for all outputs.
 struct CodeConstants {
   const float* table = nullptr;  // of Code::table
-  /// Reader::kCounting by way of the host: (codes & mask) | counting is one instruction where the
-  /// compiler does not know both to be constants.
+  /// Reader::kCounting passed through the host: (codes & mask) | counting is one instruction where
+  /// the compiler does not know both to be constants.
   uint32_t counting = 0;
 };
 
@@ -78,8 +78,8 @@ struct IntegerCodes {
   }
 };
 
-/// float8: as bits of a wider type its exponent is too small by the difference of the biases, which
-/// a product with a power of two mends, of numbers below 2^-6 too.
+/// Decodes float8: as bits of a wider type its exponent is too small by the difference of the
+/// biases, which a product with a power of two corrects, for numbers below 2^-6 too.
 struct E4m3Codes {
   static constexpr int kBits = 8;
   static constexpr bool kHasZeros = false;
@@ -105,8 +105,8 @@ struct E4m3Codes {
   };
 };
 
-/// One of 16 numbers. Of 16 bits: their bytes lie in eight registers, and four codes at a time are
-/// the selector of __byte_perm.
+/// Decodes one of 16 numbers. For 16 bits their bytes lie in eight registers, and four codes at a
+/// time are the selector of __byte_perm.
 struct TableCodes {
   static constexpr int kBits = 4;
   static constexpr bool kHasZeros = false;

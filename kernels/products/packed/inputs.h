@@ -1,5 +1,5 @@
-// The rows that products with the parts of one quantised weight read: as they are, or rewritten in
-// a workspace.
+// Input rows of products with the parts of one quantised weight: unchanged, or rewritten in a
+// workspace.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,18 +15,18 @@ namespace plimsoll::kernels {
 PackedPart packed_part(const model::WeightSpec& spec, const void* data,
                        const backend::Segments& segments, const backend::Segment& segment);
 
-/// What ranks that have the other inputs of a product have told of theirs.
+/// Row maxima of a product's inputs that other ranks have.
 struct SharedMost {
   const float* most = nullptr;  // null: they have nothing that rounding needs
   int64_t count = 0, lead = 0;  // RoundInputs
 };
-/// The same of some inputs of all, for the product's input number `first`.
+/// The part of row maxima for the product's inputs from number `first` on.
 SharedMost most_from(const SharedMost& all, const backend::RowMaxima& maxima, int64_t first);
-/// What is largest of all inputs, of the first of them on: of those here and what other ranks tell,
+/// Row maxima of all inputs from the first of these on: of this rank's inputs and of other ranks',
 /// if there are any. `at`: room for RowMaxima::count floats a row.
 SharedMost most_of_all(const View& in, const backend::Weight& weight,
                        const backend::RowMaxima& maxima, std::byte* at, cudaStream_t stream);
-/// Asks them; `at`: room for backend::RowMaxima::count floats a row. All ranks call it.
+/// Exchanges row maxima; `at`: room for backend::RowMaxima::count floats a row. All ranks call it.
 SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
                       cudaStream_t stream);
 
@@ -35,11 +35,12 @@ class PackedInputs {
   /// `workspace`: rows of backend::cuda::rewritten_columns() of in's type.
   PackedInputs(const View& in, std::byte* workspace, cudaStream_t stream)
       : in_(in), workspace_(workspace), stream_(stream) {}
-  /// The products are of sorted slots, which have a row each when they are rewritten.
+  /// Sets sorted slots as the products' rows; each slot has a row of its own when they are
+  /// rewritten.
   void of_slots(const ExpertSlots& slots, int64_t slots_per_row);
-  /// Others have inputs of the same rows.
+  /// Sets the row maxima where other ranks have inputs of the same rows.
   void of_ranks(const SharedMost& shared) { shared_ = shared; }
-  /// Rewrites rows where the part asks for it and the part before did not ask for the same.
+  /// Rewrites rows where the part needs that and the previous part did not need the same.
   View rows_for(const PackedPart& part);
 
  private:

@@ -1,4 +1,4 @@
-// What a kernel of packed products is given, and its units: one for each kind of code, so that they
+// Arguments of a kernel of packed products, and its units: one for each kind of code, so that they
 // compile side by side.
 #pragma once
 
@@ -17,7 +17,7 @@ struct PackedParameters {
   uint32_t counting = 0;  // CodeConstants
   Vector bias{};
   model::Activation activation = model::Activation::none;
-  // Of experts; null: all rows are the one matrix's.
+  // Tiles of experts; null: all rows belong to the one matrix.
   const int2* tiles = nullptr;
   const int32_t* starts = nullptr;
   const int32_t* order = nullptr;

@@ -38,7 +38,7 @@ namespace plimsoll::kernels {
 /// Rows of a tile of either arrangement.
 inline constexpr int kPackedFew = 8, kPackedMany = 64;
 
-/// Which arrangement serves.
+/// Which arrangement is used.
 enum class PackedTiles : uint8_t {
   by_rows,  // the one that fits the rows
   many,     // one for all: a row has the same bits in any batch

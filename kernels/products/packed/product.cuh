@@ -14,12 +14,12 @@ namespace plimsoll::kernels {
 inline constexpr int kPackedWarps = 8;
 inline constexpr int kPackedThreads = kPackedWarps * 32;
 
-/// What a lane has of a strip's chunk: the words of row g, then those of row g + 8.
+/// A lane's words of a strip's chunk: those of row g, then those of row g + 8.
 template <int kBits>
 struct LaneCodes {
   uint32_t words[2 * kBits];
 
-  /// `once`: no other block reads them, so they shall not stay in the caches.
+  /// `once`: no other block reads them, so they are not kept in the caches.
   template <bool kOnce>
   __device__ void load(const std::byte* chunk) {
     constexpr int kPieces = kBits / 2;
@@ -60,7 +60,7 @@ struct BlockRows {
     first = tile.y + int64_t{blockIdx.z} * most;
     count = static_cast<int>(max(int64_t{0}, min(int64_t{most}, end - first)));
   }
-  /// Past the last it is the last again.
+  /// Row `i`; past the last row the last one again.
   __device__ const T* at(int i) const {
     int64_t row = first + min(i, count - 1);
     if (p.slots_per_row > 0) row = p.order[row] / p.slots_per_row;
@@ -108,8 +108,8 @@ __device__ void store_sums(const PackedParameters& p, const BlockRows<T>& rows,
   }
 }
 
-/// Blocks that a multiprocessor shall have room for: of few rows enough that loads are under way
-/// all the time.
+/// Least blocks that a multiprocessor must have room for: with few rows enough that loads are in
+/// flight all the time.
 template <int kBits, typename T, int kTiles>
 inline constexpr int kLeastBlocks = kTiles > 1 || sizeof(T) == 4 ? 1
                                     : kBits < 8                  ? 3

@@ -1,5 +1,5 @@
-// Scales and zero points of a block's outputs, as floats in shared memory: brought there for a span
-// of inputs at a time, whatever type they have, so that products do not know of types.
+// Scales and zero points of a block's outputs, as floats in shared memory: loaded for a span of
+// inputs at a time and converted from any type, so that products do not depend on types.
 #pragma once
 
 #include "kernels/products/packed/kernels.h"
@@ -69,13 +69,13 @@ struct StagedScales {
     groups = static_cast<int>((end - 1) / steps - first_group) + 1;
     zeros = reinterpret_cast<uint32_t*>(scales + strips * groups * backend::cuda::kStripRows);
   }
-  /// From now on of a warp's strip; `same`: the zero point where groups have none.
+  /// Selects a warp's strip; `same`: the zero point where groups have none.
   __device__ void choose(int strip, uint32_t same) {
     scales += strip * groups * backend::cuda::kStripRows;
     zeros += strip * groups * backend::cuda::kStripRows;
     same_zero = same;
   }
-  /// Of the lane's row `half`: g or g + 8.
+  /// Scale of the lane's row `half`: row g or g + 8.
   __device__ float scale(int group, int half) const { return scales[place(group, half)]; }
   __device__ uint32_t zero(int group, int half) const {
     return has_zeros ? zeros[place(group, half)] : same_zero;
@@ -95,7 +95,7 @@ struct StagedScales {
   }
 };
 
-/// All threads of the block fill what `staged` names.
+/// Fills `staged`, by all threads of the block.
 template <typename Reader, bool kHasZeros>
 __device__ void stage_scales(const PackedParameters& p, const std::byte* matrix,
                              const StagedScales& staged, int strips) {
@@ -115,7 +115,7 @@ __device__ void stage_scales(const PackedParameters& p, const std::byte* matrix,
   }
 }
 
-/// Which group a step is of.
+/// Group of a step.
 struct StepGroups {
   int steps;      // of a group
   float inverse;  // of steps: a division for each chunk would cost more than its products
@@ -130,7 +130,7 @@ struct StepGroups {
   }
 };
 
-/// The group of some steps after the others, counted from the first of the span.
+/// The groups of successive steps, counted from the first of the span.
 struct GroupWalk {
   int local;
 
@@ -140,7 +140,8 @@ struct GroupWalk {
     local = group - scales.first_group;
     left_ = (group + 1) * steps_ - step;
   }
-  /// To the last group of the span at most: a chunk may have more steps than there are inputs for.
+  /// Passes `steps` steps, up to the last group of the span: a chunk may have more steps than there
+  /// are inputs for.
   __device__ void pass(int steps, const StagedScales& scales) {
     left_ -= steps;
     if (left_ > 0) return;

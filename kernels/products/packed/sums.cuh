@@ -1,5 +1,5 @@
-// What a lane adds up of a strip of 16 outputs and a tile of rows: `part`, of the group at hand,
-// and `total`, of the groups before it times their scales.
+// A lane's sums for a strip of 16 outputs and a tile of rows: `part`, of the current group, and
+// `total`, of the groups before it times their scales.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,7 @@ class PackedSums {
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) rows_[j] = rows.at(8 * j + g) + threadIdx.x % 4 * 4;
   }
-  /// The chunk's first slot. Of one tile, all inputs of the chunk are loaded at once.
+  /// Starts a chunk at its first slot. With one tile, all inputs of the chunk are loaded at once.
   __device__ void start_chunk(int first, const PackedParameters& p) {
     first_ = first;
     left_ = static_cast<int>(p.in.columns) - first - static_cast<int>(threadIdx.x % 4 * 4);
@@ -75,7 +75,7 @@ class PackedSums {
         part_[j][i] = 0;
       }
   }
-  /// To [rows of the tile][outputs], `stride` from row to row.
+  /// Stores to [rows of the tile][outputs], `stride` from row to row.
   __device__ void store(float* to, int stride) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
