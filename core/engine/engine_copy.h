@@ -53,7 +53,7 @@ struct Engine::Copy {
   EngineOptions options;
   std::vector<TokenId> eos;
   Stages stages;
-  /// Of the first stage, as the next two; its limits hold for all stages.
+  /// Layout of the first stage, as the next two; its limits hold for all stages.
   const EngineLayout& layout;
   backend::Backend& backend;
   Launch& launch;
