@@ -26,7 +26,8 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-// What a launcher or a terminal says: the number at the beginning; nonsense counts as unset.
+// The number at the beginning of a variable that a launcher or a terminal sets; nonsense counts as
+// unset.
 template <typename Integer>
 std::optional<Integer> number(const char* name, Integer least) {
   const std::optional<std::string> text = variable(name);
@@ -37,7 +38,7 @@ std::optional<Integer> number(const char* name, Integer least) {
   return value;
 }
 
-// What a user says: nonsense is a fault. Of a list the first number counts.
+// How a variable that a user sets is read: one number, or the first of a list. Nonsense is a fault.
 enum class Form : uint8_t { number, list };
 
 template <typename Integer>

@@ -29,7 +29,7 @@ void store(MPI_Request own, PlimsollMpiRequest* request) {
   std::memcpy(request, &own, sizeof own);
 }
 
-// Who shares memory with whom, and what machines are called.
+// Finds which processes share memory, and the names of their machines. Returns an MPI error code.
 int find_machines(int process, int processes) {
   MPI_Comm near = MPI_COMM_NULL;
   int error =

@@ -14,7 +14,7 @@
 namespace plimsoll::cli {
 namespace {
 
-/// What a model says of the prompt, and goes on with.
+/// Log probabilities of the prompt's tokens, and the tokens that a model answers.
 struct Answer {
   std::vector<float> logprobs;  // of the prompt's tokens, from the second on
   std::map<uint64_t, std::vector<engine::TokenId>> tokens;  // by request

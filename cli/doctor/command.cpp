@@ -89,7 +89,8 @@ void examine_processor(const DoctorOptions& options, Findings& findings) {
   if (options.measure) findings.roofs = measure_roofs(*subject(), kHostRoofs);
 }
 
-// What cannot be used is told beside what was found before.
+// Examines the card, or the processor where there is none. An error becomes the findings' trouble,
+// beside what was found before it.
 void examine(const DoctorOptions& options, Findings& findings) {
   const backend::DeviceInfo* card = subject(options, findings);
   findings.subject = card != nullptr ? card->name : "the processor";

@@ -38,7 +38,7 @@ constexpr TinyModel kModels[] = {
          "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 96, "sliding_window": 24,
          "layer_types": ["sliding_attention", "full_attention"], "tie_word_embeddings": true})",
      .in_half = true,
-     // Its embeddings are 16 times as large; the emulated device differs by 0.17.
+     // Gemma 2's embeddings are 16 times as large; the emulated device differs by 0.17.
      .allowed_in_half = 0.5},
     {.name = "qwen3_moe",
      .covers = "norms of heads, routing, experts, heads of 64",
@@ -97,7 +97,7 @@ constexpr TinyModel kWide[] = {
     {.name = "llama, heads of 256", .covers = kForHopper, .config = kWideLlama, .head_dim = 256},
 };
 
-/// In [-1, 1): the mixing of splitmix64.
+/// A number in [-1, 1) made from `x` by the mixing of splitmix64.
 float number(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;

@@ -48,7 +48,8 @@ std::optional<vllm::CheckpointTensors> tensors_of(const fs::path& folder) {
   return vllm::CheckpointTensors{elements.value(), others.value()};
 }
 
-/// What the processors beside a model's config say of sizes; nothing where there are none.
+/// Reads the sizes in the processors' files beside a model's config; changes nothing where there
+/// are none.
 void read_processors(const fs::path& folder, vllm::EngineArgs& args) {
   const std::pair<const char*, const char*> files[] = {
       {"preprocessor_config.json", ""}, {"video_preprocessor_config.json", "videos_kwargs."}};

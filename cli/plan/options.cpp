@@ -67,7 +67,7 @@ void declare_unmoved(CLI::App& command, PlanOptions& o) {
   }
 }
 
-/// What of run's flags says what -i is made of.
+/// Flags of run that decide which prompts plan makes of the lines of -i.
 constexpr const char* kAboutPrompts[] = {"--tokenizer",
                                          "--chat-template",
                                          "--chat-template-kwargs",

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostGpus = 64;
 
-// What our own engine is asked. On a card this machine's threads do not matter.
+// Arguments of a plan of our own engine. On a card this machine's threads do not matter.
 plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   if (!options.gpu.empty()) arguments.threads = 1;

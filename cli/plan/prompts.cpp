@@ -118,7 +118,8 @@ void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
   figures.concurrency = load.concurrency;
 }
 
-/// What `run` would make of the lines' pictures; null where it could not launch the model.
+/// The loader with which `run` would process the lines' pictures; null where it could not launch
+/// the model.
 std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
                                                      const ConfigView& config,
                                                      const fs::path& folder,

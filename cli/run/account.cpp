@@ -19,14 +19,15 @@ int exit_status(const batch::RunCounts& counts) {
   return status_of(counts.failed);
 }
 
-/// What the cards' driver says of a process: of all its cards, and of the fullest.
+/// Memory of a process on cards, by the cards' driver: the sum over its cards, and the fullest one.
 struct CardsAccount {
   uint64_t all = 0;
   uint64_t peak = 0, total = 0;
 };
 
-// Nothing is taken after the launch, so the end shows the peak. Our own count has the arenas alone,
-// which are measured anyway: then there is none.
+// The driver's account of this process's cards. Nothing is taken after the launch, so the end shows
+// the peak. nullopt where the driver has no numbers by process: our own count has the arenas alone,
+// which are measured anyway.
 std::optional<CardsAccount> cards_account(const Launch& launch) {
   const RankBackends backends = launch.backends();
   const auto each = static_cast<size_t>(launch.device.ranks_per_card);
@@ -43,7 +44,8 @@ std::optional<CardsAccount> cards_account(const Launch& launch) {
   return account;
 }
 
-// Beside what the launch was allowed, by process.
+// Adds memory outside the arenas to the report, and the fullest card: what the launch was allowed,
+// and what each process's `cards` show (nullopt: unknown).
 void add_cards(const Launch& launch, const std::vector<std::optional<CardsAccount>>& cards,
                batch::MemoryReport& memory) {
   const DeviceSetup& setup = launch.setup;
@@ -81,7 +83,7 @@ std::optional<CardsAccount> to_cards(const Json& json) {
                       json["total"].get<uint64_t>()};
 }
 
-/// What one rank has taken and read.
+/// Regions of memory that one rank has taken, and the bytes of the checkpoint that it has read.
 struct RankAccount {
   std::vector<engine::MeasuredRegion> regions;
   std::optional<uint64_t> read;

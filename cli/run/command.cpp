@@ -77,14 +77,14 @@ batch::RunFilesOptions file_options(const RunOptions& options, const Environment
   return files;
 }
 
-// What answers call the model: in every life of a run the same.
+// The model's name in answers: the same in every life of a run.
 std::string model_name(const RunOptions& options, const batch::RunFiles& files) {
   if (!options.served_model_name.empty()) return options.served_model_name;
   return files.manifest().notes.value("model", options.model);
 }
 
-/// What there is of a run, for the watch that may have to end it; changes with the watch's
-/// outputs() held.
+/// Parts of a run that exist so far, for the watch that may have to end it. They change with the
+/// watch's outputs() held.
 struct Current {
   batch::RunFiles* files = nullptr;
   const Launch* launch = nullptr;
@@ -175,7 +175,7 @@ class Handed {
   Current& current_;
 };
 
-// From the launch to the published output.
+// Runs the lines from the launch to the published output. Returns the exit code.
 int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
               files::InputFile& input, const ScannedInput& scanned, batch::RunFiles& files,
               CrashNotes& notes, batch::RunnerOptions runner_options, batch::Progress& progress,
@@ -300,7 +300,7 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   });
 }
 
-// What --dry-run, --publish and --merge ask for, or a run.
+// Does what --dry-run, --publish or --merge asks for, else a run. Returns the exit code.
 int do_command(const RunOptions& given, const Environment& environment, bool follows,
                StatusSink& sink) {
   const int done = static_cast<int>(ExitCode::done);
@@ -320,7 +320,8 @@ int do_command(const RunOptions& given, const Environment& environment, bool fol
   }
 }
 
-// What shells add to a signal's number, for the status of a process that it ended.
+// The status of a process that a signal ended is this much more than the signal's number, as in
+// shells.
 constexpr int kKilled = 128;
 
 }  // namespace

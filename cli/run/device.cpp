@@ -26,7 +26,7 @@ int64_t ranks_of(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 }
 
-/// Whether a card cannot read the memory of another.
+/// True when a card cannot read the memory of another.
 bool hides(const std::vector<backend::DeviceInfo>& cards) {
   for (const backend::DeviceInfo& own : cards) {
     for (const backend::DeviceInfo& other : cards) {
@@ -37,7 +37,8 @@ bool hides(const std::vector<backend::DeviceInfo>& cards) {
   return false;
 }
 
-// What the plan counts on NCCL has to keep to.
+// Sets the shape and the environment variable that keep NCCL within the memory that the plan counts
+// for it.
 void settle_nccl(const vllm::EngineArgs& args, DeviceChoice& choice) {
   memory::NcclShape& shape = choice.nccl_shape;
   shape = memory::nccl_shape(args.tensor_parallel, args.pipeline_parallel, choice.place.processes);
@@ -179,7 +180,7 @@ backend::DeviceMemory memory_of(const backend::Backend& backend,
 void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                   const RankBackends& backends, const std::vector<engine::StageView>& stages,
                   engine::Processes* processes, engine::EngineOptions& engine, DeviceSetup& setup) {
-  // How many sizes are recorded does not depend on the pool: this one has room for everything.
+  // The number of recorded sizes does not depend on the pool, so this pool has room for everything.
   engine::EngineOptions roomy = engine;
   roomy.kv_cache_bytes = uint64_t{1} << 60;
   roomy.num_kv_blocks.reset();

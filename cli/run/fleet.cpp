@@ -33,8 +33,8 @@ int64_t ranks_of_copy(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel;
 }
 
-// Where a launcher of MPI started as many processes as are asked for; parts are runs of their own
-// unless they have ranks to share.
+// True when a launcher of MPI started several processes and they run together. Parts are runs of
+// their own unless they have ranks to share.
 bool is_shared(const RunOptions& options, const Environment& environment) {
   if (!environment.mpi || environment.mpi->count == 1) return false;
   if (!options.wanted_part) return true;
@@ -53,7 +53,8 @@ void check_ranks(const RunOptions& options, const MpiPlace& place) {
   throw Error(ExitCode::usage, refusal);
 }
 
-// Beside the program: where it is built, and where it is installed.
+// Folders with plug-ins for MPI, by the program's own: where it is built, and where it is
+// installed.
 std::vector<std::string> plugin_folders() {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -84,7 +85,8 @@ void check_count(processes::Fleet& fleet, const MpiPlace& place) {
        place.variable, place.count, count, count == 1 ? "" : "es");
 }
 
-// By a thread of the fleet, where the others have not ended by themselves.
+// Ends this process with the fault's text and code. A thread of the fleet calls it where the others
+// have not ended by themselves.
 void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
   say(fault.text);
   fleet.farewell(fault.code);

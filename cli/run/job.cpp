@@ -29,7 +29,7 @@ OrderedJson describe_input(files::InputFile& input) {
   return {{"bytes", input.size()}, {"xxh3", files::digest_of(input)}};
 }
 
-// Where sampling defaults come from.
+// The source of sampling defaults: "auto", "vllm", or the digest of the file that is named.
 OrderedJson describe_generation(const RunOptions& options) {
   const std::string& from = options.generation_config;
   if (from == "auto" || from == "vllm") return from;
@@ -97,7 +97,7 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
   job["answers"] = describe_answers(options);
   job["launch"] = describe_launch(options, device);
   job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";
-  // Where it is not given, answers have the name that the first life was given (describe_life).
+  // Without a given name answers have the name that the first life was given (describe_life).
   job["served_model_name"] = if_so(!options.served_model_name.empty(), options.served_model_name);
   job["created"] = environment.source_date_epoch.value_or(0);
   job["errors"] = !options.errors.empty();

@@ -167,7 +167,8 @@ void note(const RunOptions& options, Launch& launch, const std::string& text) {
   if (!options.quiet) say(text);
 }
 
-/// What the launched cards have to say, and whether each has no more than it may.
+/// Notes what the launched cards' backends report, and checks that no card uses more than its
+/// ceiling.
 void check_cards(const RunOptions& options, Launch& launch) {
   const std::vector<std::string>& known = launch.setup.notes;
   for (const backend::Backend* backend : launch.backends()) {
@@ -194,7 +195,7 @@ void bound_pictures(const RunOptions& options, const memory::Available& before, 
                    size_text(kept), size_text(asked), before.bound));
 }
 
-/// What processes must have alike beside their layouts.
+/// Facts, beside their layouts, that all processes must have alike, a line each.
 std::string facts_of(const RunOptions& options, const Environment& environment,
                      const std::filesystem::path& folder, const Launch& launch) {
   const vllm::EngineArgs& args = options.launch.args;

@@ -260,7 +260,7 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
   declare_run_alone(command, options);
   declare_launch_flags(command, options.launch);
   name_environment_variables(command);
-  // What only plan needs is noted; what is another action of plan stays unknown.
+  // Flags that only plan needs are noted; flags for other actions of plan stay unknown.
   const auto plan = std::make_shared<PlanOptions>();
   const auto flags = std::make_shared<CLI::App>();
   declare_plan_alone(*flags, *plan);

@@ -20,7 +20,8 @@ void tell(const RunOptions& options, const batch::InputScan& found) {
                   found.bad, which, found.checked));
 }
 
-// None for packed data that is cut off: its lines are answered before it is an error.
+// Scans the input for lines that cannot be answered. nullopt for packed data that is cut off: its
+// lines are answered before the cut is an error.
 std::optional<batch::InputScan> look(const RunOptions& options, files::InputFile& input) {
   batch::refuse_other_formats(input, options.max_line_bytes);
   input.rewind();

@@ -27,7 +27,7 @@ fs::path find_folder(const std::string& model, const Environment& environment) {
   return checkpoint::find_model(model, {environment.hub_cache});
 }
 
-// With what the environment says of the stages, as in vLLM.
+// Options of the job, with the layers of the stages that the environment states, as in vLLM.
 shard::JobOptions job_options(const ShardOptions& options, const Environment& environment) {
   shard::JobOptions job = options.job;
   if (environment.layer_partition) {
@@ -133,7 +133,8 @@ int verify(const ShardOptions& options, const Environment& environment) {
   return static_cast<int>(ExitCode::done);
 }
 
-/// What was joined, and which tensors of the model's checkpoint are not in it.
+/// The message after --unshard: the folder that was written, and tensors of the model's checkpoint
+/// that it lacks.
 std::string joined_text(const ShardOptions& options) {
   const fs::path sidecar = fs::path(options.unshard) / shard::kSidecar;
   const std::string done = fmt::format("{}: joined from {}", options.output, options.unshard);

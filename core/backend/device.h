@@ -29,7 +29,7 @@ struct DeviceInfo {
 struct DriverState {
   int driver = 0;   // the newest CUDA that it runs; 0: there is no driver
   int runtime = 0;  // this build's; 0: none
-  /// That the driver shows to this process, with or without code for them in this build.
+  /// Devices that the driver shows to this process, with or without code for them in this build.
   int devices = 0;
   std::string trouble;  // why it shows no devices; empty where there simply are none
 };

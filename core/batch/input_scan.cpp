@@ -29,7 +29,7 @@ namespace {
 constexpr size_t kLooked = 8;                      // lines
 constexpr size_t kLookedBytes = size_t{64} << 10;  // of each
 
-// What a line is to the passes that look for other formats.
+// Kind of a line in the passes that look for other formats.
 enum class Looks : uint8_t { ours, foreign, another_service };
 
 Looks looks_of(std::string&& text) {
@@ -42,7 +42,8 @@ Looks looks_of(std::string&& text) {
   }
 }
 
-// What the beginning of a file looks like, when no line of it is a request.
+// The format that the first lines of a file look like, none of which is a request; null: none that
+// is known.
 const char* other_format(const std::vector<std::string>& lines) {
   const auto begins = [&](size_t line, const char* with) {
     const size_t at = lines[line].find_first_not_of(" \t");
@@ -123,7 +124,7 @@ class Scan {
       (void)read_request(head, std::move(body), options_.defaults, options_.limits,
                          on_unknown(options_.unknown_fields));
     } catch (const LineError& error) {
-      // It gets its record when the run comes to it.
+      // The line gets its record when the run comes to it.
       ids_.take_failed(head);
       if (++result_.bad <= kNamedBad) result_.first_bad.push_back(named(line, error));
     }

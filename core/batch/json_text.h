@@ -19,7 +19,7 @@ class JsonText {
   JsonText& string(std::string_view text);
   JsonText& integer(int64_t value);
   JsonText& unsigned_integer(uint64_t value);
-  /// Not a number and infinities become null.
+  /// Writes a number; NaN and infinities become null.
   JsonText& number(float value);
   JsonText& number(double value);
   JsonText& boolean(bool value);

@@ -35,7 +35,7 @@ constexpr std::string_view kKeys[] = {
     "refusal",      "role",       "task",      "thinking",       "thought",
     "tool_call_id", "tool_calls", "tool_plan", "tool_responses", "tools"};
 
-// What an assistant's message may say in place of a content.
+// Keys that an assistant's message may have in place of a content.
 constexpr std::string_view kInPlaceOfContent[] = {
     "audio",   "function_call", "reasoning",  "reasoning_content",
     "refusal", "thinking",      "tool_calls", "tool_responses"};

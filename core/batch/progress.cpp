@@ -58,7 +58,8 @@ std::string describe(const ProgressSample& sample, size_t width) {
   if (sample.total) head += fmt::format("/{}", *sample.total);
   head += " lines";
   if (sample.failed > 0) head += fmt::format(" ({} failed)", sample.failed);
-  // With its rank: what goes first when there is no room.
+  // Each part of the line with its rank: parts of the lowest rank are left out first when there is
+  // no room.
   std::vector<std::pair<int, std::string>> parts;
   if (sample.fraction) parts.emplace_back(4, fmt::format("{:.0f} %", 100 * *sample.fraction));
   parts.emplace_back(

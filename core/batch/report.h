@@ -43,7 +43,8 @@ std::vector<std::string> summary_lines(const RunReport& report);
 uint64_t peak_rss_bytes();
 /// "complete", "stopped", "time_limit", "stalled".
 std::string_view ending_name(Ending ending);
-/// For people: "signal", "--time-limit", "--stall-limit"; empty for complete.
+/// The reason for an ending in words for people: "signal", "--time-limit", "--stall-limit"; empty
+/// for complete.
 std::string_view ending_reason(Ending ending);
 
 }  // namespace plimsoll::batch

@@ -137,7 +137,7 @@ void take_object(V v, C, F) {
   (void)v.object();
 }
 
-// What true asks for is not to be had.
+// Accepts only false: the feature that true asks for is not supported.
 void take_false(V v, C, F) {
   if (v.boolean()) v.refuse("false: it is not supported");
 }
@@ -359,7 +359,7 @@ void settle_reasoning_effort(const OrderedJson& body, RequestFields& fields) {
   fields.chat_template_kwargs["enable_thinking"] = *fields.reasoning_effort != "none";
 }
 
-// What several fields say together.
+// Checks fields that are right by themselves and may contradict each other.
 void check_together(const OrderedJson& body, RequestFields& fields) {
   if (fields.top_logprobs > 0 || (fields.top_logprobs && fields.sampling.logprobs)) {
     if (!fields.sampling.logprobs) {

@@ -43,7 +43,7 @@ RunCounts Runner::run() {
   ended_ = options_.slice.count == 0;
   counts_.total = options_.total_lines;
   if (const DoneLines* before = options_.done) {
-    // At once, though their lines are read later: a run may be told to stop before that.
+    // Lines of earlier lives are counted before they are read: the run may be stopped before that.
     counts_.ok = before->ok;
     counts_.failed = before->failed;
     counts_.failed_by_code = before->failed_by_code;
@@ -230,7 +230,7 @@ void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, 
   running->line.fields = std::move(request.fields);
   counts_.dropped_tokens += static_cast<uint64_t>(built.dropped_tokens);
   if (options_.in_flight) options_.in_flight->begin(head.number);
-  // In the input's order: those behind a line with pictures wait too.
+  // Prompts queue in the input's order: those behind a line with pictures wait too.
   for (const Prompt& prompt : built.prompts) {
     for (const TokenIds& part : prompt.parts) queued_tokens_ += part.size();
   }

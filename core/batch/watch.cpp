@@ -120,7 +120,8 @@ bool Watch::is_stalled(Clock::time_point now) {
 }
 
 void Watch::leave(Cause cause) {
-  // Not in the middle of a record, if that can be helped; a torn one is cut by the next life.
+  // The lock keeps the end out of the middle of a record, where it comes in time; a torn record is
+  // cut by the next life.
   const std::unique_lock outputs(outputs_, kPatience);
   try {
     if (outputs && sync_) sync_();

@@ -15,8 +15,7 @@
 
 namespace plimsoll::checkpoint {
 
-/// Where Hugging Face's cache may be; the caller reads the environment (HF_HOME, HF_HUB_CACHE,
-/// HOME).
+/// Hugging Face's cache of models; the caller reads the environment (HF_HOME, HF_HUB_CACHE, HOME).
 struct HubCache {
   std::filesystem::path folder;  // ".../hub"
   std::string wanted = {};       // file names that suffice; empty: the whole model

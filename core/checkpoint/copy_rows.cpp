@@ -98,7 +98,8 @@ float rounded(float value, DType dtype) {
 
 namespace {
 
-// As torch's normalize: the length is rounded to the dtype too, and none is below 1e-12.
+// Divides a row by its length as torch's normalize does: the length is rounded to the dtype too,
+// and none is below 1e-12.
 void make_unit(std::span<float> row, DType dtype) {
   double sum = 0;
   for (const float value : row) sum += static_cast<double>(value) * static_cast<double>(value);

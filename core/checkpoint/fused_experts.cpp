@@ -29,7 +29,7 @@ std::string fused_name(const WeightSpec& weight) {
   return first.substr(0, first.rfind(kExperts) + kExperts.size()) + (down ? down_name : up_name);
 }
 
-/// What stands beside a stack of codes, and how the same is called beside one matrix.
+/// Name of a tensor beside a stack of experts' codes, and the name of its like beside one matrix.
 struct Beside {
   const char* stack;
   const char* matrix;

@@ -18,7 +18,7 @@
 namespace plimsoll::checkpoint {
 namespace {
 
-// What the SIGBUS handler needs to know of the map that this thread reads.
+// The map that this thread reads, for the handler of SIGBUS.
 struct Reading {
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;

@@ -95,7 +95,7 @@ class HeaderEvents : public JsonEvents {
     return true;
   }
 
-  /// What stopped the parse, with the tensor's name.
+  /// The error that stopped the parse, with the tensor's name.
   [[nodiscard]] std::string described_problem() const {
     if (entries.empty() || depth_ != 2 || in_metadata_) return "header: " + problem();
     return fmt::format("tensor \"{}\": {}", shown(entries.back().name), problem());

@@ -75,7 +75,7 @@ bool OneInput::sniff(int timeout_ms) {
     stored_.resize(before + got.value_or(0));
     if (!got) return false;
     ended_ = *got == 0;
-    // What begins as no packed file does need not wait for more.
+    // A beginning that no packed file has needs no more bytes.
     const bool packed = stored_.starts_with('\x1f') || stored_.starts_with('\x28');
     if (!packed) break;
   }

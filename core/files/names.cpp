@@ -24,14 +24,15 @@ bool describe(const UsedFile& file, struct stat& found) {
   return fstat(file.use == Use::read ? STDIN_FILENO : STDOUT_FILENO, &found) == 0;
 }
 
-// Where a file is, or would be.
+// Identity of a file: the file itself where it exists, else its folder and name.
 struct Place {
   std::optional<FileId> file;
   std::optional<FileId> folder;
   std::string name;
 };
 
-// None for what may be read and written at once: terminals, /dev/null, sockets.
+// The identity of a file; nullopt for files that may be read and written at once: terminals,
+// /dev/null, sockets.
 std::optional<Place> place_of(const UsedFile& file) {
   struct stat found {};
   Place place;

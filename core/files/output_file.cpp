@@ -109,7 +109,7 @@ void OutputFile::truncate(uint64_t bytes) {
 }
 
 bool OutputFile::can_punch() const {
-  // Behind the end there is nothing to lose.
+  // The hole is punched behind the end, where there is nothing to lose.
   return punch(descriptor_.get(), static_cast<off_t>(size()), 1) == 0;
 }
 

@@ -67,7 +67,8 @@ class ZstdUnpacker final : public Unpacker {
     const size_t result = ZSTD_decompressStream(stream_.get(), &out, &in);
     packed.remove_prefix(in.pos);
     if (ZSTD_isError(result) != 0) throw std::runtime_error(std::string(kDamaged));
-    // What it holds back shows as a rest, so a call that does nothing changes nothing.
+    // A call that takes and gives nothing changes nothing: its result is no zero where bytes are
+    // held back.
     if (in.pos > 0 || out.pos > 0) whole_ = result == 0;
     return out.pos;
   }

@@ -56,7 +56,7 @@ AxisWeights slice_of(const AxisWeights& axis, int64_t begin, int64_t end) {
   return some;
 }
 
-/// Behind the inputs of the first outputs, up to this one.
+/// The end of the inputs that the outputs up to this one need.
 int64_t end_input(const AxisWeights& axis, int64_t output) {
   const auto i = static_cast<size_t>(output);
   return axis.first[i] + axis.count[i];
@@ -71,7 +71,7 @@ int64_t end_of_band(const AxisWeights& axis, int64_t begin, int64_t row_bytes) {
   return end;
 }
 
-/// Both passes, band by band.
+/// Fills the picture by both passes, band by band.
 void fill_bands(const ColumnPass& across, const AxisWeights& down, Image& out) {
   const int64_t row_bytes = 3 * out.size.width;
   Levels band;

@@ -10,7 +10,7 @@ namespace plimsoll::image {
 /// where a picture shrinks.
 enum class Filter : uint8_t { nearest, bilinear, bicubic, lanczos };
 
-/// Whose rounding of weights: the two libraries round them to different fractions.
+/// Rounding of weights: torchvision and Pillow round them to different fractions.
 enum class Fraction : uint8_t {
   torchvision,  // as many bits as leave the axis' largest weight in 16
   pillow,       // 22 bits

@@ -68,7 +68,7 @@ void apply_limit(const path& group, const Version& version, Available& available
   narrow(available, *limit - kept, (group / version.limit).string());
 }
 
-/// Where a hierarchy of control groups is mounted, and which of its groups is seen there.
+/// Mount point of a hierarchy of control groups, and the group of it that is seen there.
 struct Mount {
   path at, group;
 };

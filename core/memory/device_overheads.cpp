@@ -15,8 +15,8 @@ constexpr size_t kGraphNodeBytes = 1536;  // measured on an H200
 /// that were tried.
 constexpr size_t kOwnModules = 48 * kMiB;
 constexpr size_t kProductModules = 96 * kMiB;
-/// What the driver rounds up, and kernels that are first used after the launch (rare ways to draw
-/// a token).
+/// Bytes for the driver's rounding up, and for kernels that are first used after the launch (rare
+/// ways to draw a token).
 constexpr size_t kSlack = 64 * kMiB;
 
 /// Bytes for each peer: 10 MiB of page tables for each 80 GiB of its memory in pages of 64 KiB, and

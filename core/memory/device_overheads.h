@@ -20,7 +20,7 @@ struct Overhead {
 
 /// Ranks to which a rank talks over NCCL.
 struct NcclShape {
-  /// In its tensor-parallel group, itself included; 0: the group does without NCCL.
+  /// Ranks of its tensor-parallel group, itself included; 0: the group does without NCCL.
   int64_t team = 0;
   int64_t neighbours = 0;  // in the pipeline
 

@@ -1,5 +1,5 @@
-// What transformers assumes where a config is silent: many published configs leave out whatever
-// equals their class's default. The table (class_defaults.json) is written by
+// Defaults that transformers' config classes have: many published configs leave out whatever equals
+// their class's default. The table (class_defaults.json) is written by
 // tests/against/class_defaults.
 #include <algorithm>
 #include <cctype>

@@ -74,7 +74,8 @@ void refuse_foreign_features(const Family& family, const ConfigReader& config) {
   }
 }
 
-// As vLLM: stated for the whole model, else for its text, else for its vision tower.
+// The part of the config that states the dtype, as in vLLM: the whole model, else its text, else
+// its vision tower.
 ConfigReader find_dtype(const ConfigReader& config) {
   const auto states = [](const ConfigReader& part) {
     return part.find({"dtype", "torch_dtype"}) != nullptr;
@@ -133,7 +134,7 @@ void add_separate_quantization(const fs::path& folder, Json& config) {
   }
 }
 
-/// Whether vLLM's class has a head beside the token table where the whole config has none.
+/// True when vLLM's class has a head beside the token table where the whole config has none.
 bool never_ties(const Family& family, const Json& config) {
   if (family.tying != Tying::text_config) return family.tying == Tying::never;
   const auto text = config.find("text_config");

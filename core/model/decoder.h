@@ -105,7 +105,8 @@ struct Heads {
 struct Latent {
   AttentionSpec attention;  // numbers and rules; weights are added
   LatentModules modules = LatentModules::within;
-  /// By layer: has an indexer of its own; the others use the choice of a layer before.
+  /// True for layers with an indexer of their own; the others use the choice of a layer before. One
+  /// for each layer.
   std::vector<bool> chooses{};
 };
 

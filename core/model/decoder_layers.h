@@ -1,4 +1,4 @@
-// What build() makes of a Decoder: its layers and their attention.
+// Makes layers and their attention from a Decoder, for build().
 #pragma once
 
 #include <cstdint>

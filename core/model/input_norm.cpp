@@ -128,7 +128,7 @@ std::vector<WeightSpec> read_input_norm(const fs::path& folder, const std::strin
   if (changes_nothing(rescaling)) return {};
   std::vector<float> weight, bias;
   for (size_t i = 0; i < rescaling.mean.size(); ++i) {
-    // As torch rounds them, step by step in float32.
+    // Weight and bias are rounded as torch rounds them, step by step in float32.
     const auto std = static_cast<float>(rescaling.std[i]);
     const float reciprocal = 1.0f / std;
     weight.push_back(reciprocal * static_cast<float>(rescaling.factor));

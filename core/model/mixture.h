@@ -70,7 +70,7 @@ struct Mixture {
   std::optional<DType> router_dtype{};  // that vLLM keeps the router in; none: the model's
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
-  /// Who has the choice bias. Kept::in_run: a checkpoint may lack it, then it is zero.
+  /// Presence of the choice bias. Kept::in_run: a checkpoint may lack it, then it is zero.
   Kept bias_kept = Kept::in_model;
   Mapping bias_mapping = Mapping::none;
   bool bias_left_zero = false;  // with in_run: vLLM has a parameter that its loader never fills

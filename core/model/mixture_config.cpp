@@ -1,4 +1,4 @@
-// What configs say of mixtures.
+// Reads the settings of mixtures of experts from configs.
 #include <algorithm>
 
 #include "base/error.h"

@@ -141,7 +141,7 @@ struct Packing {
   int64_t block_inputs = 0;
   InputRounding inputs = InputRounding::none;
   float most_input = 0;  // for InputRounding::fp8_bounded
-  /// For a rank's share of the inputs: how many inputs of its first group lie before it, at most.
+  /// Most inputs of its first group that lie before a rank's share of the inputs.
   int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;

@@ -1,4 +1,4 @@
-// What configs say of recurrent layers.
+// Reads the settings of recurrent layers from configs.
 #include "model/recurrent.h"
 
 namespace plimsoll::model {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr IntegerRange kTrainedPositions{1, int64_t{1} << 40};
 
-// What all kinds are computed from.
+// Numbers that all kinds of RoPE are computed from.
 struct Input {
   const ConfigReader& parameters;  // rope_scaling or rope_parameters
   double theta;
@@ -242,8 +242,8 @@ struct Parameters {
   bool of_layer_type = false;
 };
 
-// Where they are all layers' the config's own key goes before theirs, and a class that has it
-// (Phi-3) has a value for it.
+// The length of training before it was stretched. Where all layers share one set of parameters, the
+// config's own key goes before theirs, and a class that has the key (Phi-3) has a value for it.
 int64_t original_max_position(const ConfigReader& config, const Parameters& parameters,
                               const RopeDefaults& defaults) {
   constexpr std::string_view kOriginal = "original_max_position_embeddings";

@@ -14,7 +14,7 @@ constexpr auto kPulse = 500ms;
 /// Between two looks no more than that counts as silence: a process that was stopped itself has not
 /// waited.
 constexpr auto kLongLook = 200ms;
-/// For the last words.
+/// Time for a last message before the process ends.
 constexpr auto kFarewell = 500ms;
 
 struct Header {

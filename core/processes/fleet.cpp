@@ -57,7 +57,8 @@ void Fleet::agree(const std::string& facts) {
   control_.await(0, Kind::begin);
 }
 
-// Both ways over the texts of agree(), which all processes have between the same two calls.
+// Values go both ways over the texts of agree(), which all processes have between the same two
+// calls.
 uint64_t Fleet::least(uint64_t value) {
   if (process() != 0) {
     control_.tell(0, Kind::agreed, std::to_string(value));

@@ -6,7 +6,8 @@
 
 namespace plimsoll::processes {
 
-// For as long as the process lives. Open MPI opens parts of its own that look for its symbols.
+// Opens the plug-in, which stays open for as long as the process lives. Open MPI opens parts of its
+// own that look for its symbols.
 const PlimsollMpi& open_mpi(const std::vector<std::string>& folders,
                             const std::vector<std::string>& names) {
   std::string tried;

@@ -111,7 +111,8 @@ class Assignment {
   }
 
   void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
-    // By the configuration alone a stack of plain experts stands for one of quantised ones.
+    // A stack of plain experts stands for one of quantised experts where the configuration alone
+    // decides.
     const bool of_stack = !find_ && part.tensor.ends_with("]");
     if (!of_stack && !part.tensor.ends_with(kWeight)) return;
     const StoredMatrix matrix = stored_matrix(weight, part, find_);
@@ -160,7 +161,7 @@ class Assignment {
       part.packing->most_input = scheme.most_input;
   }
 
-  /// By the configuration, on which the tensors have the last word.
+  /// Scheme of a matrix: by the configuration, but the checkpoint's tensors have the last word.
   [[nodiscard]] WeightScheme scheme_of(model::WeightId id, const StoredMatrix& matrix) const {
     const bool expert = spec_.weight(id).use == model::WeightUse::experts;
     const std::optional<WeightScheme>& of_experts = schemes_.expert_scheme();
@@ -205,7 +206,8 @@ class Assignment {
     }
   }
 
-  /// Where some experts have an order of their inputs all have one, which may be the natural one.
+  /// Gives all of a weight's experts an order of their inputs where some have one; it may be the
+  /// natural order.
   static void order_alike(WeightSpec& weight, size_t each) {
     for (size_t kind = 0; kind < each; ++kind) {
       bool ordered = false;

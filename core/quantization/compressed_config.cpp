@@ -27,7 +27,7 @@ bool is_dynamic(const ConfigView& inputs) {
   return inputs.is_text("dynamic") || inputs.flag({"dynamic"}, false);
 }
 
-/// What activations that are rounded are rounded to; `of_packed`: beside packed integers.
+/// Numbers to which activations are rounded, where they are; `of_packed`: beside packed integers.
 TokenInputs token_inputs(const ConfigView& inputs, bool of_packed) {
   if (has_zeros(inputs))
     return is_dynamic(inputs) ? TokenInputs::int8_zeros : TokenInputs::int8_static_zeros;
@@ -35,8 +35,8 @@ TokenInputs token_inputs(const ConfigView& inputs, bool of_packed) {
   return is_float(inputs) ? TokenInputs::fp8 : TokenInputs::int8;
 }
 
-/// How activations are rounded, where run does not do so; null: it does. Beside weights of 8 bits
-/// `in_blocks` or not, or beside packed integers.
+/// Description of a rounding of activations that `run` does not do; null: it does this one. Beside
+/// weights of 8 bits `in_blocks` or not, or beside packed integers.
 const char* inputs_not_run(const ConfigView& inputs, bool of_packed, bool in_blocks) {
   if (inputs.integer({"num_bits"}, 8, kBits) != 8)
     return "bits that are not 8 (input_activations: num_bits)";
@@ -59,7 +59,8 @@ bool is_mx(const ConfigView& numbers) {
          numbers.integer({"group_size"}, kMxGroup, {-1, 1 << 20}) == kMxGroup;
 }
 
-/// How inputs beside four-bit floats are rounded, where `run` does not support it; null: it does.
+/// Description of a rounding of inputs beside four-bit floats that `run` does not do; null: it does
+/// this one.
 const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
   if (format == WeightFormat::mxfp4) {
     const int64_t bits = inputs.integer({"num_bits"}, 4, kBits);

@@ -65,7 +65,7 @@ std::vector<std::string> names(const ConfigView& config, Keys keys) {
   return config.texts(keys);
 }
 
-/// Whether groups are listed, none of which has activations rounded.
+/// True when the config lists groups and none of them has activations rounded.
 bool leaves_inputs_whole(const ConfigView& config) {
   const ConfigView groups = config.child({"config_groups"});
   for (const auto& [name, value] : groups.json().items()) {
@@ -118,7 +118,7 @@ Quantization::Quantization(const ConfigView& config) {
 
 namespace {
 
-/// How checkpoints of a method usually are, for configs that do not say.
+/// Usual configuration of a method, for configs that leave things out.
 struct UsualConfig {
   std::string_view method;
   const char* config;

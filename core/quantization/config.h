@@ -64,7 +64,7 @@ class Quantization {
     bool every_linear = false;
     WeightScheme scheme;
   };
-  /// What differs in modules whose names a pattern matches; the first that matches decides.
+  /// Scheme of the modules whose names a pattern matches; the first pattern that matches decides.
   struct Rule {
     NameList names;
     WeightScheme scheme;  // plain: not quantized

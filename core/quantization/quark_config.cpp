@@ -17,7 +17,7 @@ namespace {
        config.path(), dtype, scheme);
 }
 
-/// What an entry of the configuration says of one tensor, in the order of its stages.
+/// Entries of the configuration for one tensor, in the order of its stages.
 std::vector<ConfigView> stages_of(const ConfigView& config, const char* key) {
   std::vector<ConfigView> stages;
   const Json* const stated = config.has(key) ? &config.json()[key] : nullptr;
@@ -96,7 +96,7 @@ void round_to_mx(const ConfigView& inputs, WeightScheme& scheme) {
   }
 }
 
-/// What one entry of the configuration says of weights and inputs.
+/// Scheme of weights and inputs by one entry of the configuration.
 WeightScheme quark_scheme(const ConfigView& config, const std::string& pack_method) {
   const std::vector<ConfigView> weight_stages = stages_of(config, "weight");
   const std::vector<ConfigView> input_stages = stages_of(config, "input_tensors");

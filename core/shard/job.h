@@ -62,7 +62,7 @@ class Job {
   std::vector<StagePlan> stages_;
 };
 
-/// What the sidecar records of a file.
+/// Size and digests of a file in the sidecar.
 struct FileRecord {
   int64_t bytes = 0;
   std::string digest;  // XXH3 of 128 bits

@@ -86,7 +86,7 @@ Release find_release(const RankShard& shard, const ModelSpec& spec, const ShardH
   return releases.front();
 }
 
-// How many ranks a tensor that is plainly cut was cut for.
+// Number of ranks that a plainly cut tensor was cut for.
 std::optional<int64_t> ranks_of(const RankShard& shard, const ModelSpec& spec,
                                 const Release& release) {
   for (const ShardTensor& tensor : all_tensors(spec, 1, release)) {
@@ -116,7 +116,7 @@ void check_ranks(const ShardFiles& files, const fs::path& folder, int64_t cut_fo
        files.by_rank[static_cast<size_t>(cut_for)].front().path.string(), cut_for);
 }
 
-// What vLLM's moe_wna16 kernel has of experts does not tell all of the checkpoint's.
+// Refuses tensors of vLLM's moe_wna16 kernel, which lack numbers of the checkpoint's experts.
 void check_joinable(const Stage& stage, int64_t ranks) {
   for (const ShardTensor& tensor : stage) {
     if (tensor.weight == nullptr || tensor.weight->repack == model::Repack::none) continue;

@@ -54,7 +54,7 @@ class JoinedTensor {
   std::set<std::pair<int64_t, int64_t>> starts_;  // of the pieces; other ranks may repeat them
 };
 
-/// What the user or a sidecar says about shards.
+/// Facts about shards from the user or from a sidecar.
 struct ShardHints {
   std::string file_pattern = {};                // empty: vLLM's
   std::optional<Release> release = {};          // empty: the newest whose names fit

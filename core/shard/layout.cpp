@@ -92,7 +92,7 @@ class Walk {
          layout_.pipeline_parallel, stage, here.size());
   }
 
-  // Where the four scalars stand: after the last weight before them, whose module names them.
+  // The place of the four scalars: behind the weight that is returned, in the module that is named.
   std::pair<WeightId, std::string> scales_place(const model::AttentionSpec& attention) const {
     WeightId last = attention_end(attention);
     const std::string around = attention_module(spec_, attention);

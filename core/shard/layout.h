@@ -1,5 +1,4 @@
-// Which tensors a rank's files hold, and which parts of the checkpoint go into them (vLLM's
-// sharded_state).
+// Tensors of a rank's files, and parts of the checkpoint that go into them (vLLM's sharded_state).
 #pragma once
 
 #include <cstddef>
@@ -25,8 +24,8 @@ struct Layout {
   std::vector<int64_t> pipeline_partition = {};  // layers of each stage; empty: as equal as can be
 };
 
-/// How often each stored row and column stands in a rank's tensor: more than once where vLLM
-/// refines the blocks of an expert's scales.
+/// Number of times that each stored row and column stands in a rank's tensor: more than once where
+/// vLLM refines the blocks of an expert's scales.
 struct Repeat {
   int64_t rows = 1, columns = 1;
 

@@ -1,5 +1,4 @@
-// What is known of the checkpoint that shards were cut from, by the shards and the record beside
-// them.
+// Facts about the checkpoint that shards were cut from, by the shards and the record beside them.
 #pragma once
 
 #include <filesystem>

@@ -276,7 +276,7 @@ void TemporaryFile::reserve(int64_t bytes) {
   }
 }
 
-// Not all file systems have it: in memory, say, there is nothing to go past.
+// Sets O_DIRECT where the file system has it; one in memory, say, has no cache to go past.
 void TemporaryFile::set_direct() {
   const int flags = fcntl(descriptor_, F_GETFL);
   direct_ = flags >= 0 && fcntl(descriptor_, F_SETFL, flags | O_DIRECT) == 0;

@@ -1,4 +1,4 @@
-// How a stage's tensors are laid out in files: parts, headers, order.
+// Layout of a stage's tensors in files: parts, headers, order.
 #pragma once
 
 #include <cstdint>

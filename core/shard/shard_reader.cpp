@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a file has the record's size, and its digest up to the first tensors.
+// True when a file has the record's size, and its digest up to the first tensors.
 bool is_beginning_of(const FileRecord& record, const fs::path& path) {
   constexpr size_t kEnough = size_t{1} << 20;
   const checkpoint::MappedFile file(path);

@@ -153,7 +153,7 @@ void Source::check_biases() const {
   }
 }
 
-// All parts of a fused weight, or none.
+// True when all parts of a fused weight hold codes. Throws Error where only some do.
 bool Source::holds_codes(const model::WeightSpec& weight) const {
   const quantization::FindStored find_stored = checkpoint::find_stored(*checkpoint_, *spec_);
   std::string whole, quantised;
@@ -226,7 +226,8 @@ std::vector<std::pair<std::string, std::string>> Source::spellings() const {
       if (is_this) used.emplace(first, second);
     }
   };
-  // What stands under its own name though it begins so too (Idefics3's tower beside its text).
+  // Tensors that stand under their own names though these begin with a prefix too (Idefics3's tower
+  // beside its text).
   std::set<std::pair<std::string, std::string>> own;
   const auto note_own = [&](const model::Part& part) {
     const checkpoint::TensorEntry* found =

@@ -161,7 +161,8 @@ class Unshard {
       files[i].name = files.size() == 1
                           ? "model.safetensors"
                           : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
-      // As safetensors' own writer: wide types first, so that all lie aligned.
+      // Tensors are sorted as by safetensors' own writer: wide types first, so that all lie
+      // aligned.
       std::ranges::sort(files[i].tensors, [](const NamedTensor& a, const NamedTensor& b) {
         return std::make_tuple(b.tensor->dtype(), std::cref(a.name)) <
                std::make_tuple(a.tensor->dtype(), std::cref(b.name));

@@ -136,7 +136,7 @@ class Writer {
   }
 
  private:
-  // What may lie in the folder: nothing, or an earlier run of the same job.
+  // Checks that the folder holds nothing, or an earlier run of the same job.
   void check_contents() {
     const std::vector<std::string> names = folder_.names();
     if (names.empty()) return;

@@ -72,7 +72,8 @@ class HeapLimit {
   ~HeapLimit() { Heap::current().limit = before_; }
   HeapLimit(const HeapLimit&) = delete;
   HeapLimit& operator=(const HeapLimit&) = delete;
-  /// On top of what is live now: the conversation itself.
+  /// Limits the heap of a render to this much above what is live now, which is the conversation
+  /// itself.
   static void start(const TemplateBudget& budget) {
     constexpr int64_t kRoom = int64_t{64} << 20;
     Heap& heap = Heap::current();

@@ -6,8 +6,8 @@
 namespace plimsoll::text {
 namespace {
 
-// How far back a prompt matters to what follows: no decoder looks further than one token, but a run
-// of byte tokens may spell one character in four, and skipped special tokens take places.
+// Tokens before a text that matter to its decoding: no decoder looks further back than one token,
+// but a run of byte tokens may spell one character in four, and skipped special tokens take places.
 constexpr size_t kContext = 16;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is wrong with one text.
+// Error for one text that is at fault.
 #pragma once
 
 #include <fmt/format.h>

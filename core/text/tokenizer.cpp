@@ -36,7 +36,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
     if (section.token) {
       ids.push_back(*section.token);
     } else {
-      // Where a section's bytes come to lie is known no more once it is normalised.
+      // A normalised section has its bytes elsewhere, so one that touches plain text is plain as a
+      // whole.
       const bool touched = overlaps(plain, section.begin, section.end);
       impl_->encode_section(text.substr(section.begin, section.end - section.begin),
                             section.begin == 0, {&kAllPlain, touched ? size_t{1} : 0}, ids);

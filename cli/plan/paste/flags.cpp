@@ -117,7 +117,7 @@ bool looks_like_value(const std::string& word) {
          (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])) != 0);
 }
 
-/// What of run's flags may name a file of the server's.
+/// True when the value of a flag of run may name a file that only the server has.
 bool names_absent_file(const std::string& name, const std::string& value) {
   if (name != "--tokenizer" && name != "--chat-template" && name != "--generation-config")
     return false;

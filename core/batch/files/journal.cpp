@@ -109,7 +109,8 @@ void Journal::reopen_published() {
   synced_ = end_ = part_.size();
 }
 
-// What is there of an earlier try is no more than this.
+// Makes the working file anew from the published, packed one. The working file may hold a part of
+// it from an earlier try, which is dropped.
 void Journal::unpack_published() {
   clear();
   files::InputFile packed = files::InputFile::open(path_);

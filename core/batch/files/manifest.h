@@ -22,7 +22,7 @@ enum class RunState : uint8_t {
 struct Manifest {
   /// The settings that decide whether two commands are one run: texts, numbers and objects of them.
   OrderedJson job = OrderedJson::object();
-  /// What may differ between lives of one run, and where its input was.
+  /// Settings that may differ between lives of one run, and the place of its input.
   OrderedJson notes = OrderedJson::object();
   RunState state = RunState::running;
   bool replaces = false;      // --overwrite: a PATH that is there already goes
@@ -33,7 +33,7 @@ struct Manifest {
   uint64_t missing = 0;       // none: complete, else partial
   uint64_t output_bytes = 0;  // of PATH, once it is published
   uint64_t errors_bytes = 0;  // of the --errors file
-  /// What --report says of the life that ended the run; null before.
+  /// The report (--report) of the life that ended the run; null before.
   OrderedJson report;
   /// The digest (low half) of every line by slot, kept where lines failed: on the next run it tells
   /// lines that were corrected from unchanged ones.
@@ -47,9 +47,10 @@ OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines);
 Slice slice_of(const OrderedJson& job);
 
 std::string manifest_path(const std::string& output);
-/// None when there is no file. Throws Error(foreign_output) for a file that is no such record.
+/// Reads the file; nullopt when there is none. Throws Error(foreign_output) for a file that is no
+/// such record.
 std::optional<Manifest> read_manifest(const std::string& path);
-/// Whole or not at all. Throws Error(output_unwritable).
+/// Writes the file whole or not at all. Throws Error(output_unwritable).
 void write_manifest(const std::string& path, const Manifest& manifest);
 
 /// The first key that differs, with both values: "seed: 1 then, 2 now"; empty when all are equal.

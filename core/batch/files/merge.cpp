@@ -49,7 +49,7 @@ Part read_part(const std::string& path) {
   return part;
 }
 
-// What all parts of one run have alike.
+// The job without its slice of lines: equal for all parts of one run.
 OrderedJson without_lines(OrderedJson job) {
   job.erase("lines");
   return job;

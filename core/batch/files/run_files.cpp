@@ -257,7 +257,8 @@ void RunFiles::take_back_published() {
   take_back_errors();
 }
 
-// Its name came before that of the output; what is left of its journal then is no more than it.
+// Takes back the file of errors that was published, where this run published it. The file got its
+// name before the output did; its journal, if one is left, holds nothing else.
 void RunFiles::take_back_errors() {
   if (errors_journal_ && is_file(options_.errors, manifest_.errors_inode)) {
     errors_journal_->reopen_published();

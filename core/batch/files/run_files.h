@@ -54,12 +54,12 @@ class RunFiles {
   [[nodiscard]] Output* errors() { return errors_.get(); }
   /// Records in the journals; none for streams.
   [[nodiscard]] std::optional<uint64_t> records() const;
-  /// Where the lines of a run that stops early are, for the message.
+  /// The file that holds the lines of a run that stops early, for the message.
   [[nodiscard]] const std::string& kept_at() const;
 
   /// The digests (low halves) of all lines by slot, before publish(): kept where some failed.
   void note_texts(std::vector<uint64_t> texts) { manifest_.texts = std::move(texts); }
-  /// What --report says, one JSON object, after publish().
+  /// Stores the JSON object that --report prints in the manifest. Call after publish().
   void note_report(std::string_view report);
   /// Publishes the outputs under their names. `missing`: number of input lines without a record.
   void publish(uint64_t ok, uint64_t failed, uint64_t missing);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
   throw LineError(code, fmt::format("{}: {}", field, message), field);
 }
 
-/// As messages show it.
+/// The source as messages show it: its first 200 bytes.
 std::string shortened(const std::string& source) {
   return source.size() <= 200 ? source : source.substr(0, 200) + "...";
 }
@@ -53,8 +53,8 @@ std::vector<uint8_t> read_data(const std::string& url, const std::string& field,
   return bytes;
 }
 
-/// What stands before the first colon ("data", "file", "https"), in small letters; empty where it
-/// is no scheme's name.
+/// The text before the first colon ("data", "file", "https"), in small letters; empty where it is
+/// no scheme's name.
 std::string scheme_of(const std::string& source) {
   const size_t end = source.find(':');
   if (end == std::string::npos) return "";
@@ -94,7 +94,7 @@ std::string path_of(const std::string& url, const std::string& field) {
   return path;
 }
 
-/// Where an open file lies, all links followed.
+/// The path of an open file, all links followed.
 std::string true_path(int descriptor) {
   char path[PATH_MAX];
   const std::string link = fmt::format("/proc/self/fd/{}", descriptor);

@@ -1,4 +1,4 @@
-// From the address of a picture to its bytes, without going where the run may not go.
+// Reading of pictures' bytes by their addresses, without going where the run may not go.
 #pragma once
 
 #include <cstddef>

@@ -243,7 +243,7 @@ PixelsFuture PictureLoader::load(OpenedPicture picture) {
   const size_t decoder_bytes = picture.decoder_bytes;
   auto files = std::make_unique<Counted>(live_bytes_, file_bytes(picture));
   const engine::Hash128 key = picture.key;
-  // What a task holds it gives up when it has run: its future lives on.
+  // The task frees what it holds when it has run, because its future outlives it.
   auto task = std::make_shared<std::packaged_task<std::shared_ptr<const image::Pixels>()>>(
       [this, opened = std::make_unique<OpenedPicture>(std::move(picture)), files = std::move(files),
        pixels = std::make_shared<Counted>(live_bytes_, bytes)]() mutable {

@@ -32,8 +32,9 @@ bool is_progressive(uint8_t marker) {
   return marker == 0xC2 || marker == 0xC6 || marker == 0xCA || marker == 0xCE;
 }
 
-/// Beside the RGB rows a decoder holds coefficients, 2 bytes a sample, where pixels come in several
-/// scans. A baseline file may have several too: only its first one is looked at.
+/// Reads the size of the picture, and the memory that a decoder needs. Where pixels come in several
+/// scans a decoder holds coefficients beside the RGB rows, 2 bytes a sample. A baseline file may
+/// have several scans too: only its first one is looked at.
 void read_frame(ByteReader segment, uint8_t marker, Header& header) {
   segment.skip(1);
   header.stored.height = segment.big(2);

@@ -39,7 +39,8 @@ class PngReader {
     guard([&] {
       png_set_user_limits(png_, 0x7FFFFFFF, 0x7FFFFFFF);  // the header's are checked already
       png_set_chunk_malloc_max(png_, 8u << 20);
-      // As Pillow has it: checksums of all chunks before the pixels, not of these, which zlib has.
+      // Checksums are checked as Pillow has it: those of all chunks before the pixels, not those of
+      // the pixels, which zlib checks.
       png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
       png_read_info(png_, info_);
       png_set_crc_action(png_, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
@@ -65,7 +66,7 @@ class PngReader {
     if (deep_gray_) return Row::deep_gray;
     return png_get_channels(png_, info_) == 4 ? Row::rgba : Row::rgb;
   }
-  /// Whether rows are stored as they come out, one behind the other.
+  /// True when rows are stored as they come out, one behind the other.
   [[nodiscard]] bool is_plain() const {
     const int colour = png_get_color_type(png_, info_);
     return (stored_colour_ == PNG_COLOR_TYPE_RGB || stored_colour_ == PNG_COLOR_TYPE_RGBA) &&

@@ -26,7 +26,7 @@ PngRows::PngRows(Bytes chunks, int64_t width, size_t channels)
 
 PngRows::~PngRows() = default;
 
-/// Behind a chunk's bytes stand four of its checksum.
+/// Moves to the next chunk of pixels. Four bytes of checksum follow a chunk's bytes.
 void PngRows::next_chunk() {
   const bool first = chunks_.at() == 0;
   if (!first) chunks_.skip(4);

@@ -34,7 +34,7 @@ class Demuxer {
     WebPDemuxReleaseChunkIterator(&at);
     return bytes;
   }
-  /// Where the first frame stands; its bytes are the file's.
+  /// The first frame; its bytes are the file's.
   [[nodiscard]] WebPIterator first_frame() const {
     WebPIterator at{};
     if (!WebPDemuxGetFrame(demuxer_.get(), 1, &at)) fail_broken("WebP", "has no frame");
@@ -58,7 +58,7 @@ bool canvas_has_alpha(Bytes file, const WebPIterator& frame) {
   return frame.has_alpha != 0;
 }
 
-/// Where a frame's pixels go: rows of RGB, `stride` bytes from one to the next.
+/// Memory for a frame's pixels: rows of RGB, `stride` bytes from one to the next.
 struct Target {
   uint8_t* rgb;
   int64_t stride;

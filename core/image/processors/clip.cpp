@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kUsualSide = 224;
 
-/// What a class does where its settings say nothing.
+/// Values of a class where its settings have none.
 struct Usual {
   Channels channels;
   bool crops = false;
@@ -20,7 +20,7 @@ struct Usual {
 constexpr Usual kClip{kClipChannels, true, false};
 constexpr Usual kSiglip{kHalves, false, true};
 
-/// Where the pictures come from: told height and width, or the length of the short side.
+/// Size to which pictures are resized: height and width as stated, or the length of the short side.
 struct Target {
   std::optional<Size> exact;
   int64_t short_side = kUsualSide;
@@ -43,7 +43,7 @@ Target target_of(const Settings& settings, const Usual& usual) {
   return target;
 }
 
-/// What the tower gets: the crop, else the size that is resized to.
+/// Size of the picture that the tower gets: the crop, else the size that is resized to.
 Size result_of(const Settings& settings, const Usual& usual) {
   if (settings.flag("do_center_crop", usual.crops)) {
     const std::optional<Size> crop = settings.size("crop_size");
@@ -108,7 +108,7 @@ class Clip : public Processor {
     return {side * size.width / size.height, side};
   }
 
-  /// What of the resized picture is not cut off.
+  /// The middle of the resized picture, which is not cut off.
   [[nodiscard]] Image middle_of(const Image& image) const {
     const Size whole = resized_size(image.size);
     const auto middle = [](int64_t all, int64_t most) {

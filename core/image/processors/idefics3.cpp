@@ -87,7 +87,7 @@ class Idefics3 : public Processor {
         resizes_(settings.flag("do_resize", true)),
         filter_(settings.filter(Filter::lanczos)) {}
 
-  /// What follows from the grid.
+  /// Fills in the sizes that follow from the grid's rows and columns.
   void fill_tiles(Layout& layout) const {
     layout.tiles = layout.rows * layout.columns + 1;
     layout.shape = {layout.tiles, 3, tile_, tile_};

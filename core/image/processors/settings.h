@@ -56,7 +56,7 @@ class Settings {
 /// Names of the settings that all of torchvision's processors have, and of `own`.
 std::vector<std::string_view> with_common(std::initializer_list<std::string_view> own);
 
-/// What torchvision's processors do with the transparent colour: white where Pillow, which knows
+/// Treatment of the transparent colour in torchvision's processors: white where Pillow, which knows
 /// it, converts to RGB.
 Clear clear_of(const Settings& settings);
 

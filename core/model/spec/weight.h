@@ -71,7 +71,7 @@ struct Part {
   int64_t index_group = 0;
   float factor = 1;  // of the values (norms of LongCat's latents)
   float offset = 0;  // added to them (norms of PLaMo 3)
-  /// How a quantised part is kept in memory; `tensor` is then the name of the unquantised weight
+  /// Form of a quantised part in memory; `tensor` is then the name of the unquantised weight
   /// ("...q_proj.weight"), for which other tensors are stored.
   std::optional<Packing> packing = {};
 
@@ -110,7 +110,7 @@ enum class InterleavedCut : uint8_t {
   in_place,   // as one tensor, cut or not, in the checkpoint's order
 };
 
-/// What vLLM does with a vision tower's attention whose heads the ranks do not divide.
+/// vLLM's treatment of a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
 /// Whether vLLM has a parameter for a weight.
@@ -121,7 +121,7 @@ enum class Kept : uint8_t {
   in_vllm,        // yes, and transformers and `run` compute without it
 };
 
-/// What vLLM does with experts whose share on a rank is no multiple of the blocks or groups of a
+/// vLLM's treatment of experts whose share on a rank is no multiple of the blocks or groups of a
 /// scale.
 enum class UnevenBlocks : uint8_t {
   refused,
@@ -154,10 +154,11 @@ struct WeightSpec {
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
   std::vector<Part> parts = {};
-  /// For stacks: `parts` are the first matrix's, and the other matrices' are alike (planning).
+  /// True for stacks whose `parts` are the first matrix's, and the other matrices' are alike
+  /// (planning).
   bool parts_of_first = false;
   OutputAxis outputs = OutputAxis::rows;
-  /// That the weight is kept in, whatever the model's dtype is (quantised weights).
+  /// Dtype that the weight is kept in, whatever the model's dtype is (quantised weights).
   std::optional<DType> dtype = {};
   std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is not converted
   int64_t heads = 0;  // of a tower's attention, or of a quantised weight that needs its own number
@@ -174,7 +175,7 @@ struct WeightSpec {
   bool zeros_if_absent = false;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   InterleavedCut interleaved = InterleavedCut::blindly;
-  /// For stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
+  /// True for stacks whose rows are the gate's and the up's in turn; `run` has the gate's first.
   bool rows_in_turn = false;
   bool first_rank_alone = false;  // in vLLM the others hold zeros (a bias before a sum of ranks)
   /// Slices of equal width: a product sums over the columns of each slice by itself, then in a tree

@@ -13,7 +13,7 @@ constexpr std::array<int, 8> kNibble = {0, 4, 1, 5, 2, 6, 3, 7};
 constexpr int64_t kInWord = 8;
 constexpr uint8_t kSign = 8;
 
-/// What the tensors are called, and whether integers without zero points have a sign.
+/// Names of the tensors, and whether integers without zero points have a sign.
 struct Names {
   const char* codes;
   const char* scales;

@@ -60,7 +60,7 @@ class GptqRows final : public StoredRows {
   StoredTensor codes_, scales_, zeros_;
 };
 
-/// Whether the inputs' groups are other than one after the other.
+/// True when the groups' inputs do not follow one another.
 bool is_ordered(const WeightScheme& scheme, const StoredMatrix& matrix) {
   const std::optional<StoredTensor> order = matrix.find("g_idx");
   if (!order) return scheme.ordered_groups;

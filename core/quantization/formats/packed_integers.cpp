@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kWordBits = 32;
 
-/// How integers of some bits lie in a row of words.
+/// Arrangement of integers of some bits in a row of words.
 struct Words {
   int64_t bits = 4;
   bool whole = false;  // no integer in two words

@@ -62,7 +62,8 @@ void add_zero_points(QuantisedParameters& to, const WeightScheme& scheme) {
 
 void add_input_scales(QuantisedParameters& to, const WeightScheme& scheme) {
   if (scheme.format == WeightFormat::fp8) return to.by_part("input_scale");
-  // Its zero point, where the activations have one; int8 in the checkpoint and in the layer.
+  // The input's zero point is there where the activations have one; int8 in the checkpoint and in
+  // the layer.
   if (to.all_have("input_zero_point")) to.by_last("input_zero_point", DType::i8);
   to.by_last("input_scale", DType::f32);
 }

@@ -158,7 +158,7 @@ class Experts {
     up_.add_shape();
   }
 
-  // Whether vLLM takes Marlin's kernel where no group is cut.
+  // True when vLLM takes Marlin's kernel where no group is cut.
   [[nodiscard]] bool suits_marlin() const {
     const int64_t group = scheme_.group;
     const bool gptq = scheme_.format == WeightFormat::gptq;
@@ -203,8 +203,9 @@ class Experts {
     });
   }
 
-  // What the ranks have instead where their shares cut groups (vLLM's moe_wna16): integers turned,
-  // in bytes, and scales of smaller groups. GPTQ's zero points, which are all alike, are left out.
+  // Adds the tensors that ranks have instead where their shares cut groups (vLLM's moe_wna16):
+  // integers turned, in bytes, and scales of smaller groups. GPTQ's zero points, which are all
+  // alike, are left out.
   void add_turned() {
     const size_t first = result_.size();
     const bool gptq = scheme_.format == WeightFormat::gptq;

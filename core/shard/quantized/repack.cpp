@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kInWord = 8;
 constexpr uint32_t kBits = 4, kMask = 15;
-// Where AWQ keeps the outputs of a word: the place of each among the groups of four bits.
+// Place of each output of AWQ's words among the word's groups of four bits.
 constexpr std::array<uint32_t, kInWord> kPlaces = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint32_t word_at(const checkpoint::TensorEntry& tensor, int64_t row, int64_t column) {

@@ -5,7 +5,7 @@
 namespace plimsoll::shard {
 namespace {
 
-// With "*" for each number between dots.
+// The name with "*" for each number between dots.
 std::string pattern_of(const std::string& name) {
   std::string pattern;
   for (size_t begin = 0; begin <= name.size();) {

@@ -58,7 +58,7 @@ class RankFile : public Sink {
 /// Digest of a file and of its prefixes as RankFile records them; `ends` are the prefixes' byte
 /// counts. Throws Error(checkpoint_unusable) for a file that is shorter.
 FileRecord digest_file(const std::filesystem::path& path, const std::vector<int64_t>& ends);
-/// Where header and tensors of a part end, in bytes of the file.
+/// Ends of the header and of each tensor of a part, in bytes of the file.
 std::vector<int64_t> tensor_ends(const PartPlan& part);
 
 }  // namespace plimsoll::shard

@@ -24,7 +24,7 @@ struct LayerRange {
        layout.pipeline_parallel, spec.layers.size());
 }
 
-/// What the first stage alone computes with, and the last alone.
+/// Weights that the first stage alone computes with; last_weights(): those of the last stage.
 std::vector<model::WeightId> first_weights(const ModelSpec& spec) {
   return {spec.embedding, spec.embedding_norm.weight, spec.embedding_norm.bias,
           spec.position_embedding, spec.embedding_in};

@@ -1,4 +1,4 @@
-// How large a rank's share of a tensor is (spec sharded_state.md, 4.1 to 4.3).
+// Size of a rank's share of a tensor (spec sharded_state.md, 4.1 to 4.3).
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ class RankSource final : public checkpoint::WeightSource {
   const model::ModelSpec& rank_spec_;
   std::vector<const model::WeightSpec*> weights_;       // by id: the whole ones
   std::vector<std::vector<checkpoint::Block>> blocks_;  // by id: the rank's blocks of the weight
-  /// By id and part: the rank's blocks of the part.
+  /// The rank's blocks of a part, by the weight's id and the part.
   std::vector<std::vector<checkpoint::Block>> parts_;
   std::vector<size_t> first_parts_;  // by id: index of the rank's first part
 };

@@ -32,7 +32,8 @@ class Splits {
   std::vector<Split> take() { return std::move(splits_); }
 
  private:
-  // What the outputs have beside their sums every rank adds to all.
+  // Cuts a mixture's weights by experts, but for the outputs' bias, which every rank adds to the
+  // sums.
   void add(const model::MlpSpec& mlp) {
     if (!spec_.whole_experts || mlp.kind != model::MlpKind::experts) return;
     for (const WeightId id : {mlp.up.weight, mlp.up.bias, mlp.down.weight}) set(id, Split::experts);

@@ -1,4 +1,4 @@
-// How ranks of `run` cut weights: as vLLM's ranks do, but each rank has the whole of a weight when
+// Cuts weights for ranks of `run`: as vLLM's ranks do, but each rank has the whole of a weight when
 // all ranks need its result and the work is small.
 #pragma once
 

@@ -63,9 +63,9 @@ Range inputs_of(const ShardTensor& tensor, int64_t count, int64_t rank, int64_t 
   return tensor.split == Split::row ? share(count, rank, ranks) : Range{0, count};
 }
 
-// Where the rows of parts begin in their tensors. vLLM cuts the outputs of a fused tensor as they
-// lie, one part after the other; where they are interleaved (InternLM2's wqkv) it does not undo
-// that. A single value is every part's.
+// First rows of parts in their tensors, part after part. vLLM cuts the outputs of a fused tensor as
+// they lie, one part after the other; where they are interleaved (InternLM2's wqkv) it does not
+// undo that. A single value is every part's.
 class Position {
  public:
   int64_t next(const Part& part) {
@@ -109,8 +109,8 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   return slices;
 }
 
-// All rows of interleaved tensors, in their own order, one tensor after the other. One that holds
-// q, k and v alike is cut as q is; the last two of three are k and v.
+// Slices of all rows of interleaved tensors, in their own order, one tensor after the other. A
+// tensor that holds q, k and v alike is cut as q is; the last two of three are k and v.
 std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& columns, int64_t rank,
                                    int64_t ranks) {
   std::vector<Slice> slices;

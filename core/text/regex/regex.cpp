@@ -23,7 +23,7 @@ constexpr size_t kMaxPattern = size_t{1} << 14;
 constexpr size_t kWindow = 4096;
 constexpr unsigned kCallsPerClockLook = 4096;
 
-// What a thread needs for matching, whatever the pattern.
+// Buffers and limits of a thread for matching any pattern.
 struct Scratch {
   pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);

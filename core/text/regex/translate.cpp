@@ -14,7 +14,7 @@
 namespace plimsoll::text {
 namespace {
 
-// Where an escape stands.
+// The surroundings of an escape.
 enum class Within { pattern, character_class };
 
 class Translator : private PatternReader {
@@ -223,7 +223,7 @@ class Translator : private PatternReader {
     return spelled(escaped_character());
   }
 
-  // Behind a backslash: \w \d \s \h \p{...} and their negations.
+  // The set of an escape behind a backslash: \w \d \s \h \p{...} and their negations.
   std::optional<CharacterSet> escaped_set(Within within) {
     if (!more()) refuse("ends with a backslash");
     const char c = text_[at_];
@@ -278,7 +278,7 @@ class Translator : private PatternReader {
     return negative != inverted ? negate(set) : set;
   }
 
-  // Behind '[': items up to the matching ']', '&&' between sets.
+  // The set of a character class, behind its '[': items up to the matching ']', '&&' between sets.
   CharacterSet character_class() {
     deeper();
     const bool negated = take("^");

@@ -10,7 +10,8 @@ namespace plimsoll::text {
 
 void AddedTokens::add(std::vector<AddedToken> tokens, const Model& model,
                       const Normalizer* normalizer) {
-  // Behind the model's tokens by their number, not by their largest id, as in the reference.
+  // New tokens get ids behind the model's tokens by their number, not by their largest id, as in
+  // the reference.
   TokenId next = std::max(static_cast<TokenId>(model.vocabulary().size()), end_id_);
   for (AddedToken& token : tokens) {
     if (token.content.empty()) continue;

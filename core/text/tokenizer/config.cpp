@@ -128,7 +128,7 @@ void read_special_tokens(const Json& json, TokenizerConfig& config) {
   }
 }
 
-// What transformers' classes have where the files are silent.
+// Special tokens of transformers' classes where the files are silent.
 struct ClassDefaults {
   const char* tokenizer_class;
   const char* bos;

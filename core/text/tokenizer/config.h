@@ -30,7 +30,7 @@ struct TokenizerConfig {
 /// in for a missing class.
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
 
-/// How tokens whose ids the files fix are added to a tokenizer.
+/// The ids of tokens whose ids the files fix: assigned anew, or as listed.
 enum class AddedIds { assigned, as_listed };
 /// Adds the config's tokens: under the ids that the reference assigns (after those of
 /// tokenizer.json), or under the listed ids.

@@ -161,7 +161,8 @@ std::string Decoder::token_bytes(std::string_view token) const {
   return text;
 }
 
-// What each step does with a token, and at the end. `next` hands a token on.
+// Runs one step of a decoder on a token, and at the end of the text. `next` passes a token to the
+// next step.
 struct StepRunner {
   DecodeStream& stream;
   size_t step;
@@ -256,7 +257,7 @@ struct StepRunner {
     std::string_view rest = token;
     if (!state().started && pieces.drop_first_space && rest.starts_with(kMark)) {
       rest.remove_prefix(kMark.size());
-      // Where extra spaces are removed, the next piece is still at the start.
+      // The next piece is still at the start where extra spaces are removed.
       state().started = !pieces.drop_all_leading_spaces;
     }
     if (!rest.empty()) state().started = true;

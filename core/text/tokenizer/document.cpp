@@ -12,7 +12,7 @@ constexpr size_t kMaxDepth = 128;
 constexpr size_t kMaxMerges = 5'000'000;
 constexpr size_t kMaxFile = size_t{512} << 20;
 
-// Where the parser is.
+// Place of the parser in the document.
 enum class Place { document, vocabulary, pieces, merges };
 
 class Reader {

@@ -118,7 +118,7 @@ void load_folder(const fs::path& folder, Pipeline& tokenizer) {
   const TokenizerConfig config = read_tokenizer_config(folder);
   if (fs::exists(folder / "tokenizer.json")) {
     load_tokenizer_json(folder / "tokenizer.json", tokenizer);
-    // Its post-processor stands, whatever add_bos_token says (transformers 5).
+    // The post-processor of tokenizer.json stands, whatever add_bos_token says (transformers 5).
     add_config_tokens(config, AddedIds::assigned, tokenizer);
   } else if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
     load_vocabulary_and_merges(folder, config, tokenizer);
@@ -133,7 +133,7 @@ void load_folder(const fs::path& folder, Pipeline& tokenizer) {
 
 void load_tokenizer(const fs::path& path, Pipeline& tokenizer) {
   if (fs::is_directory(path)) {
-    // What is wrong with tokens of several files together is the folder's fault.
+    // Errors of tokens from several files together name the folder.
     with_file_name(path, [&] { load_folder(path, tokenizer); });
   } else if (path.extension() == ".model") {
     with_file_name(path, [&] { load_tokenizer_model(path, nullptr, tokenizer); });

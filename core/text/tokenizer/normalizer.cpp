@@ -124,8 +124,8 @@ void lowercase(NormalizedText& text) {
   transform(text, changed);
 }
 
-// Where the forms move bytes between characters, the first character's share is what it becomes
-// alone.
+// Converts to a Unicode normalisation form. A form may move bytes between characters; then the
+// first character's share is what it becomes alone.
 void to_unicode_form(NormalizedText& text, UnicodeForm form) {
   std::string changed = to_form(text.text, form);
   if (changed == text.text) return;

@@ -50,7 +50,7 @@ class Pattern {
       found(at, at + literal_.size());
     }
   }
-  /// Not empty when the pattern is a plain string.
+  /// The pattern's text when it is a plain string, else empty.
   [[nodiscard]] const std::string& literal_text() const { return literal_; }
 
  private:

@@ -275,8 +275,8 @@ TokenId paired_id(const Json& json, const char* name) {
 
 }  // namespace
 
-// Which post-processor it is the reference tells by the fields; only those without any are told by
-// their type.
+// Reads a post-processor. As in the reference its kind follows from its fields; only one without
+// such fields goes by its type.
 void parse_post_processor(const Json& json, PostProcessor& post_processor) {
   if (json.is_null()) return;
   const std::string type = type_of(json);

@@ -28,7 +28,7 @@ struct PreTokenized {
   }
 };
 
-/// What to do with delimiters.
+/// Treatment of delimiters in a split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 /// Whether delimiters are the matches of a pattern, or the gaps between matches.
 enum class SplitOn { matches, gaps };

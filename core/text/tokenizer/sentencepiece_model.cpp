@@ -182,7 +182,7 @@ void load_tokenizer_model(const fs::path& file, const TokenizerConfig* config,
   if (config) refuse_other_classes(file, config->tokenizer_class);
   NormalizerSpec spec = read_normalizer_spec(bytes);
   if (config && config->legacy == false && spec.add_dummy_prefix) {
-    // Only the text's own start is a word's start, not what follows a special token.
+    // A word starts at the text's own start, but not behind a special token.
     turn_dummy_prefix_off(bytes);
     tokenizer.pre_tokenizer = make_metaspace({.scheme = PrependScheme::first, .split = false});
   }

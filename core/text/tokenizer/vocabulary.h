@@ -20,7 +20,7 @@ uint64_t hash_bytes(std::string_view bytes);
 
 class Vocabulary {
  public:
-  /// What add() does with the id that a text had before: in a list of pieces it still spells the
+  /// Treatment in add() of the id that a text had before: in a list of pieces it still spells the
   /// text, in an object the text counts once.
   enum class OldId : uint8_t { kept, forgotten };
   /// Adds a token; 0 <= id < kMaxTokens. The last id of a repeated text counts, as in the

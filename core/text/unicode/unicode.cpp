@@ -192,7 +192,8 @@ void order_marks(Characters& characters) {
   }
 }
 
-// Nothing composes across a mark that is a letter there, or with one.
+// Composes characters in place. In the reference's Unicode version unknown marks are letters, so
+// nothing composes with them or across them.
 void compose_characters(Characters& characters) {
   constexpr auto kCompose = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   auto to = characters.begin(), from = to;

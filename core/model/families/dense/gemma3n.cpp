@@ -113,7 +113,8 @@ std::vector<Linear> add_projections(const Decoder& decoder, const std::string& e
 
 }  // namespace
 
-// In the order of vLLM's class, which has embedding and first projections in a "self decoder".
+// Weights come in the order of vLLM's class, which has embedding and first projections in a "self
+// decoder".
 ModelSpec make_gemma3n(const ConfigReader& config) {
   Decoder decoder = read_decoder(config);
   const Sizes& sizes = decoder.sizes;

@@ -1,4 +1,4 @@
-// What the small models of Gemma 3n and 4 have in common.
+// Reading of configs that the small models of Gemma 3n and 4 have in common.
 #include "base/error.h"
 #include "model/families/dense/gemma.h"
 

@@ -8,8 +8,8 @@ namespace {
 
 Decoder read_glm(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  // Also of kin whose configs do not say: vLLM's class assumes it for GLM-4.1V's and GLM-OCR's
-  // texts.
+  // Half of a head is rotated where the config does not say, also for GLM-4.1V's and GLM-OCR's
+  // texts: vLLM's class assumes it for them.
   read_common(config, decoder, {.share = 0.5});
   decoder.qkv_bias = config.boolean({"attention_bias"}, !config.describes());
   decoder.rope_pairs = RopePairs::neighbours;

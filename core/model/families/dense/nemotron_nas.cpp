@@ -16,7 +16,8 @@ struct Block {
   int64_t width = 0;  // of the MLP
 };
 
-/// What a search may also have put in a part's place, which vLLM's class does not read.
+/// Doubts parts that an architecture search may have put in place of attention and MLP, which
+/// vLLM's class does not read.
 void doubt_other_parts(const ConfigReader& attention, const ConfigReader& mlp) {
   for (const ConfigReader* part : {&attention, &mlp}) {
     if (part->boolean({"replace_with_linear"}, false)) part->doubt("replace_with_linear", "false");

@@ -32,7 +32,8 @@ Rope proportional_rope(const ConfigReader& config, const Heads& heads, int64_t m
   return rope;
 }
 
-/// What transformers 5 saves of a full layer's own: `per_layer_config`, all of them alike.
+/// Settings of full layers alone, which transformers 5 saves as `per_layer_config`, alike for all
+/// full layers.
 ConfigReader full_layer(const ConfigReader& config) {
   const Json* layers = config.find({"per_layer_config"});
   if (layers == nullptr || !layers->is_object() || layers->empty())

@@ -40,7 +40,7 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {
   Decoder decoder{.family = "gpt_oss"};
-  // It divides its KV heads by the ranks, and its query heads by what that leaves.
+  // vLLM's class divides the KV heads by the ranks, and the query heads by the quotient.
   decoder.vllm.kv_head_for_ranks = true;
   read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;

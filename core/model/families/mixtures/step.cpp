@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kSliding = "sliding_attention";
 
-/// What a layer's attention is told by lists.
+/// Settings of a layer's attention that the config lists by layer.
 struct StepLayer {
   std::string type;
   double theta = 0;
@@ -174,7 +174,7 @@ float gate_at(double limit) {
   return static_cast<float>(high);
 }
 
-/// Both of an activated gate from above, and of an up on both sides; 0: none.
+/// Limits of a layer's MLP: from above for its activated gate, on both sides for its up; 0: none.
 GateLimits limits_at(const ConfigReader& config, std::string_view key, int64_t layer) {
   const double limit = number_at(config, key, layer, 0);
   if (limit == 0) return {};

@@ -36,7 +36,7 @@ std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
           .value_or(sparse_every(layers, period)));
 }
 
-/// What Qwen's three classes share.
+/// The decoder with those fields that Qwen's three classes share.
 Decoder read_qwen(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder);

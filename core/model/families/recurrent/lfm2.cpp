@@ -29,7 +29,7 @@ std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t lay
       attending.value_or(std::vector<bool>(static_cast<size_t>(layers), true)));
 }
 
-/// What both classes have.
+/// The decoder with those fields that both classes share.
 Decoder read_lfm2(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder, {.activation_key = "", .epsilon_key = "norm_eps"});

@@ -111,7 +111,7 @@ namespace {
 Decoder read_minimax(const ConfigReader& config, std::string family, double share) {
   Decoder decoder{.family = std::move(family)};
   read_common(config, decoder, {.share = share});
-  // What transformers computes from the layer's number, and saves.
+  // transformers computes these tensors from the layer's number, and saves them.
   decoder.ignored = {".slope_rate", ".query_decay", ".key_decay", ".diagonal_decay"};
   const Sizes& sizes = decoder.sizes;
   refuse_many_heads(config, sizes);

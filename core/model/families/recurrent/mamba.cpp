@@ -5,7 +5,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Nothing bounds the context; vLLM takes this length where none is asked for.
+// Nothing bounds the context of these models; vLLM takes the usual length where none is asked for.
 constexpr int64_t kUsualLength = 2048, kLongest = int64_t{1} << 20;
 
 Decoder read_attention_free(const ConfigReader& config, const char* family) {

@@ -180,7 +180,7 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
 std::vector<std::string_view> rsplit_at(std::string_view text, std::string_view separator,
                                         Int most) {
   if (most < 0) {
-    // From the right the pieces differ only where separators overlap.
+    // Splits from the right differ from those from the left only where separators overlap.
     most = static_cast<Int>(text.size());
   }
   std::vector<std::string_view> parts;

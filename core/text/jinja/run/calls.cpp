@@ -77,7 +77,7 @@ Value Interpreter::call_macro(const Stmt& stmt, const Value& outer, const std::s
   }));
 }
 
-// As jinja2's Macro.__call__ hands out positional, keyword and the special arguments.
+// Gives a macro its positional, keyword and special arguments as jinja2's Macro.__call__ does.
 void Interpreter::bind_parameters(const Signature& signature, const std::string& shown,
                                   const Args& args) {
   const size_t count = signature.parameters.size();

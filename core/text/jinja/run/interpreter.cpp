@@ -97,7 +97,7 @@ void Interpreter::write(const Value& value) {
   }
 }
 
-// What call and filter blocks make is not converted to text.
+// Writes the result of a call or filter block, which is not converted to text.
 void Interpreter::write_block(const Value& value) {
   if (!value.is_string())
     raise("sequence item: expected str instance, ", type_name(value), " found");

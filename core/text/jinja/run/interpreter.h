@@ -38,7 +38,7 @@ class Interpreter {
     ready();
     return run();
   }
-  /// Where the template was when it failed.
+  /// The line of the template that ran when it failed.
   [[nodiscard]] int line() const { return line_; }
 
  private:

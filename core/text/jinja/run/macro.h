@@ -24,7 +24,7 @@ class Macro final : public Object {
   Value outer_;
 };
 
-/// What `loop(...)` calls in a recursive loop.
+/// The function behind `loop(...)` in a recursive loop.
 class RecursiveLoop final : public Object {
  public:
   RecursiveLoop(Interpreter& interpreter, const Stmt& stmt, Value outer)

@@ -89,7 +89,7 @@ class BraceFormat {
                             : Value::string(std::string(text));
   }
 
-  // By number, by name, or the next one.
+  // The argument that a field names: by number, by name, or the next one.
   Value argument(std::string_view name) {
     const auto& positional = args_.positional;
     if (name.empty() || all_digits(name)) {

@@ -44,7 +44,7 @@ class Percent {
     return values_.is(Kind::tuple) ? values_.items()[index] : values_;
   }
 
-  // What stands behind a '%'.
+  // The text for the directive behind a '%', which begins at `at`; moves `at` behind it.
   std::string directive(size_t& at) {
     runtime_.charge(1);
     Value value;

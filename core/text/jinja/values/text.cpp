@@ -20,7 +20,7 @@ bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// How many code points begin in the eight bytes at `at`.
+// Number of code points that begin in the eight bytes at `at`.
 size_t begins_in_word(std::string_view text, size_t at) {
   uint64_t word = 0;
   std::memcpy(&word, text.data() + at, sizeof(word));
@@ -28,7 +28,7 @@ size_t begins_in_word(std::string_view text, size_t at) {
   return 8 - static_cast<size_t>(std::popcount(continuations));
 }
 
-// Where code point `count` behind `at` begins; it exists.
+// The byte where code point `count` behind `at` begins; it exists.
 size_t skip_code_points(std::string_view text, size_t at, size_t count) {
   while (at + 8 <= text.size()) {
     const size_t here = begins_in_word(text, at);

@@ -14,7 +14,7 @@ namespace plimsoll::text::jinja {
 char32_t previous_code_point(std::string_view text, size_t& end);
 /// Byte offset of code point `index` (at most the length).
 size_t byte_offset(const String& text, size_t index);
-/// How many code points lie before byte `offset`.
+/// Number of code points before byte `offset`.
 size_t code_point_index(const String& text, size_t offset);
 size_t count_code_points(std::string_view text);
 
