@@ -23,7 +23,7 @@
 
 namespace plimsoll::backend {
 
-/// What a launch gives its backend, once, before anything is loaded.
+/// Shapes and memory that a launch gives its backend, once, before anything is loaded.
 struct LaunchParts {
   StepShape shape;
   std::span<std::byte> device_workspace;
@@ -232,17 +232,18 @@ class Backend {
   /// the oldest row first. `bias` may be empty.
   void convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
                 const Weight& bias, const StateLayer& states, const BatchMeta& batch);
-  /// By head, with d = softplus(step + bias): h = exp(d A) h + d x B^T, out = h C + D x. The state
-  /// is [heads, head_dim, state].
+  /// Selective scan of a state space, by head, with d = softplus(step + bias): h = exp(d A) h + d x
+  /// B^T, out = h C + D x. The state is [heads, head_dim, state].
   void selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
                       const ScanWeights& weights, const StateLayer& states, const BatchMeta& batch);
-  /// By head, with q and k scaled to length 1, q by state^-1/2 too, beta = factor * sigmoid(beta),
-  /// g = -exp(A_log) softplus(step + bias): S = exp(g) S; S += k (beta (v - S^T k))^T; out = S^T q.
-  /// The state is [heads, state, head_dim].
+  /// Gated delta rule, by head, with q and k scaled to length 1, q by state^-1/2 too, beta = factor
+  /// * sigmoid(beta), g = -exp(A_log) softplus(step + bias): S = exp(g) S; S += k (beta (v - S^T
+  /// k))^T; out = S^T q. The state is [heads, state, head_dim].
   void gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                    const DeltaWeights& weights, const StateLayer& states, const BatchMeta& batch);
-  /// Each channel by itself, with gates i and r: a = exp(-8 r softplus(decay)), h = a h + (1 -
-  /// a^2)^1/2 i x, at position 0 h = i x; out = h. `decay` is [width]; the state is [width].
+  /// Gated linear recurrence of each channel by itself, with gates i and r: a = exp(-8 r
+  /// softplus(decay)), h = a h + (1 - a^2)^1/2 i x, at position 0 h = i x; out = h. `decay` is
+  /// [width]; the state is [width].
   void linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
                          const Weight& decay, const StateLayer& states, const BatchMeta& batch);
   /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws

@@ -99,7 +99,7 @@ struct BatchMeta {
 
   int32_t slot = 0;  // index of the host's slab, one for each step that may be under way
 
-  // With a device only.
+  // Arrays and addresses that only a step on a device uses.
   Drawing drawing{};
   std::span<std::byte>
       plan{};  // the backend's own, filled by start_step; has a place on the device

@@ -173,8 +173,8 @@ struct LruInputs {
   View gates;  // [T, heads * 2 * head_dim], before sigmoid: a head's of x, then of its decay
 };
 
-/// What is done with a product's sums: they are stored as output, are added to it, or are gates and
-/// ups whose gated activation is stored.
+/// Use of a product's sums: they are stored as output, are added to it, or are gates and ups whose
+/// gated activation is stored.
 enum class ProductEnd : uint8_t { stored, added, gated };
 
 /// A product with the ops before and after it, in a step of few rows: as one op it can be one

@@ -73,7 +73,7 @@ struct BatchSlab {
   std::vector<std::span<const int32_t>> const_tables_;
 };
 
-/// How much of each array a step uses.
+/// Used length of each array in a step.
 struct StepExtent {
   int64_t tokens = 0;
   int64_t sequences = 0;

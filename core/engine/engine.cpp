@@ -46,7 +46,7 @@ const EnginePlan& Engine::plan() const {
 size_t Engine::ranks() const {
   return copies_.size() * copies_.front()->stages.size_of_copy();
 }
-// To the copy that has the fewest.
+// Adds the request to the copy that has the fewest.
 void Engine::add(Request request) {
   const auto under_way = [](const auto& copy) { return copy->requests.size(); };
   (*std::ranges::min_element(copies_, {}, under_way))->add(std::move(request));

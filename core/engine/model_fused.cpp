@@ -18,8 +18,8 @@ bool is_rms(const Norm& norm) {
   return norm.present && norm.kind == model::NormKind::rms && norm.bias == model::kNoWeight;
 }
 
-/// Whether q, k and v are one product of the layer's input, and what attention makes of them goes
-/// through another as it is.
+/// True when q, k and v are one product of the layer's input, and attention's result goes into
+/// another product as it is.
 bool is_plain(const model::AttentionSpec& spec) {
   const auto adapts = [](const model::Adapter& adapter) {
     return adapter.down.weight != model::kNoWeight;
@@ -35,7 +35,7 @@ bool is_plain(const model::MlpSpec& mlp) {
          mlp.gate_deviations == 0 && !mlp.limits.any();
 }
 
-/// Whether a layer is norm, attention, sum, norm, gated MLP, sum.
+/// True when a layer is norm, attention, sum, norm, gated MLP, sum.
 bool is_plain(const LayerSpec& layer) {
   return layer.placement == model::NormPlacement::pre && layer.branch_factor == 1 &&
          is_rms(layer.attention_norm) && is_rms(layer.mlp_norm) &&

@@ -1,4 +1,4 @@
-// What some layers have beside mixer and MLP: inputs of their own, blocks that they share.
+// Parts that some layers have beside mixer and MLP: inputs of their own, blocks that layers share.
 #include <algorithm>
 
 #include "engine/model.h"

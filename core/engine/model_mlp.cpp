@@ -1,4 +1,4 @@
-// What a layer does with each token by itself: MLPs, experts and what stands beside them.
+// Parts of a layer that work on each token by itself: MLPs, experts and what stands beside them.
 #include "engine/model.h"
 
 namespace plimsoll::engine {

@@ -1,5 +1,5 @@
-// Where ranks that have the heads, columns and vocabulary of a model between them need each other:
-// sums over inputs, rows of the token table, logits.
+// Communication of ranks that have the heads, columns and vocabulary of a model between them: sums
+// over inputs, rows of the token table, logits.
 #include <algorithm>
 
 #include "engine/model.h"
@@ -36,7 +36,8 @@ Model::Sum Model::sum_before(const model::Norm* next, const model::Linear& linea
   return follows && share(linear.weight).ranks != nullptr ? Sum::with_norm : Sum::now;
 }
 
-// Nothing stands between the mixer's product and the norm of the MLP.
+// Time of the sum of the mixer's product: with the norm of the MLP where nothing stands between the
+// two.
 Model::Sum Model::sum_of_mixer(const LayerSpec& layer) const {
   const bool plain = (layer.placement == model::NormPlacement::pre ||
                       layer.placement == model::NormPlacement::sandwich) &&
@@ -46,7 +47,8 @@ Model::Sum Model::sum_of_mixer(const LayerSpec& layer) const {
   return plain ? sum_before(&layer.mlp_norm, layer.attention.out) : Sum::now;
 }
 
-// Nothing stands between the MLP's last product and the norm of the next layer.
+// Time of the sum of the MLP's last product: with the norm of the next layer where nothing stands
+// between the two.
 Model::Sum Model::sum_of_mlp(const LayerSpec& layer, const model::Norm* next) const {
   const bool plain =
       (layer.mlp.kind == model::MlpKind::gated || layer.mlp.kind == model::MlpKind::plain) &&

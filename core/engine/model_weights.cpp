@@ -9,7 +9,8 @@ using model::MlpKind;
 
 namespace {
 
-/// As vLLM's dummy weights: so small that nothing overflows in half precision.
+/// Size of random weights, which are as small as vLLM's dummy weights: nothing overflows in half
+/// precision.
 constexpr float kRandomScale = 1e-3f;
 
 /// Types that the weights are run in: `dtype`, but vectors that are kept in a type of their own in

@@ -16,8 +16,8 @@ namespace plimsoll::engine {
 
 namespace {
 
-/// What a launch takes by default, and logits of one slice: enough rows that the head's weights are
-/// not read too often, few enough that large vocabularies stay small.
+/// Default limits of a launch, and bytes of logits of one slice: enough rows that the head's
+/// weights are not read too often, few enough that large vocabularies stay small.
 struct Defaults {
   int64_t sequences = 256;
   int64_t batched_tokens = 2048;
@@ -129,7 +129,7 @@ DType kv_dtype(const EngineOptions& options, const backend::Footprint& footprint
   return kv;
 }
 
-/// All that follows from the length of the longest sequence.
+/// Sets all sizes that follow from the length of the longest sequence.
 void size_step(const model::ModelSpec& spec, const EngineOptions& options,
                const backend::Footprint& footprint, EngineLayout& layout) {
   StepLimits& limits = layout.limits;

@@ -1,4 +1,4 @@
-// Which decode steps a device records.
+// Sizes of the decode steps that a device records.
 #include <algorithm>
 
 #include "base/error.h"

@@ -61,7 +61,8 @@ void Scheduler::schedule_decodes() {
   for (size_t i = 0; i < running_.size() && budget_ > 0 && step_.size() < share; ++i) {
     Sequence& sequence = *running_[i];
     if (!sequence.decoding() || sequence.complete()) continue;
-    // Only the youngest of all finds nobody to take blocks from; it makes room for the others.
+    // plan() fails only for the youngest sequence of all, which has none to take blocks from; it
+    // makes room for the others.
     if (!plan(sequence, 1)) preempt(sequence);
   }
 }
@@ -71,7 +72,7 @@ bool Scheduler::schedule_prompts() {
     Sequence& sequence = *running_[i];
     if (sequence.scheduled > 0 || sequence.decoding() || sequence.awaits_reading) continue;
     if (plan(sequence, sequence.length() - sequence.computed)) continue;
-    // What holds pictures must go on, so that the room for others comes back.
+    // Sequences that hold pictures must go on, so that the room for others comes back.
     if (!lacks_picture_room_) return false;
   }
   return true;

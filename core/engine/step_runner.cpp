@@ -24,7 +24,8 @@ void StepRunner::run(const Step& step, const Reader& read) {
   if (step.recorded_size == 0) {
     backend_.run_step(0, ops);
   } else {
-    // Nothing is read from it afterwards, and it may be called more than once.
+    // Scratch of the ops ends with them, since nothing is read from it afterwards; the function may
+    // be called more than once.
     backend_.run_step(step.recorded_size, [&] {
       const memory::Scope inside(launch_.scratch);
       ops();
@@ -93,8 +94,8 @@ void StepRunner::fill(Step& step, int64_t tokens) {
   }
   extent.logits_rows = extent.sequences;
   if (!backend_.footprint().shares_memory()) {
-    // As many as the host reads at a time, of prompts: few sequences would tell a device nothing
-    // of a product of many rows with the head.
+    // The trial has as many rows of logits as the host reads at a time: with one row for each of a
+    // few sequences the device would not meet the head's product of many rows.
     extent.logits_rows = std::max(extent.sequences, std::min(most_read(), extent.tokens));
     std::fill(slab.logits_rows.begin() + extent.sequences,
               slab.logits_rows.begin() + extent.logits_rows, 0);

@@ -32,7 +32,7 @@ void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype
     std::memcpy(to + i * static_cast<size_t>(kTile) * unit, key + i * unit, unit);
 }
 
-/// What QueryGrowth multiplies q by.
+/// Factor of q at `position` by QueryGrowth.
 float growth_at(const model::QueryGrowth& growth, int64_t position) {
   const int64_t periods = (position + growth.shift) / growth.period;
   return 1 + growth.beta * std::log1p(static_cast<float>(periods));

@@ -45,7 +45,7 @@ void CpuBackend::do_choose_keys(View chosen, const IndexInputs& in,
   auto* scores = reinterpret_cast<float*>(workspace);  // [kChoiceRows, longest]
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
-  // What a row sees where it has to choose, else nothing.
+  // The number of tokens that a row sees where it has to choose among them, else 0.
   const auto seen_of = [&](int64_t row) {
     const auto at = static_cast<size_t>(row);
     const int64_t seen = batch.row_sequence[at] < 0 ? 0 : batch.positions[at] + 1;

@@ -10,7 +10,7 @@
 namespace plimsoll::backend {
 namespace {
 
-/// What one quantised part has in memory.
+/// One quantised part in memory: its packing, its layout and its bytes.
 struct PackedView {
   const model::Packing& packing;
   PackedPart layout;

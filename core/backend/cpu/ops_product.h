@@ -29,7 +29,8 @@ void sum_slices(int64_t slices, const Make& make, const Join& join) {
   }
 }
 
-/// What follows a slice's sums: the bias after the first slice, the activation after all.
+/// Ops that follow a slice's sums: the bias after the first slice; the activation here only where
+/// there is one slice, else after all of them.
 inline Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first_column) {
   const bool biased = product.bias != nullptr && slice == 0;
   return {biased ? product.bias + first_column : nullptr,

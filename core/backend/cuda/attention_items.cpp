@@ -37,8 +37,8 @@ void for_tiles(const PlainBatch& batch, const PlainShape& shape, F f) {
   }
 }
 
-/// Where the tile of tokens begins that holds a position: chunks end there, and the kernel's tiles
-/// begin there wherever a range begins.
+/// First position of the tile that holds a position: chunks end there, and the kernel's tiles begin
+/// there wherever a range begins.
 int32_t tile_begin(int32_t position) {
   return position - position % kPlainTokens;
 }

@@ -8,7 +8,7 @@ namespace plimsoll::backend::cuda {
 namespace {
 
 constexpr int64_t kUnit = 128;  // KV tokens that a tile of 16 or 64 reads at a time
-// What starting a thread block costs, in tokens that it reads meanwhile: index arrays, query tile
+// Cost of starting a thread block, in tokens that it could read meanwhile: index arrays, query tile
 // and the first KV tile come one after the other. To be measured.
 constexpr int64_t kStart = 48;
 

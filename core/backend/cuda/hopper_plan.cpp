@@ -11,7 +11,7 @@
 namespace plimsoll::backend::cuda {
 namespace {
 
-/// What a work costs beside its KV tiles, in those: the query tile's way in and the output's way
+/// Cost of a work beside its KV tiles, in KV tiles: the query tile's way in and the output's way
 /// out. To be measured.
 constexpr int32_t kWorkStart = 1;
 
@@ -22,7 +22,7 @@ bool hopper_computes(const model::AttentionSpec& spec) {
   return has_hopper_tile(spec.head_dim) && spec.heads <= kMostHopperHeads && !chunked &&
          spec.soft_cap == 0 && spec.indexer.most == 0 && spec.sinks == model::kNoWeight &&
          spec.alibi.slopes == model::kNoWeight &&
-         // What masked scores are set to is made for such scales (HopperSoftmax).
+         // The value of masked scores is made for such scales (HopperSoftmax).
          spec.scale >= 1e-5f && spec.scale <= 1;
 }
 

@@ -46,8 +46,8 @@ void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout, const SlotOr
   }
 }
 
-/// Where the words of a row of a strip's chunk begin for lane `t` of the row, word by word: in
-/// pieces of four words, the lanes' one behind the other.
+/// Byte offset of word `word` of a row of a strip's chunk for lane `t` of the row: words lie in
+/// pieces of four, the lanes' one behind the other.
 size_t word_offset(int64_t row, int64_t t, int64_t bits, int64_t word) {
   const int64_t lane = row % 8 * kLanes + t;
   const int64_t at = row / 8 * bits + word;

@@ -42,7 +42,7 @@ size_t pin_trial_bytes(int64_t depth, DType dtype) {
 }
 
 bool is_sliced(const model::WeightSpec& spec) {
-  // With whole experts every rank has all inputs.
+  // Each rank has all inputs where ranks have whole experts.
   const bool whole = spec.split == model::Split::experts;
   if (!whole && spec.split != model::Split::row) return false;
   if (spec.slices * (whole ? 1 : spec.ranks) == 1) return false;

@@ -32,12 +32,12 @@ const backend::Footprint& own_footprint(const std::vector<Rank>& ranks) {
   return std::ranges::find_if(ranks, here)->backend->footprint();
 }
 
-/// Whether a rank of a copy is on this machine.
+/// True when a rank of a copy is on this machine.
 bool is_near(const Processes* processes, int64_t rank, int64_t ranks) {
   return processes == nullptr || processes->is_near(rank / (ranks / processes->count()));
 }
 
-/// What processes must have laid out alike.
+/// Facts of ranks' layouts that must be alike in all processes, a line each.
 std::string facts_of(const std::vector<RankPlan>& plans) {
   std::string facts;
   for (size_t i = 0; i < plans.size(); ++i) {
@@ -257,8 +257,8 @@ void Stages::finish_launch() {
   on_all([&](size_t rank) { stages_[rank]->rank.backend->finish_launch(); });
 }
 
-// What a launch meets for the first time it may load, which stops a device. So nobody waits for
-// others meanwhile: values do not matter yet.
+// Runs the ops of steps once before any step, since a first use may load code, which stops a
+// device. No rank waits for another meanwhile, so values do not matter yet.
 void Stages::warm_up() {
   const auto on_teams = [&](void (TensorRanks::*call)()) {
     on_all([&](size_t rank) {
@@ -303,7 +303,7 @@ Stages::~Stages() {
       stage->rank.backend->use_here();
       stage->rank.backend->settle();
     } catch (const std::exception&) {
-      // It is lost; whoever met that first has said so.
+      // The device is lost; the rank that saw its first error has reported it.
     }
   }
 }

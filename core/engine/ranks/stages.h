@@ -183,7 +183,7 @@ class Stages {
   /// Teams of the stages, as far as this process has them; on the host only of stages that are all
   /// in this process.
   std::vector<std::unique_ptr<RankTeam>> teams_;
-  /// On the host: of stages that are spread over processes.
+  /// Teams on the host of stages that are spread over processes.
   std::vector<std::unique_ptr<MessageTeam>> ends_;
   std::unique_ptr<backend::FarTeam> line_;  // the pipeline of devices in several processes
   std::vector<TensorRanks*> team_of_;       // by rank; null: alone in its stage

@@ -109,7 +109,8 @@ void Stages::await_slot(int64_t slot) {
   require_all();
 }
 
-// What others still take part in is done here too, before anybody takes down its end.
+// Waits for the devices of this process. Steps that other processes still take part in end here
+// too, before any process closes its end of a connection.
 void Stages::settle_own() {
   on_all([&](size_t rank) { stages_[rank]->rank.backend->settle(); });
 }
@@ -118,7 +119,7 @@ void Stages::send_logits(const LogitsSlice& slice) {
   world(last() - static_cast<size_t>(own_.first)).send(kScheduler, bytes_of(slice.values, slice));
 }
 
-// In slices as the last stage makes them.
+// Receives logits in slices, as the last stage makes them.
 void Stages::receive_logits(const Step& step, const Reader& read) {
   const Launch& launch = first().launch;
   const int64_t vocabulary = first().rank.spec->vocab_size;

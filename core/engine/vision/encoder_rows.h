@@ -16,8 +16,8 @@ struct EncoderRows {
   std::vector<int64_t> windows;  // lengths of windows, for layers that see these; empty: none does
   /// [2 * rows] for all rows the row in the picture, then the column; empty: nothing is rotated.
   std::vector<int32_t> places;
-  /// For a tile: the rows that become embeddings, blocks of merged ones one after the other. For a
-  /// frame: the place of each merged row in the order of windows.
+  /// Order of rows. For a tile: the rows that become embeddings, blocks of merged ones one after
+  /// the other. For a frame: the place of each merged row in the order of windows.
   std::vector<int32_t> order;
 };
 

@@ -59,7 +59,7 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
     return internvl_settings(vision, read_json_file(folder / "config.json"));
   }
   Json settings = read_stored_settings(folder);
-  // What processes Gemma 3's text and pictures together asks for RGB whatever the file says.
+  // Gemma 3's processor of text and pictures together asks for RGB whatever the file says.
   if (vision.kind == model::VisionKind::gemma3) settings["do_convert_rgb"] = true;
   return settings;
 }

@@ -113,7 +113,7 @@ PLIMSOLL_INLINE int64_t seen_end(const AttentionTile& t, int64_t position) {
   return t.seen_end == nullptr ? position + 1 : t.seen_end[position - t.first_position];
 }
 
-/// What ALiBi adds to the scores of the keys from `key` on, for a query at `position`.
+/// ALiBi's bias of the scores of the keys from `key` on, for a query at `position`.
 PLIMSOLL_INLINE Vf alibi(const AttentionTile& t, float slope, int64_t position, int64_t key) {
   const bool rounds = t.alibi.of == model::Alibi::Of::position_bf16;
   const auto first = static_cast<int32_t>(rounds ? key : key - position);

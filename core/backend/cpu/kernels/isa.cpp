@@ -1,4 +1,4 @@
-// Which instruction sets there are and which this processor has.
+// Instruction sets by name, and those that this processor has.
 #include <array>
 
 #if defined(__x86_64__)

@@ -150,7 +150,7 @@ extern const FixedKernels kFixedAvx2;
 /// The kernels that this processor has and that suit kernels of `isa`; null: none.
 const FixedKernels* fixed_kernels(CpuIsa isa);
 
-/// What codes are multiplied as, in unsigned bytes.
+/// Form of codes in a product, as unsigned bytes.
 enum class FixedCodes : uint8_t {
   integers,
   halves,  // of e2m1, doubled

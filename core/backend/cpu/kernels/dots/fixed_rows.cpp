@@ -36,7 +36,7 @@ int32_t reduce(__m256i v, const auto& f) {
   return std::accumulate(lanes + 1, lanes + kLanes, lanes[0], f);
 }
 
-/// Where an input is no number they may be beyond what integers hold.
+/// The sum modulo 2^32: where an input is no number the terms may be beyond what integers hold.
 int32_t sum_of(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
@@ -123,7 +123,8 @@ void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::
       const int32_t most = largest_bits(from + begin, count);
       const bool finite = most < 0x7f800000;
       const int32_t power = finite ? power_for(most, row.planes) : 0;
-      // What is no number makes none of all that it is summed with.
+      // A chunk with an infinity or NaN gets the scale NaN, which makes NaN of every sum that it is
+      // in.
       scales[c] = finite ? power_of_two(-power) : __builtin_nanf("");
       const auto store = row.planes == 2 ? store_chunk<2> : store_chunk<3>;
       store(from + begin, count, power_of_two(power), order, to + begin * row.planes, sums + 2 * c);
