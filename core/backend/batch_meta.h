@@ -101,8 +101,8 @@ struct BatchMeta {
 
   // Arrays and addresses that only a step on a device uses.
   Drawing drawing{};
-  std::span<std::byte>
-      plan{};  // the backend's own, filled by start_step; has a place on the device
+  /// The backend's own array, filled by start_step; it has a place on the device.
+  std::span<std::byte> plan{};
   const std::byte* host_base = nullptr;
   std::byte* device_base = nullptr;
   int32_t* drawn_on_device = nullptr;  // [D] draw() writes it, the next step's token_ids read it

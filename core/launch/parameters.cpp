@@ -13,7 +13,7 @@ namespace {
 
 using vllm::EngineArgs;
 
-/// Where a field of a request is.
+/// The field of a request: one of vLLM's arguments, or one of the request's own.
 template <typename Field>
 Field& field_of(LaunchRequest& request, Field EngineArgs::*field) {
   return request.args.*field;
@@ -80,7 +80,7 @@ Value on_off(Member member, Form form = Form::on_off) {
           getter_of(member)};
 }
 
-/// What vLLM alone heeds, read by a function of its arguments.
+/// A value that only vLLM uses, read by a function of its arguments.
 Value for_vllm(void (*set)(const std::string&, EngineArgs&)) {
   return {Form::value,
           [set](LaunchRequest& request, const std::string& text) { set(text, request.args); },
@@ -459,7 +459,7 @@ std::vector<Parameter> all_parameters() {
   return all;
 }
 
-/// Whether the launch that is asked for decides by it which answers a run gives.
+/// True when a parameter with these facts changes the answers of the launch that is asked for.
 bool decides(const Facts& facts, const LaunchRequest& request, bool on_cards) {
   if (facts.place == Place::cards && !on_cards) return false;
   if (facts.answers == Answers::others) return true;

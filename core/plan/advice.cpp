@@ -1,4 +1,5 @@
-// What to change when a launch does not fit, each change planned in full, and what changes nothing.
+// Advice for a launch that does not fit: changes that help, each planned in full, and settings that
+// change nothing.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -21,7 +22,7 @@ struct Change {
   std::string value;  // of a switch none
   std::string cost;
 
-  /// As a user types it.
+  /// The change as a user types it.
   [[nodiscard]] std::string text() const {
     if (value.empty()) return flag;
     return value.front() == '{' ? fmt::format("{} '{}'", flag, value) : flag + " " + value;
@@ -35,7 +36,7 @@ struct Change {
   }
 };
 
-/// What a card pays for 8-bit floating point.
+/// Cost of 8-bit floating point on a card, in words.
 std::string fp8_cost(const hardware::Gpu* gpu, const char* lossy, const char* slower) {
   const hardware::Capability card = hardware::capability_of(gpu);
   if (!card.known) return fmt::format("{}; {} before Ada and Hopper cards", lossy, slower);
@@ -66,7 +67,7 @@ void add_image_settings(std::vector<Change>& changes) {
   add("images in at most 4 tiles", "max_dynamic_patch", 4);
 }
 
-/// What a launch takes when one request of the longest length runs.
+/// Bytes that a launch needs while one request of the longest length runs.
 Amount needed_bytes(const PlanResult& result) {
   return Amount{result.weights_bytes} - result.offloaded_bytes + result.activation_peak_bytes +
          result.non_torch_bytes + result.cuda_graph_bytes +
@@ -141,13 +142,13 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   return changes;
 }
 
-/// How much less it takes, and what the budget grows by.
+/// Bytes that a change gains: those that the launch needs less, and the growth of the budget.
 int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
   return (needed_bytes(base) - needed_bytes(changed) + changed.budget_bytes - base.budget_bytes)
       .value();
 }
 
-/// Nothing where the engine refuses the arguments.
+/// The plan; nullopt where the engine refuses the arguments.
 std::optional<PlanResult> plan_or_nothing(const PlanFunction& plan, const EngineArgs& args,
                                           const hardware::Gpu* gpu) {
   try {
@@ -211,7 +212,7 @@ struct Partial {
   Amount saves;
 };
 
-/// What a change is about: of changes about one thing a launch takes one.
+/// Subject of a change: a launch takes only one of the changes on a subject.
 std::string subject_of(const Change& change) {
   if (change.flag.find("-mm-") != std::string::npos) return "images";
   if (change.flag == "--enforce-eager" || change.flag.starts_with("--cudagraph")) return "graphs";

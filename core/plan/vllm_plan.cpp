@@ -30,7 +30,7 @@ void fill_terms(PlanResult& result, const Terms& terms) {
   result.notes = terms.notes;
 }
 
-/// What the layout says without a budget.
+/// Fills in the figures that follow from the layout alone, without a budget.
 void fill_layout(PlanResult& result, const KvPlan& kv) {
   result.kv_bytes_per_token = kv.bytes_per_token().value();
   result.kv_kinds = kv.kinds();
@@ -94,7 +94,7 @@ size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args
   return best;
 }
 
-/// What vLLM makes of weights that MLX has quantised; empty: they are not.
+/// vLLM's refusal of weights that MLX has quantised; empty: they are not.
 std::string mlx_refusal(const ConfigView& config) {
   const std::string name = model::mlx_quantization(config.json());
   if (name.empty()) return "";

@@ -31,8 +31,8 @@ class Messages {
   Link& link_;
   std::atomic<bool> given_up_ = false;
   std::mutex mutex_;
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<engine::Communicator>>
-      ends_;  // by copy and rank
+  // Ends of communication, by copy and rank.
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<engine::Communicator>> ends_;
 };
 
 }  // namespace plimsoll::processes

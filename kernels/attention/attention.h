@@ -68,7 +68,7 @@ class StepAttention {
   /// encoder's ").
   [[nodiscard]] std::vector<std::string> notes(std::string_view whose) const;
 
-  /// From now on, plans only shapes that have run.
+  /// Ends the planning of new shapes: from now on only shapes that have run are planned.
   void seal() { sealed_ = true; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 using namespace plain;  // tiles
 
-/// What a warp has summed of its rows. Columns lane, lane + 32, ... of the head.
+/// Sums of a warp for its rows: values for columns lane, lane + 32, ... of the head.
 template <int kColumns>
 struct Sums {
   float best[kRows];

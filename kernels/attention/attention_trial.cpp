@@ -1,5 +1,4 @@
-// What a launch's prefills run on is tried out: FlashInfer's kernels for all cards against those
-// for Hopper.
+// Trial of the kernels for prefill: FlashInfer's kernels for all cards against those for Hopper.
 #include "kernels/attention/attention_trial.h"
 
 #include <algorithm>
@@ -114,8 +113,8 @@ void StepAttention::tune(std::span<std::byte> scratch, cudaStream_t stream) {
   }
 }
 
-// From the shortest prefill that is faster on: what they save grows with the context's square.
-// Where none is, longer ones are left to them.
+// Finds the shortest prefill from which the kernels for Hopper are faster: what they save grows
+// with the context's square. Where none is faster they get only prefills longer than those tried.
 void StepAttention::try_hopper(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream) {
   const int64_t most = std::min(flash_limits_.tokens, longest_trial(shape, 1));
   for (const int64_t tokens : kPrefills) {

@@ -84,7 +84,7 @@ __device__ float score_heads(const float* q, const float* keys, const T* weights
 #pragma unroll
       for (int i = 0; i < 4; ++i) product += query.values[i] * key.values[i];
     }
-    // Not fmaxf: a score that is no number stays none.
+    // A comparison, not fmaxf, keeps a score that is no number.
     sum += to_float(weights[h]) * (product < 0.f ? 0.f : product);
   }
   return sum;

@@ -6,7 +6,7 @@ namespace plimsoll::kernels {
 namespace {
 
 constexpr int64_t kOffsetLimit = int64_t{1} << 32;
-// With more rows to merge than this, most have one or two partial results.
+// In a merge of more rows than this most rows have one or two partial results.
 constexpr int64_t kManyRows = 64;
 
 template <typename T>

@@ -86,7 +86,8 @@ struct HopperScheduler {
   __device__ WorkTileInfo get_next_work(const Params& params, const WorkTileInfo& current) const {
     return work_at(params, current.next, current.end);
   }
-  // For schedulers that share a counter between blocks.
+  // Functions of the interface for schedulers that share a counter between blocks; this one does
+  // not.
   __device__ void init_consumer() const {}
   __device__ void prefetch_next_work(const Params&, WorkTileInfo&) const {}
   __device__ void broadcast_next_work(WorkTileInfo&) const {}

@@ -11,7 +11,7 @@ constexpr int kWarps = 4;
 constexpr int kLane = 32;
 constexpr int kPairs = 4;  // pairs of columns of a lane: 256 columns
 
-/// What a lane has summed of a row.
+/// Sums of a lane over the partial results of a row.
 struct Sums {
   float x[kPairs][2] = {};
   float weights = 0;

@@ -40,7 +40,7 @@ class AsyncCopies {
   template <int others>
   __device__ void wait() {
 #ifdef PLIMSOLL_EMULATION
-    // As late as a device may complete them.
+    // The copies happen here, as late as a device may complete them.
     for (; groups_.size() > others; groups_.pop_front()) {
       for (const auto& [to, from] : groups_.front()) std::memcpy(to, from, 16);
     }

@@ -148,7 +148,7 @@ void experts(const Experts& op, cudaStream_t stream) {
   const auto rows = [&](size_t offset, int64_t columns) {
     return View{op.workspace + offset, dtype, slots.slots, columns, columns};
   };
-  // What is not gated lies where gated rows would: the rows of `down` take the place of `up`.
+  // Rows without gates lie where gated rows would: the rows of `down` take the place of `up`.
   const View up = rows(mlp.gated ? layout.up : layout.gated, mlp.up_rows());
   const View gated = mlp.gated ? rows(layout.gated, mlp.intermediate) : up;
   const View down = rows(layout.down, op.out.columns);

@@ -123,8 +123,8 @@ struct Experts {
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
   std::byte* rewritten = nullptr;  // rewritten_experts_bytes(...)
   bool one_arrangement = false;    // a row has the same bits in any batch
-  /// For a second product made of slices: `out` is unchanged, and sum_of_experts() is the sum.
-  /// backend::cuda::SlicedExpertsLayout.
+  /// Slices of which the second product is made; 0: it has none. With slices `out` is unchanged,
+  /// and sum_of_experts() is the sum (backend::cuda::SlicedExpertsLayout).
   int64_t down_slices = 0;
   /// sum_of_experts() has as many slices, because other ranks have other experts.
   bool slices_apart = false;

@@ -21,7 +21,7 @@ size_t bytes_of(const View& view, int64_t rows) {
   return memory::Arena::aligned(static_cast<size_t>(rows * view.stride) * dtype_size(view.dtype));
 }
 
-/// Whether a ring and cuBLASLt's tensor cores can have it: one type, whole pieces.
+/// True when a ring and cuBLASLt's tensor cores can compute the product: one type, whole pieces.
 bool has_ways(const View& in, const Weight& weight) {
   return weight.dtype == in.dtype &&
          std::min(common_alignment(in), common_alignment(rows_of(weight))) >= sizeof(uint4);

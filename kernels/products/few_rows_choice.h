@@ -42,7 +42,7 @@ class FewRowsChoice {
     const backend::Weight& weight;
     const backend::Weight& bias;
     model::Activation activation = model::Activation::none;
-    /// Whether other ranks compute the same product and must have equal bits: then the clock does
+    /// True when other ranks compute the same product and must have equal bits: then the clock does
     /// not choose between sums in different orders.
     bool alike = false;
   };

@@ -106,7 +106,7 @@ class Fp8Products::Trial {
     op_.shared = {};
     fill_random(op_.in.data, op_.in.dtype, rows_ * op_.in.columns, 1, 1, stream);
   }
-  /// That find room; fewer than kFp8Rows: none do.
+  /// Rows that find room in the scratch; fewer than kFp8Rows: none do.
   [[nodiscard]] int64_t rows() const { return rows_; }
   [[nodiscard]] Fp8Linear of(int64_t rows) const {
     Fp8Linear op = op_;
@@ -198,7 +198,7 @@ void Fp8Products::try_both(Known& known, std::span<std::byte> scratch) {
     end_.wait();
     return end_.seconds_since(start_);
   };
-  // From the most rows down, for as long as it is better.
+  // Trials go from the most rows down, for as long as fp8 is faster.
   for (size_t bucket = row_bucket(known.most_rows) + 1; bucket-- > row_bucket(kFp8Rows);) {
     const int64_t rows = std::min(kRowBuckets[bucket], trial.rows());
     bool made = true;

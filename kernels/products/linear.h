@@ -121,7 +121,7 @@ class Products {
   /// Names of the products that have run and have no algorithm for some row count.
   [[nodiscard]] std::vector<std::string> refused() const;
 
-  /// From now on, runs no kernel that has not run before.
+  /// Ends the choice of new kernels: from now on none runs that has not run before.
   void seal() { sealed_ = true; }
 
  private:

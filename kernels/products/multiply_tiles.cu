@@ -21,7 +21,8 @@ constexpr int kWarpColumns = 4;
 constexpr int kWarpSide = 32;
 static_assert(kLoads * kThreads == (kTileRows + kColumns) * kPieces);
 
-/// What a thread moves of each step: pieces of rows of both operands, the inputs' rows first.
+/// Pieces that a thread moves in each step: pieces of rows of both operands, the inputs' rows
+/// first.
 template <typename T>
 struct Mover {
   const T* from[kLoads];  // null: zeros

@@ -136,7 +136,7 @@ struct Products::Product {
   Key key;
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
-  /// By bucket; the first where nothing was timed yet.
+  /// Algorithms by bucket: `best` by trials, `first` where nothing was timed yet.
   std::array<std::optional<Algorithm>, kRowBuckets.size()> first, best;
   std::array<bool, kRowBuckets.size()> hopeless{};  // nothing found: do not ask again
   /// `Pinning::single`: algorithms that support all row counts, in the heuristic's order; the first

@@ -19,7 +19,7 @@ __device__ inline unsigned long long rank_of(float x, int expert) {
   return static_cast<unsigned long long>(key) << 32 | (0xffffffffu - static_cast<unsigned>(expert));
 }
 
-/// Where a warp keeps its row.
+/// Scores of the row that a warp routes.
 struct RowScores {
   float* scores;  // [count]
   float* ranks;   // [count]: what the choice goes by

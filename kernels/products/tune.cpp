@@ -94,7 +94,7 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
             .in_stride = key.k,
             .out_stride = key.n};
   const bool timed_here = call.rows <= trial.rows && !key.alike;
-  // What is chosen must do all row counts of its bucket.
+  // The chosen algorithm must do all row counts of its bucket.
   const int64_t fewest = bucket == 0 ? 1 : kRowBuckets[bucket - 1] + 1;
   double least = std::numeric_limits<double>::infinity();
   size_t timed = 0;
@@ -164,7 +164,7 @@ struct Products::PinTrial {
                    column == first ? kLargeTerm : -kLargeTerm, stream);
     }
   }
-  /// Whether anything can be shown.
+  /// True when there is room for operands that can show a difference.
   [[nodiscard]] bool has_room() const {
     return rows >= kRowTrials[2] && columns >= kColumnTrials[1];
   }

@@ -183,7 +183,7 @@ class NcclTeam::End final : public DeviceRanks {
   }
 
  private:
-  /// Where others' parts go.
+  /// Memory for other ranks' parts.
   [[nodiscard]] std::span<std::byte> room() const {
     return wire_.own.rank_area().subspan(backend::cuda::kMeetingBytes);
   }

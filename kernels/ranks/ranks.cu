@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kThreads)
   end(areas, call);
 }
 
-/// In units of U: rows of `from_width`, which become those of `to_width`; how far apart they are.
+/// Rows of `from_width` units of U that become rows of `to_width`, and the strides of both, in
+/// units of U.
 struct Collect {
   int64_t rows, from_width, from_stride, to_width, to_stride;
   int first, alike;

@@ -27,7 +27,7 @@ struct RankAreas {
   /// Most blocks of a call: they wait, so the blocks of all ranks on a device must leave room for
   /// others' kernels. At most kMostRankBlocks, and equal for all ranks.
   int blocks = 1;
-  /// Not 0: a rank has failed, and nobody waits any more. Host memory.
+  /// A flag in host memory: not 0 when a rank has failed and none waits any more.
   const int* given_up = nullptr;
 };
 

@@ -27,7 +27,7 @@ class Columns {
     }
   }
 
-  /// What lies behind row `row` of the step, of a sequence that begins there or before.
+  /// Loads the inputs before row `row` of the step, of a sequence that begins there or before.
   __device__ void start(const SequenceRows& rows, int64_t row) {
 #pragma unroll
     for (int i = 0; i < kPast; ++i) {

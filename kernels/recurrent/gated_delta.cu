@@ -28,7 +28,7 @@ struct Delta {
   float beta_factor;
 };
 
-/// Where a block works: columns [first, first + count) of a head.
+/// Part of the output that a block computes: columns [first, first + count) of a head.
 struct Tile {
   int64_t sequence;
   int head;
@@ -55,7 +55,7 @@ struct Stage {
   float beta[kStage];
 };
 
-/// What a thread loads of a stage, before it is looked at.
+/// Inputs of a stage that a thread loads ahead of their use.
 template <int kQuads>
 struct Ahead {
   static constexpr int kRaw = divide_up(Stage<kQuads>::kSlots / 4, 32);

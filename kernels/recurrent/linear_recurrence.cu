@@ -21,7 +21,7 @@ struct Recurrence {
   int64_t width, head_dim;
 };
 
-/// What a thread loads of its tokens.
+/// Inputs of its tokens that a thread loads ahead of their use.
 struct Ahead {
   float x[kTokensOfWarp] = {}, input_gate[kTokensOfWarp] = {}, decay_gate[kTokensOfWarp] = {};
 

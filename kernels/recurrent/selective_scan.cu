@@ -34,7 +34,7 @@ struct Scan {
   bool steps, packed;
 };
 
-/// Where a block works.
+/// Channels of a sequence that a block computes.
 struct Tile {
   int64_t sequence;
   int group;
@@ -60,7 +60,7 @@ struct Stage {
   float decay[kStage][S::kTile];  // of a head
 };
 
-/// What a thread loads of a stage, before it is looked at.
+/// Inputs of a stage that a thread loads ahead of their use.
 template <typename S>
 struct Ahead {
   uint4 b[kTokensOfWarp][S::kRaw] = {}, c[kTokensOfWarp][S::kRaw] = {}, x[kTokensOfWarp] = {};

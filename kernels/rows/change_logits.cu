@@ -26,7 +26,7 @@ struct RowChanges {
     for (int i = begin(section) + static_cast<int>(threadIdx.x); i < last; i += kThreads)
       f(changes[i]);
   }
-  /// Whether a token is among those that are allowed, by halving.
+  /// True when a token is among those that are allowed, which are searched by halving.
   __device__ bool allows(int32_t token) const {
     int low = begin(ChangeSection::allowed);
     const int last = end(ChangeSection::allowed);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Where a thread works: blocks of a row lie side by side in the grid.
+/// Row and first column of a thread: blocks of a row lie side by side in the grid.
 struct Place {
   int64_t row;
   int64_t column;

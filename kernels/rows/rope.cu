@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kAngleThreads)
     if (sequence >= 0) {
       const auto position =
           static_cast<float>(kinds ? position_of(rope.sections, batch, t, i) : batch.positions[t]);
-      // In double down to one turn: sincosf on large angles would need local memory.
+      // The angle is brought below one turn in double: sincosf on large angles would need local
+      // memory.
       const double half_turns =
           static_cast<double>(__fmul_rn(position, used.inverse[i])) * 0.31830988618379067154;
       sincospif(static_cast<float>(half_turns - 2 * rint(half_turns / 2)), &s, &c);
@@ -183,7 +184,7 @@ void norm_all_heads(const RopeAndStore& op, cudaStream_t stream) {
       op.k_bias);
 }
 
-/// Whether pairs of elements can be moved: 4 bytes of 16-bit types, so lanes of a warp read whole
+/// True when pairs of elements can be moved: 4 bytes of 16-bit types, so lanes of a warp read whole
 /// lines. For heads of other sizes than store_wide_heads() has.
 bool moves_pairs(const RopeAndStore& op) {
   const auto even = [](int64_t n) { return n % 2 == 0; };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kWideWarps = 8;
 
-/// What a lane has of a head: N elements from `first` on.
+/// Elements of a head that a lane has: N from `first` on.
 template <int N>
 struct Piece {
   float values[N];
@@ -174,7 +174,7 @@ bool launch_wide(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t 
   return true;
 }
 
-/// Whether all that moves is aligned, and no piece turns in part.
+/// True when all that moves is aligned, and no piece turns in part.
 template <typename T, typename KV>
 bool moves_whole_pieces(const RopeAndStore& op) {
   constexpr int64_t kN = kWide<T>;

@@ -40,7 +40,7 @@ __device__ inline float power_of_two(bool fp4, float most) {
   return ldexpf(1.f, model::mx_exponent(fp4, fraction, exponent));
 }
 
-/// What numbers that are rounded together have in common.
+/// Scale and code of 0 that numbers have in common which are rounded together.
 struct Step {
   float scale = 0;    // 0: all are rounded to 0
   float inverse = 0;  // of int8 and float8, which are multiplied by it
@@ -153,7 +153,8 @@ __device__ const V* further(const V* from, int64_t bytes) {
   return reinterpret_cast<const V*>(reinterpret_cast<const char*>(from) + bytes);
 }
 
-/// What is largest in a row, or in each of its groups: as ranks have told it, or found here.
+/// The largest number of a row, or those of its groups: as ranks have exchanged them, or found
+/// here.
 template <typename T>
 __device__ const float* most_of(const RoundInputs& op, const T* row, int64_t place, int64_t group,
                                 float* reduce) {
@@ -256,7 +257,7 @@ int64_t group_of(const RoundInputs& op) {
   return model::rounds_by_row(op.rounding) ? op.in.columns : 0;
 }
 
-/// For what is found in a row.
+/// Bytes of shared memory for the numbers that are found in a row.
 size_t shared_bytes_of(const RoundInputs& op) {
   const int64_t group = group_of(op);
   const int64_t groups = group > 0 ? divide_up(op.in.columns, group) : 0;

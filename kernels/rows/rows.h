@@ -24,8 +24,8 @@ struct Embed {
   int32_t id_offset = 0;           // OPT's learned positions start at row 2
   float scale = 1;
   Store store = Store::overwrite;
-  /// For a table that ranks share: its first row in the whole table of `all_rows` rows (0: the
-  /// table is whole). Rows of other ranks are -0.
+  /// First row of a table that ranks share in the whole table of `all_rows` rows (0: the table is
+  /// whole). Rows of other ranks are -0.
   int64_t first_row = 0, all_rows = 0;
 };
 void embed(const Embed& op, cudaStream_t stream);

@@ -76,7 +76,7 @@ struct Row {
   }
 };
 
-/// What a border is looked for by: the number of tokens, or their mass.
+/// Measure by which a border is searched: the number of tokens, or their mass.
 enum class Measure : uint8_t { count, mass };
 
 struct Goal {

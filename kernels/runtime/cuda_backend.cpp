@@ -107,7 +107,7 @@ std::unique_ptr<memory::Memory> CudaBackend::take_host_memory(size_t bytes) {
 }
 
 void CudaBackend::start_launch(const backend::LaunchParts& parts) {
-  // What the last one recorded and chose has addresses of its memory.
+  // Graphs and algorithms of an earlier launch have addresses of its memory.
   if (loader_ != nullptr) throw std::logic_error("CUDA backend: it serves one launch");
   const backend::CardFigures& card = footprint_of_device.card();
   const size_t product_bytes = backend::product_workspace_bytes(card);

@@ -50,7 +50,7 @@ void CudaBackend::do_embed(View out, const Weight& table, const BatchMeta& batch
                   .table = rows_of(table),
                   .ids = batch.on_device(batch.token_ids),
                   .drawn = batch.drawn_on_device,
-                  // What the host wrote is the device's own now.
+                  // The device's copy of the ids is the device's own to write.
                   .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
                   .scale = scale,
                   .first_row = table.first_row(),

@@ -56,7 +56,7 @@ void require_code(const backend::DeviceInfo& info) {
        info.compute_capability);
 }
 
-// None of it ends a command: what runs on the CPU need not fail for a driver.
+// Reads the driver's state. No failure ends the command: work on the CPU needs no driver.
 backend::DriverState driver_state() {
   backend::DriverState state;
   ignore(cudaDriverGetVersion(&state.driver));

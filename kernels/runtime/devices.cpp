@@ -1,4 +1,4 @@
-// What the rest of the program sees of this folder (backend/device.h).
+// Functions of this folder that the rest of the program calls (backend/device.h).
 #include <algorithm>
 #include <memory>
 #include <vector>

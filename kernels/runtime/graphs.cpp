@@ -29,7 +29,7 @@ void Graphs::record(int64_t key, const std::function<void()>& ops) {
   check(status, "cudaGraphInstantiate");
   graphs_[key] = graph;
   nodes_ += nodes;
-  // What a replay needs on the device is there from now on.
+  // The upload brings all that a replay needs onto the device.
   check(cudaGraphUpload(graph, stream_), "cudaGraphUpload");
 }
 

@@ -57,8 +57,8 @@ void CudaBackend::linear_packed(View out, View in, const Weight& weight, const W
   }
 }
 
-// Where each of several ranks has all of a weight their clocks must not choose: see
-// set_among_ranks.
+// True when the product may take 8-bit floats. Where each of several ranks has all of a weight
+// their clocks must not choose: see set_among_ranks.
 bool CudaBackend::may_multiply_fp8(const Weight& weight, const model::Part& part, DType in) const {
   if (among_ranks_ && weight.spec->ranks == 1) return false;
   return multiplies_fp8(part, weight.spec->columns(), in, footprint_of_device.card());

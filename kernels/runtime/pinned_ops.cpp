@@ -38,7 +38,8 @@ void for_pieces(int64_t rows, int64_t piece, const F& f) {
   for (int64_t first = 0; first < rows; first += piece) f(first, std::min(piece, rows - first));
 }
 
-/// Whether rows lie as other widths' do not, though the product's depth lets cuBLASLt read both.
+/// True when rows are aligned otherwise than other widths' rows, though the product's depth lets
+/// cuBLASLt read both.
 bool lies_apart(const View& view, const Weight& weight, int64_t depth) {
   const size_t bytes = static_cast<size_t>(depth) * dtype_size(weight.dtype);
   return view.dtype == weight.dtype && bytes % kPinnedAlignment == 0 && !lies_well(view);

@@ -12,7 +12,7 @@
 namespace plimsoll::plan::own {
 namespace {
 
-/// What a region is sized by.
+/// The sizes that decide a region's bytes, in words.
 std::string formula_of(const std::string& name, const RankLaunch& rank, const std::string& dtype) {
   const engine::StepLimits& limits = rank.layout.limits;
   if (name == "weights")

@@ -15,7 +15,7 @@
 namespace plimsoll::plan::own {
 namespace {
 
-/// What sizes depend on, of a card; the backend's own where the catalogue does not know it.
+/// A card's figures that sizes depend on; the backend's own where the catalogue does not know them.
 backend::CardFigures figures_of(const hardware::Gpu& gpu, const Arguments& arguments) {
   backend::CardFigures figures{.deterministic = arguments.deterministic};
   if (gpu.compute_capability > 0) {
@@ -51,8 +51,8 @@ RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
   return rank;
 }
 
-/// What the first rank of each stage has besides where processes share the ranks; run refuses
-/// numbers of them that do not divide these.
+/// Adds the memory that the first rank of each stage needs where processes share the ranks. Changes
+/// nothing where the number of processes does not divide that of ranks, which run refuses.
 void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, int64_t processes,
                    const backend::Footprint& footprint) {
   const int64_t ranks = std::ssize(stages) * tensor;

@@ -16,7 +16,7 @@ namespace plimsoll::plan::own {
 /// Error(usage, checkpoint_unusable) where `run` would not launch.
 PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu);
 
-/// Whether there are weights in `folder` whose headers a plan looks at.
+/// True when `folder` holds weights whose headers a plan looks at.
 bool holds_weights(const std::filesystem::path& folder);
 
 /// Reads the headers of the weights in `folder`, which have the last word on a tied head, the dtype

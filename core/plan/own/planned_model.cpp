@@ -19,7 +19,7 @@ bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
   }
 }
 
-/// Whether two parts differ in nothing but the tensor that they are rows of.
+/// True when two parts differ in nothing but the tensor that they are rows of.
 bool are_alike(const model::Part& a, const model::Part& b) {
   return a.rows() == b.rows() && a.stored_shape == b.stored_shape && a.transposed == b.transposed &&
          a.every_rank == b.every_rank && a.packing == b.packing;

@@ -128,7 +128,7 @@ std::string script_json(const std::string& json) {
   return result;
 }
 
-/// What the page recomputes a request's blocks by.
+/// Sizes of blocks by group, from which the page's script computes a request's blocks.
 std::string group_needs(const PlanResult& result) {
   std::string list;
   for (const GroupNeed& need : result.group_needs) {

@@ -42,7 +42,7 @@ const char* kind_words(KvKind kind) {
   return "";
 }
 
-/// Whether the verdict is about this machine's memory.
+/// True when the verdict is about this machine's memory.
 bool is_for_host(const PlanResult& result) {
   return result.gpu.empty() && result.fits && result.host_needed > 0;
 }

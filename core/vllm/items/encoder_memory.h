@@ -34,7 +34,7 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
 /// default to their largest one (Gemma 4); 0 for the others.
 int64_t least_batched_tokens(const ConfigView& config, const EngineArgs& args);
 
-/// What the encoder is planned for, in a sentence; empty: for nothing.
+/// The items that the encoder is planned for, in a sentence; empty: none.
 std::string encoder_note(const EncoderMemory& memory);
 
 /// Settings of a processor's JSON, flattened: "size.longest_edge", switches as 0 and 1.

@@ -1,4 +1,4 @@
-// How processors size their largest items: the rules of vLLM 0.32.0's processing infos
+// Sizes of processors' largest items: the rules of vLLM 0.32.0's processing infos
 // (vllm/model_executor/models) and of the image processors they call (transformers).
 #include "vllm/items/item_sizes.h"
 

@@ -1,4 +1,4 @@
-// What a step needs beside weights and cache: measured laws of vLLM's profile run (the constants
+// Memory of a step beside weights and cache: measured laws of vLLM's profile run (the constants
 // were fitted on logs of H100 cards and hold for others as far as noted).
 #include "vllm/launch/activation.h"
 
@@ -79,7 +79,8 @@ PlanPart second_runner_sampler(const Step& s) {
       "vLLM's second model runner"};
 }
 
-/// Beside what is counted: workspaces of products, and in the first engine more of the allocator's.
+/// Bytes of a step that no other figure counts: workspaces of products, and in the first engine
+/// more of the allocator's.
 int64_t fixed_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (at_least_hopper(gpu)) return 80 * kMiB;
   return (args.version < VllmVersion{0, 8, 0} ? 72 : 8) * kMiB;
@@ -106,9 +107,9 @@ PlanPart forward_pass(const EngineArgs& args, const Step& s, const hardware::Gpu
           "gate and up, their product, attention output, residuals"};
 }
 
-/// What stages of a pipeline hand on: hidden states and residuals, held where they come in and
-/// where they go out; the first stage holds its embeddings besides (1.10 GiB logged by 0.19 for the
-/// first of two stages of an 8B).
+/// Adds the tensors that pass between stages of a pipeline: hidden states and residuals, held where
+/// they come in and where they go out; the first stage holds its embeddings besides (1.10 GiB
+/// logged by 0.19 for the first of two stages of an 8B).
 void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
   if (stage.first && stage.last) return;
   const int64_t held = (stage.first ? 1 : 2) + (stage.last ? 0 : 2);

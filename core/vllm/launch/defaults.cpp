@@ -1,4 +1,4 @@
-// What vLLM fills in when an argument is not given (vllm/engine/arg_utils.py, vllm/config).
+// Values that vLLM fills in when an argument is not given (vllm/engine/arg_utils.py, vllm/config).
 #include "vllm/launch/defaults.h"
 
 #include <algorithm>

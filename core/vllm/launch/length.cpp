@@ -1,4 +1,4 @@
-// How long a context the model itself allows (vllm/config/model.py: _get_and_verify_max_len).
+// Longest context that the model itself allows (vllm/config/model.py: _get_and_verify_max_len).
 #include "vllm/launch/length.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a plan for vLLM leaves out or takes for granted, in words.
+// Notes of a plan for vLLM, in words: on parts that it leaves out or takes for granted.
 #include <fmt/format.h>
 
 #include "vllm/launch/draft.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr VllmVersion kUnknown{0, 34, 0};  // and later
 
-/// Whether a tower's weights are counted and its activations are not.
+/// True when a tower's weights are counted and its activations are not.
 bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
   if (!shape.multimodal) return false;
   if (shape.vision.kind == VisionShape::Kind::other) return true;

@@ -1,5 +1,4 @@
-// Which quantization a launch of vLLM gets: the checkpoint's, or the one that --quantization asks
-// for.
+// Quantization of a launch of vLLM: the checkpoint's, or the one that --quantization asks for.
 #include "vllm/launch/quantization.h"
 
 #include <algorithm>
@@ -159,7 +158,7 @@ void check_dtype(const std::string& method, const std::string& dtype, const Vllm
   if (method == "compressed-tensors" && version >= VllmVersion{0, 20, 0}) return;
   if ((method == "awq" || method == "gptq") && !recent) supported = "torch.float16";
   if (method == "mxfp4") supported = "torch.bfloat16";
-  // Where AWQ's and GPTQ's own kernels do not take bfloat16, Marlin's are chosen instead.
+  // Marlin's kernels are chosen where AWQ's and GPTQ's own do not take bfloat16.
   if (dtype == "bfloat16" || (dtype == "float16" && method != "mxfp4")) return;
   fail(ExitCode::usage,
        "torch.{} is not supported for quantization method {}. Supported dtypes: [{}]. Use --dtype "

@@ -10,7 +10,7 @@
 
 namespace plimsoll::vllm {
 
-/// What all stages of a launch share.
+/// Arguments and terms that all stages of a launch share.
 struct WholeLaunch {
   const EngineArgs& args;
   const Terms& terms;

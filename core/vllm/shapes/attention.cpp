@@ -87,8 +87,8 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
   }
 }
 
-/// What a layer has that chooses blocks of keys: for each KV head queries of an index, whose one
-/// key is cached.
+/// Adds a layer's index that chooses blocks of keys: for each KV head queries of the index, whose
+/// one key is cached.
 void add_block_index(Builder& build, int64_t layer, const std::string& path, int64_t kv_heads) {
   const ConfigView sparse = build.config.child({"sparse_attention_config"});
   const std::vector<int64_t> layers = sparse.integers({"sparse_attention_freq"});

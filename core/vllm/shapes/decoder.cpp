@@ -78,7 +78,7 @@ void add_head(Builder& build) {
   }
 }
 
-/// What stands after the layers, as far as this stage has it.
+/// Adds the weights after the layers, as far as this stage has them.
 void add_output(Builder& build, bool last) {
   if (!last && build.family.stages != Stages::repeated) return;
   // BERT's last layer ends with a norm already; its embedding has the one that is counted here.

@@ -90,7 +90,8 @@ struct Family {
   bool normed_classifier = false;        // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known
   bool pooling = false;
-  /// In checkpoints whose other weights are fp8, unless they say otherwise.
+  /// True for families whose experts are fp4 in checkpoints whose other weights are fp8, unless
+  /// they say otherwise.
   bool fp4_experts = false;
   bool mxfp4_experts = false;  // compressed-tensors' MXFP4 is that of experts alone
   Stages stages = Stages::divided;

@@ -7,7 +7,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// What routes tokens to experts: held by every rank, seldom quantized.
+/// Counts the router of tokens to experts: held by every rank, seldom quantized.
 void add_router(const Builder& build, int64_t experts, int64_t element, bool bias) {
   build.weights.parameters(Part::experts, Amount{experts} * build.dims.hidden * element);
   if (bias) build.weights.parameters(Part::experts, Amount{experts} * kFloat32);

@@ -13,7 +13,7 @@
 
 namespace plimsoll::vllm {
 
-/// What a layer's cache holds.
+/// Content of a layer's cache.
 enum class KvKind : uint8_t {
   full,            // keys and values of every token
   sliding,         // of the last `window` tokens
@@ -120,7 +120,7 @@ struct VisionShape {
   const char* image_modality = "image";
 };
 
-/// What one clip of sound of the largest length needs.
+/// Needs of one clip of sound of the largest length.
 struct SoundShape {
   TowerShape tower;
   int64_t tokens = 0;    // 0: no tower for sound, or none that is modelled

@@ -1,4 +1,4 @@
-// What models that answer with vectors or classes have in place of an output projection: heads are
+// Heads of models that answer with vectors or classes, in place of an output projection: they are
 // held in float32 whatever the model's dtype.
 #include <algorithm>
 #include <array>

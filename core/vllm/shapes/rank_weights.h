@@ -101,8 +101,8 @@ class RankWeights {
   /// Counts the buffers of an attention layer's scales alone.
   void attention_buffers();
 
-  /// From now on, linear layers and experts reserve room for this many adapters of this rank:
-  /// factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).
+  /// Reserves room in the linear layers and experts that follow for this many adapters of this
+  /// rank: factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).
   void set_lora(int64_t slots, int64_t rank) {
     lora_slots_ = slots;
     lora_rank_ = rank;

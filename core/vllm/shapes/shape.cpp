@@ -1,4 +1,4 @@
-// From a config to the row of the family table, and from there to a model's shape.
+// Makes a model's shape from its config, by the config's row of the family table.
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -18,7 +18,7 @@ void check_divides(Amount size, int64_t block, const char* which, const char* bl
        which, size.value(), block_name, block);
 }
 
-/// As vLLM checks it: a slice must not cut a block, and fused matrices must begin on one.
+/// Checks blocks as vLLM does: a slice must not cut a block, and fused matrices must begin on one.
 void check_blocks(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs) {
   if (shape.inputs < shape.full_inputs) {
     check_divides(shape.inputs, scheme.block_in, "input_size_per_partition", "block_k");

@@ -38,8 +38,8 @@ std::string language_architecture(const ConfigView& config, const std::string& o
 /// True for a wrapper with an encoder that no row describes.
 bool has_unknown_tower(const ConfigView& config, const std::string& architecture);
 
-/// Whether the output is the embedding's table, where a multimodal model's outer config decides it,
-/// not the one of its language model.
+/// Whether the output is the embedding's table by a multimodal model's outer config; nullopt: the
+/// language model's config decides. `usual` where the outer config does not say.
 std::optional<bool> tied_by_wrapper(const ConfigView& config, const std::string& name, bool usual);
 
 /// The language model's config with the wrapper's corrections.

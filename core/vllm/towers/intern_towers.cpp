@@ -48,7 +48,7 @@ void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias) {
 
 namespace {
 
-/// In what InternVL's kin differ.
+/// Differences between InternVL's kin.
 struct InternKind {
   bool dummy_heads = false;   // heads without weights of their own, and a projector as wide as MLPs
   bool second_tiles = false;  // a coarser set of tiles beside the first; one thumbnail

@@ -7,7 +7,8 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// Behind the tower a norm, where there is one, and two projections of `between` numbers.
+/// Adds a SigLIP tower, behind it a norm where there is one, and two projections of `between`
+/// numbers.
 void add_onevision(const ConfigView& outer, const ConfigView& config, bool normed, int64_t between,
                    bool bias, Builder& build) {
   Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
@@ -48,7 +49,8 @@ void add_isaac_vision(const ConfigView&, const ConfigView& config, Builder& buil
   Tower tower = siglip_tower(config, "vision_embedding.0.encoder.layers");
   tower.positions = config.integer({"num_patches"}, 256, {1, 1 << 24});
   add_tower(tower, build);
-  // Not `pixel_shuffle_scale` around it: the vision config's class always has a factor.
+  // The vision config's own factor counts, not `pixel_shuffle_scale` around it: its class always
+  // has one.
   const int64_t scale = config.integer({"pixel_shuffle_scale_factor"}, 1, {1, 1 << 10});
   const int64_t shuffled = tower.hidden * scale * scale;
   project(build, "vision_embedding.1", shuffled, 4 * shuffled, Split::outputs, false);

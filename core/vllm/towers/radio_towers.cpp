@@ -15,7 +15,7 @@ struct RadioSizes {
   std::string_view name;
   TowerSizes sizes;
 };
-/// By timm's name of the encoder (vllm/transformers_utils/configs/radio.py).
+/// Sizes of encoders by timm's names for them (vllm/transformers_utils/configs/radio.py).
 constexpr auto kSizes = std::to_array<RadioSizes>({
     {"vit_small_patch16_224", {12, 384, 6, 1536}},
     {"vit_base_patch16_224", {12, 768, 12, 3072}},

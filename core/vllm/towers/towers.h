@@ -27,7 +27,7 @@ struct Tower {
   bool split_mlp = true;
   /// The whole tower is on every rank where ranks do not divide its heads.
   bool whole_if_uneven = false;
-  /// Its attention alone is on every rank where ranks do not divide its heads.
+  /// True when the attention alone is on every rank where ranks do not divide its heads.
   bool whole_attention_if_uneven = false;
   bool quantized = true;     // false: kept plain whatever the checkpoint's method
   int64_t layer_extras = 0;  // elements per layer beside these (layer scale)

@@ -1,5 +1,5 @@
-// What stands beside the weight table of a described model: caches, rotary tables, scales, and
-// sizes for the activation model.
+// Memory beside the weight table of a described model: caches, rotary tables, scales, and sizes for
+// the activation model.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ void check_windows(const ModelSpec& spec, const ConfigView& config) {
        config.path(), spec.vllm.windows_from, spec.layers.size());
 }
 
-/// Whether layers differ in the size of their heads.
+/// True when layers differ in the size of their heads.
 bool has_unlike_heads(const ModelSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
@@ -63,8 +63,8 @@ class Layers {
     if (spec_.layer_inputs.width > 0) weights_.buffer(Amount{3} * weights_.element());
   }
 
-  /// What transformers' model has beside its layers, on every stage: frequencies where all layers
-  /// have the same, and a causal mask of bytes.
+  /// Counts the buffers that transformers' model has beside its layers, on every stage: frequencies
+  /// where all layers have the same, and a causal mask of bytes.
   void add_generic() {
     if (!spec_.vllm.generic) return;
     if (spec_.ropes.size() == 1) add_frequencies(0);

@@ -4,7 +4,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// What a kernel that wants an order of its own keeps beside one expert that was loaded: `slice` is
+/// Bytes that a kernel with an order of its own keeps beside one expert that was loaded: `slice` is
 /// the rank's share of its width.
 Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice) {
   constexpr int64_t kGroup = 32, kTile = 64, kScaleRows = 256, kScaleColumns = 2;

@@ -50,7 +50,7 @@ const char* kernel_of(RecurrentKind kind) {
   return "";
 }
 
-/// Where neither the config nor an argument says it.
+/// Bytes of a state's element where neither the config nor an argument states them.
 int64_t usual_state_element(const model::ModelSpec& spec, RecurrentKind kind, int64_t element) {
   const bool wide = spec.vllm.float_states || kind == RecurrentKind::channel_delta;
   return wide ? kFloat32 : element;

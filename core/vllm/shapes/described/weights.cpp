@@ -50,7 +50,7 @@ class Table {
   void count(WeightId id, const WeightSpec& weight) {
     Role role = roles_.of(id);
     const bool own_head = id == spec_.head && id != spec_.embedding;
-    // What stands before the layers is on another stage for the sake of a tied head.
+    // A weight that stands before the layers is on another stage only for the sake of a tied head.
     const bool for_head = places_.is_before_layers(id) && spec_.vllm.knows_stage && !stage_.first &&
                           !spec_.vllm.table_everywhere;
     if (for_head) role.part = Part::lm_head;
@@ -174,7 +174,7 @@ class Table {
     weights_.linear(role.part, linear);
   }
 
-  /// Each fused matrix as a layer of its own.
+  /// Counts each fused matrix as a layer of its own.
   void count_apart(const Linear& linear, Part part) {
     for (size_t i = 0; i < linear.outputs.size(); ++i) {
       Linear single = linear;

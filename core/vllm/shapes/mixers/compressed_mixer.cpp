@@ -18,7 +18,7 @@ KvLayer latent_page(KvKind kind, Amount token_bytes, int64_t compression) {
   return cache;
 }
 
-/// What compresses: a projection, positions, and a window of partial sums in float32.
+/// Counts a compressor: a projection, positions, and a window of partial sums in float32.
 void add_compressor(Builder& build, int64_t ratio, int64_t head_size) {
   const int64_t overlap = ratio == 4 ? 2 : 1;
   const int64_t width = overlap * head_size;

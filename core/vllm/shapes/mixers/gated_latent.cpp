@@ -7,7 +7,8 @@ namespace {
 
 constexpr Bounds kStreams{1, 1 << 10};
 
-/// What mixes the streams around both branches of a layer, and into one behind the last.
+/// Counts the weights that mix the streams around both branches of a layer, and into one behind the
+/// last layer.
 void add_streams(Builder& build, int64_t layer) {
   if (!build.config.flag({"enable_ihc"}, true)) return;
   const int64_t streams = build.config.integer({"hc_mult"}, 4, kStreams);
