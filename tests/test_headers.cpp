@@ -1,1 +1,2 @@
-// What all tests include is compiled once, for this target and those that reuse it (PLIMSOLL_PCH).
+// Headers that all tests include, compiled once for this target and those that reuse it
+// (PLIMSOLL_PCH).

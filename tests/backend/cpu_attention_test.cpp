@@ -73,7 +73,7 @@ model::AttentionSpec spec_of(const AttentionCase& c) {
   return spec;
 }
 
-/// Where a row has what the ops read: q, k, v, then the indexer's q, k and weights.
+/// Columns of a row for the ops' inputs: q, k, v, then the indexer's q, k and weights.
 struct Columns {
   explicit Columns(const AttentionCase& c)
       : q(c.heads * c.head_dim),

@@ -84,7 +84,7 @@ TEST_CASE("products of integers are exact for every instruction set, number of r
         if (const auto multiply = backend::integer_product(isa))
           REQUIRE(c.product(multiply) == c.expected());
 #if defined(__x86_64__)
-        // What stands behind tiles of integers where there are some.
+        // Kernels without tiles, which processors with tiles do not take by themselves.
         if (isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0)
           REQUIRE(c.product(backend::integer_vnni) == c.expected());
 #endif

@@ -1,4 +1,4 @@
-// What the papers say of the sources is there: links, files, classes and their members.
+// The papers name only sources that exist: links, files, classes and their members.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -71,7 +71,8 @@ const std::set<std::string>& words() {
   return all;
 }
 
-/// What `expression`'s first group matches in a paper, outside its blocks of commands and output.
+/// Texts in a paper that match `expression`'s first group, outside its blocks of commands and
+/// output.
 std::vector<std::string> matches(const fs::path& paper, const std::regex& expression) {
   std::ifstream file(kRoot / paper);
   std::vector<std::string> found;

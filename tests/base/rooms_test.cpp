@@ -18,7 +18,7 @@ const std::vector<std::string> kRooms = {
     "text", "image",    "backend", "engine",   "processes",    "batch",      "shard",
     "vllm", "launch",   "plan",    "plan/own", "kernels",      "cli"};
 
-/// Its place in the list, or -1.
+/// Place of a file's room in the list, or -1.
 long place_of(const std::string& path) {
   const std::string room =
       path.starts_with("plan/own/") ? "plan/own" : path.substr(0, path.find('/'));

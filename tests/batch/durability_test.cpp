@@ -1,5 +1,5 @@
-// What a power cut could take from a batch: a name before its bytes, the only copy of a line, a
-// line that counts as kept.
+// A power cut must not take from a batch: a name before its bytes, the only copy of a line, a line
+// that counts as kept.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <set>

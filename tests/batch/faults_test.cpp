@@ -88,7 +88,7 @@ void fail_each_call(const Life& life, int error, Mode how) {
     if (how == Mode::kill) {
       REQUIRE(status == -1);
     } else {
-      // Where the file system cannot make holes, or a temporary stays, the life ends well.
+      // The life ends well where the file system cannot make holes, or a temporary stays.
       CHECK((status == static_cast<int>(ExitCode::output_unwritable) || status == 0));
     }
     // A second fault in the next life, then the end.

@@ -55,7 +55,7 @@ TEST_CASE("a line longer than allowed is passed over in bounded memory") {
   CHECK(lines_of(longest + "x\nb\n", 10) == Lines{"1/0!", "2/1:b"});
   CHECK(lines_of(std::string(1 << 20, 'x') + "\nb", 10) == Lines{"1/0!", "2/1:b"});
   CHECK(lines_of("a\n" + std::string(1 << 20, 'x'), 10) == Lines{"1/0:a", "2/1!"});
-  // Nothing is left of these when the input ends: they end where reads do.
+  // Lines of these sizes end where reads do, so nothing is left of them when the input ends.
   for (const size_t size : {1 << 16, 1 << 17}) {
     CHECK(lines_of(std::string(size, 'x'), 10) == Lines{"1/0!"});
     CHECK(lines_of("a\n" + std::string(size - 2, 'x'), 10) == Lines{"1/0:a", "2/1!"});

@@ -203,7 +203,7 @@ TEST_CASE("cut prompts leave room for max_tokens, else for a quarter of the cont
   CHECK(build(six + "}").ids() == TokenIds{14, 15});
   CHECK(build(six + R"(,"truncation_side":"left"})").ids() == TokenIds{14, 15});
   CHECK(build(six + R"(,"truncation_side":"right"})").ids() == TokenIds{10, 11});
-  // As much as leaves room for one token.
+  // A prompt is cut to leave room for one token.
   CHECK(build(repeated("prompt", 200, ",\"truncate_prompt_tokens\":-1")).ids().size() == 99);
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("split prompts overlap, and lose nothing") {
     joined.insert(joined.end(), parts[i].begin() + 5, parts[i].end());
   }
   CHECK(joined == whole.ids());
-  // At least half of a chunk is new, whatever the overlap: chunks of 80 begin 40 tokens apart.
+  // A chunk is new in at least half, whatever the overlap: chunks of 80 begin 40 tokens apart.
   const Built much =
       build(repeated("prompt", 200, ",\"max_tokens\":20"), with(LongPrompt::split, 1000));
   CHECK(much.request.prompts.at(0).parts.size() == 4);

@@ -1,4 +1,4 @@
-// What a run says at its end: lines, and the table of plan and measured.
+// The report at a run's end: lines, and the table of plan and measured.
 #include "batch/memory_report.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What plan -i makes of the lines of an input.
+// Survey of an input's lines for plan -i.
 #include "batch/prompt_survey.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What admission by forecast saves: the scheduler over lines that are numbers alone, on the KV
+// Savings of admission by forecast: the scheduler over lines that are numbers alone, on the KV
 // blocks of an 8B model in bf16 on a card of 141 GB. Prints preemptions and tokens that were
 // computed again, and how long the steps would take: weights read once a step, products and the
 // cache's reads by their roofs.

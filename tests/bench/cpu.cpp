@@ -99,7 +99,7 @@ void time_products(Stage& stage, const Roofs& roofs) {
   }
 }
 
-/// What it costs that sums over inputs are made of slices, which any number of ranks may share.
+/// Cost of sums over inputs made of slices, which any number of ranks may share.
 void time_slices(Stage& stage) {
   fmt::print("\n{:<8}{:>6}{:>12}{:>12}{:>8}\n", "sums", "rows", "one, ms", "sliced, ms", "ratio");
   for (const ProductCase& shape : {kLargeProducts[1], kLargeProducts[3]}) {

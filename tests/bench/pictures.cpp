@@ -74,7 +74,7 @@ void time_products(int threads, int64_t rows) {
                     model::Activation::none);
       });
     };
-    // By turns, as other work comes and goes.
+    // Both are timed by turns, as other work comes and goes.
     double time = ours();
     MatrixRate roof = matrix_rate(threads, {taken, shape.k, shape.n}, 3);
     for (int round = 0; round < 2; ++round) {

@@ -21,8 +21,8 @@
 namespace plimsoll::testing {
 namespace {
 
-/// For which a single row's products and reading take turns: other machines' load on memory comes
-/// and goes in seconds.
+/// Seconds in which a single row's products and reading take turns: other machines' load on memory
+/// comes and goes in seconds.
 constexpr double kSeconds = 4;
 
 using model::Code;

@@ -55,7 +55,7 @@ void write_tensors(const TempFolder& folder, const Tensors& tensors) {
   folder.write("model.safetensors", safetensors_bytes(header.dump(), data));
 }
 
-// What a spec's parts ask for.
+// Tensors that a spec's parts ask for.
 Tensors tensors_of(const ModelSpec& spec) {
   Tensors tensors;
   for (const WeightSpec& weight : spec.weights) {

@@ -74,7 +74,7 @@ const std::vector<Row> kOwn = {{"--gpu-memory 40GiB"},       {"--reserved-memory
 Json plan_of(const Outcome& outcome) {
   REQUIRE(!outcome.out.empty());
   Json plan = parse_json<Json>(outcome.out);
-  // What was asked; the flags say what was found.
+  // Arguments replace findings: the flags name the values that were found.
   if (plan.contains("auto_max_model_len")) plan["max_model_len"] = plan["auto_max_model_len"];
   for (const char* beside : {"notes", "advice", "solved", "auto_max_model_len"}) plan.erase(beside);
   return plan;

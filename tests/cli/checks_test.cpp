@@ -1,4 +1,4 @@
-// What is told before weights are read, and what must not crash.
+// Messages before weights are read, and inputs that must not crash.
 #include <catch2/catch.hpp>
 
 #include "batch/line_error.h"

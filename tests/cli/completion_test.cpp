@@ -24,7 +24,7 @@ Names without_short(Names names) {
   return names;
 }
 
-// What bash offers at the end of `words`, the last of which is being typed.
+// Completions that bash offers at the end of `words`, the last of which is being typed.
 Names offered(const Scratch& scratch, const std::string& words) {
   const auto outcome =
       shell(scratch, "plimsoll --completion bash >complete.bash; . ./complete.bash; COMP_WORDS=(" +

@@ -1,4 +1,4 @@
-// What the machine and its keepers do to a run: long steps, hangs, stops, clocks that jump, and
+// Runs that the machine and its keepers disturb: long steps, hangs, stops, clocks that jump, and
 // things that run out.
 #include <fmt/format.h>
 #include <linux/audit.h>
@@ -221,7 +221,7 @@ done)");
   INFO(few.out << few.err);
   CHECK(few.status == 0);
   CHECK_THAT(few.out, Catch::Contains("9\n") && Catch::EndsWith("0\n"));
-  // Where not even --version starts, the system ended the program before its first instruction.
+  // The system ended the program before its first instruction where not even --version starts.
   const Outcome little =
       shell(scratch, R"(for mib in 30 36 42 48 60 90 95 110 130 150 200 600 1500; do
 (ulimit -v $((mib * 1024)); plimsoll --version >/dev/null 2>&1 || exit 127

@@ -1,4 +1,4 @@
-// What the doctor says.
+// The doctor's report.
 #include <catch2/catch.hpp>
 
 #include "backend/cpu/cpu_backend.h"

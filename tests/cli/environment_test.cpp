@@ -1,4 +1,4 @@
-// What the environment says, and the signals that it lets through.
+// Variables of the environment, and the signals that it lets through.
 #include "cli/environment.h"
 
 #include <sys/wait.h>

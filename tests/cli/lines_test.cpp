@@ -75,7 +75,7 @@ TEST_CASE("what is under way when a signal comes is answered before the end") {
 {"id":"b","prompt":"b","max_tokens":300,"ignore_eos":true}
 {"id":"c","prompt":"c","max_tokens":1000,"ignore_eos":true}
 )");
-  // Not the function "plimsoll", whose shell the signal would meet.
+  // The program itself runs, not the function "plimsoll", whose shell the signal would reach.
   const Outcome outcome = shell(scratch, "mkfifo in; (exec " + test::kProgram +
                                              R"( run $MODEL -i in -o out --grace 10m) &
 run=$!; exec 3>in; cat lines >&3

@@ -43,7 +43,7 @@ bool has_ended(pid_t pid) {
          ended.si_pid != 0;
 }
 
-// Nothing while there is no journal.
+// A sample of the process; nullopt while there is no journal.
 std::optional<Sample> sample(pid_t pid, const std::string& journal) {
   const std::string folder = "/proc/" + std::to_string(pid);
   std::error_code missing;

@@ -27,7 +27,7 @@ std::string read_binary(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a tower makes of pictures: nothing, or the same of weights of two kinds.
+/// Output of a tower for pictures: zeros, or equal values of weights of two kinds.
 enum class Projector : uint8_t { zeros, plain, fp8 };
 
 std::string repeated(const std::string& bytes, size_t size) {

@@ -43,7 +43,7 @@ result.half=seen();
 const probe=document.createElement('pre');probe.id='probe';probe.textContent='PROBE'+JSON.stringify(result)+'EBORP';document.body.appendChild(probe);
 });</script></body>)";
 
-/// What the browser shows of the file (and fragment) once it is laid out; its picture in page.png.
+/// The file (and fragment) as the browser shows it once it is laid out; its picture in page.png.
 std::string dump(const Scratch& scratch, const std::string& browser, const std::string& file) {
   return shell(scratch, "HOME=$PWD '" + browser +
                             "' --headless --no-sandbox --disable-gpu --hide-scrollbars "
@@ -159,7 +159,7 @@ TEST_CASE("the page in a browser: bars, verdict, sliders and heat map are those 
   CHECK(probe["first"]["need"][0] == row);
   CHECK(probe["first"]["need"][8] == row * 256);
 
-  // And so it is painted: the middle of each piece of the bar has the piece's colour.
+  // The middle of each piece of the bar is painted in the piece's colour.
   Json points = Json::array();
   for (const Json& piece : probe["pieces"]) {
     if (piece["width"] < 4) continue;  // its middle may be mixed with its neighbours

@@ -8,7 +8,7 @@ using test::Scratch;
 
 namespace {
 
-/// What a launch takes of a card when one request of the longest length runs.
+/// Bytes of a card that a launch needs while one request of the longest length runs.
 int64_t needed_bytes(const Json& plan) {
   int64_t bytes = 0;
   for (const char* name :

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `run` does not serve, by words of the refusal.
+/// Words of refusals, for models that `run` does not serve.
 const std::vector<std::string> kReasons = {
     "is not supported",                   // no such family
     "pictures are not supported yet",     // Qwen-VL of 2023
@@ -36,7 +36,7 @@ struct Verdict {
   std::string said;
 };
 
-/// By file; status and message of `plan FILE flags`.
+/// Status and message of `plan FILE flags`, by file.
 std::map<std::string, Verdict> plan_all(const Scratch& scratch, const fs::path& folder,
                                         const std::string& flags) {
   const auto outcome =

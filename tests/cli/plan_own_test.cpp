@@ -230,7 +230,7 @@ TEST_CASE("what other processes hold of the card is not ours") {
         beside["total_bytes"].get<int64_t>() - (int64_t{40} << 30));
   CHECK(beside["num_gpu_blocks"] < alone["num_gpu_blocks"]);
   CHECK(sum_of_parts(beside) <= beside["budget_bytes"].get<int64_t>());
-  // What is left anyway costs nothing.
+  // A reserve that is left free anyway costs nothing.
   CHECK(plan_of(scratch, model + " --reserved-memory 1GiB")["budget_bytes"] ==
         alone["budget_bytes"]);
   CHECK(shell(scratch, "plimsoll plan " + model + " --gpu-memory 0").status == 2);
@@ -272,7 +272,7 @@ TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
   CHECK(part_bytes(plan(2, "-pp 2"), "NCCL") == expected({.neighbours = 1}));
   CHECK(part_bytes(plan(2, "-tp 2"), "messages") == 0);  // these are the host's
   CHECK(plan(2, "-tp 2")["num_gpu_blocks"] < plan(1, "-tp 2")["num_gpu_blocks"]);
-  // In one process where cards cannot read each other's memory, as a launch finds them.
+  // Ranks run in one process where cards cannot read each other's memory, as a launch finds them.
   CHECK(part_bytes(plan(1, "-tp 2", "4090"), "NCCL") == expected({.team = 2}));
   CHECK(part_bytes(plan(1, "-tp 2", "4090"), "peer mappings") == 0);
   CHECK(part_bytes(plan(1, "-tp 2", "3090"), "NCCL") == 0);  // with its bridge

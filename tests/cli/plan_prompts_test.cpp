@@ -62,7 +62,7 @@ TEST_CASE("lines, tokens and faults are those that run finds") {
   CHECK(report["lines"]["total"] == prompts["lines"]);
   CHECK(report["lines"]["failed"] == 4);
   CHECK(report["tokens"]["prompt"] == prompts["prompt_tokens"]);
-  // With the end of text ignored every answer is as long as it may be.
+  // Every answer is as long as it may be when the end of text is ignored.
   CHECK(report["tokens"]["completion"] == prompts["answer_tokens"]);
   CHECK(report["engine"]["kv_blocks_peak"] <= prompts["peak_blocks"]);
 }

@@ -313,7 +313,7 @@ std::string disturbed(int count, const std::string& ranks, const std::string& na
          " $one; before=$(date +%s); wait $run; echo $? $(($(date +%s) - before)) $one; ";
 }
 
-/// What a run leaves when it should leave nothing.
+/// Leftovers of a run that should leave none.
 const std::string kLeft =
     "pgrep -f \"^$PROGRAM run $MODEL -q -i in\"; find /dev/shm -name 'vader*' -newer in; ";
 

@@ -23,7 +23,7 @@ std::string prompts(int lines) {
   return input;
 }
 
-// What a killed run leaves, by a file system that is full after `blocks` of 1 KiB.
+// Remains of a killed run, by a file system that is full after `blocks` of 1 KiB.
 const char* const kFull = "(ulimit -f $BLOCKS; plimsoll run $MODEL -i in -o out --max-num-seqs 4)";
 
 void check_goes_on(const Scratch& scratch, const std::string& command, int done) {
@@ -151,7 +151,7 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--no-enable-prefix-caching", "--gpu-memory-utilization 0.5", "--gpu-memory 1GiB",
       "--reserved-memory 1GiB", "--kv-cache-memory 4MiB", "--cpu-kvcache-space 1",
       "--num-gpu-blocks-override 70", "--block-size 32", "--device cpu", "--threads 1",
-      // On the CPU ranks and graphs do not change how numbers are summed.
+      // Ranks and graphs do not change how numbers are summed on the CPU.
       "--deterministic", "--tensor-parallel-size 2", "--pipeline-parallel-size 2",
       "--data-parallel-size 2", "--enable-expert-parallel", "--enforce-eager",
       "--cudagraph-capture-sizes 1", "-O 0",

@@ -1,4 +1,4 @@
-// What `plimsoll run` answers, line by line, with the sample model.
+// Answers of `plimsoll run`, line by line, with the sample model.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>

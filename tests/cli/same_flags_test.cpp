@@ -39,7 +39,7 @@ TEST_CASE("each command knows every flag of the other") {
   CLI::App plan;
   PlanOptions plan_options;
   declare_plan_flags(plan, plan_options);
-  // What compares plans, or takes a report, is no launch.
+  // Flags that compare plans, or take a report, are no launch's.
   CHECK(names_of(run) == without(names_of(plan), {"--diff", "--check"}));
 }
 

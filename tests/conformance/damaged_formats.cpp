@@ -35,7 +35,7 @@ void write(const fs::path& folder, const Tensors& tensors) {
   std::ofstream(folder / "model.safetensors", std::ios::binary) << writer.bytes();
 }
 
-/// What a tensor is beside its matrix, or, of "_...", beside a stack of matrices.
+/// Ends of the names of tensors beside a matrix, or, of "_...", beside a stack of matrices.
 constexpr std::array kEndings = {
     "_blocks",
     "_scales",
@@ -213,7 +213,7 @@ std::map<std::string, std::string> kinds_of(const Tensors& tensors) {
   return kinds;
 }
 
-/// What a format does without.
+/// Tensors that a format does without.
 bool may_be_gone(const std::string& ending, const Tensor& tensor) {
   return is_zero_of_symmetric(ending, tensor) || ending == ".weight_shape" || ending == ".g_idx" ||
          ending == ".weight.nested_absmax";

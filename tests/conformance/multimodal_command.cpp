@@ -95,7 +95,7 @@ std::map<std::string, Json> by_id(std::vector<Json> lines) {
   return all;
 }
 
-/// What a launch says that it takes, what it takes, and what plan says, all the same.
+/// Checks that the memory that a launch notes, takes and plans is the same.
 void check_plan(const SeeingModel& subject, const std::string& flags, const Json& report) {
   const Outcome planned = subject.plan("-i in" + flags);
   INFO(planned.err);

@@ -39,7 +39,7 @@ std::vector<Ids> tokens_of(const std::vector<engine::RequestOutput>& outputs) {
   return tokens;
 }
 
-/// What was planned was taken, of the device and of the host.
+/// Checks that the planned memory was taken, of the device and of the host.
 void check_regions(const engine::Engine& engine) {
   for (const engine::MeasuredRegion& region : engine.measured(0)) {
     INFO(region.name);
@@ -107,7 +107,7 @@ TEST_CASE("rows that the host reads have the CPU's bits beside pictures") {
   }
 }
 
-// It could pass for a decode step of one row, but for its embedding.
+// The step could pass for a decode step of one row, but for its embedding.
 TEST_CASE("a step of one picture's token alone is not a recorded one") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     PictureModel subject(folder);

@@ -12,7 +12,7 @@ using namespace plimsoll::testing;
 
 namespace {
 
-/// On the CPU, on ranks too.
+/// Models on the CPU, on ranks too.
 class CpuSubject : public PictureModel {
  public:
   using PictureModel::PictureModel;

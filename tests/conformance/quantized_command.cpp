@@ -35,7 +35,7 @@ void check_line(const Json& line, const Case& c) {
     const std::string token = std::to_string(c.prompt[i + 1]);
     const Json& entry = choice.at("prompt_logprobs").at(i + 1).at(token);
     const double expected = c.prompt_logprobs[i];
-    // As check_float32, and the six digits that are printed.
+    // Tolerance of check_float32, and of the six digits that are printed.
     CHECK(std::abs(entry.at("logprob").get<double>() - expected) <=
           5e-4 + 5e-5 * std::abs(expected) + 1e-6);
   }

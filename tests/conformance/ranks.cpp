@@ -36,7 +36,7 @@ std::vector<fs::path> served_models(const char* set = "models") {
   return served;
 }
 
-/// Not where vLLM's class fails to load them; of the models here no other is without.
+/// True unless vLLM's class fails to load several stages; of the models here no other class fails.
 bool loads_stages(const model::ModelSpec& spec) {
   return model::loads_stages(spec.architecture, spec.embedding == spec.head);
 }
@@ -205,7 +205,7 @@ TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of th
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     REQUIRE_FALSE(widths.empty());
-    // By turns, as all that differs between the types is how weights are read and multiplied.
+    // Types take turns, as all that differs between them is how weights are read and multiplied.
     const DType dtype = number++ % 2 == 0 ? DType::f32 : DType::bf16;
     const Answers expected = subject.answers({}, dtype);
     CHECK(subject.answers({.tensor = widths.front()}, dtype) == expected);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 std::string bytes_of(const checkpoint::WeightSource& source, const model::WeightSpec& weight,
                      DType dtype) {
   std::string bytes(static_cast<size_t>(weight.elements()) * dtype_size(dtype), '\xee');
-  // In uneven runs of rows, so that they begin and end inside pieces.
+  // Rows are read in uneven runs, so that they begin and end inside pieces.
   const int64_t rows = weight.matrices() * weight.rows();
   const size_t row_bytes = static_cast<size_t>(weight.columns()) * dtype_size(dtype);
   for (int64_t first = 0, count = 1; first < rows; first += count, count = count * 3 + 1) {

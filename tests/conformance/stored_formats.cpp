@@ -52,7 +52,8 @@ void check_plan(const test::Scratch& scratch, const std::string& activations) {
   }
 }
 
-/// What `shard` cuts says the same; what it does not is refused, with the reason.
+/// Checks that shards of `shard` give the same answers; formats that it does not cut are refused
+/// with the reason.
 void check_shards(const test::Scratch& scratch, const std::string& expected) {
   const Outcome shard = shell(scratch, "plimsoll shard stored -q -o out -tp 2");
   INFO(shard.err);

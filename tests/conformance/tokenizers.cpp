@@ -82,7 +82,7 @@ std::vector<TokenId> ids_of(const Json& row, const char* name) {
   return row.at(name).get<std::vector<TokenId>>();
 }
 
-/// What comes out piece by piece; fails on a piece that is no whole text.
+/// Text of tokens decoded piece by piece; fails on a piece that is no whole text.
 std::string piece_by_piece(const Tokenizer& tokenizer, std::span<const TokenId> ids,
                            Specials specials) {
   Detokenizer detokenizer(tokenizer, {}, specials);

@@ -20,7 +20,7 @@ inline constexpr const char* kNccl = PLIMSOLL_BINARY_DIR "/tests/emulation/fake_
 inline constexpr const char* kNccl = "";
 #endif
 
-/// As many devices as a test has ranks, where they are emulated.
+/// Holds as many devices as a test has ranks, where they are emulated.
 class Devices {
  public:
   explicit Devices([[maybe_unused]] int64_t count, [[maybe_unused]] Talk talk = Talk::over_peers) {

@@ -1,4 +1,4 @@
-// What the doctor asks of a device; in emulation a part of it.
+// The doctor's questions to a device; in emulation a part of them.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

@@ -58,9 +58,9 @@ void check_same(const Tokens& found, const Tokens& expected) {
 TEST_CASE("an engine on a device answers as one on the CPU") {
   if (!has_device()) return;
 #ifdef PLIMSOLL_EMULATION
-  // What the host changes or reads too early would show.
+  // Values that the host changes or reads too early would show.
   emulation::set_streams(emulation::Streams::when_awaited);
-  // What kernels read before they wait for the ones ahead would, too.
+  // Values that kernels read before they wait for the ones ahead would show, too.
   emulation::card = emulation::kHopper;
 #endif
   for (const std::string name : {"llama", "mamba", "gemma2", "qwen3_5"}) {
@@ -80,7 +80,7 @@ TEST_CASE("an engine on a device answers as one on the CPU") {
       CHECK(engine->plan().recorded_sizes.size() == options.capture_sizes->size());
       check_same(tokens_of(run_all(*engine, requests)), expected);
       CHECK(engine->stats().kv_blocks_used == 0);
-      // Nothing was taken from the device or pinned since the launch.
+      // No memory was taken from the device or pinned since the launch.
       CHECK(kernels::allocations_since_seal().device == 0);
       CHECK(kernels::allocations_since_seal().pinned == 0);
       CHECK(kernels::allocations_since_seal().kernels == 0);

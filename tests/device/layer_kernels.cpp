@@ -18,7 +18,7 @@ using namespace plimsoll::engine;
 #ifdef PLIMSOLL_EMULATION
 namespace {
 
-/// What a step of `rows` sequences with a row each starts.
+/// Kernels that a step of `rows` sequences with a row each starts.
 uint64_t kernels_of(testing::Shape shape, size_t layers, int32_t rows) {
   shape.windows.assign(layers, 0);
   const model::ModelSpec spec = testing::make_spec(shape);
@@ -50,7 +50,7 @@ uint64_t kernels_of(testing::Shape shape, size_t layers, int32_t rows) {
   return emulation::launches - before;
 }
 
-/// What a decode step of one row starts on each of two ranks.
+/// Kernels that a decode step of one row starts on each of two ranks.
 uint64_t kernels_of_rank(int64_t layers) {
   Json config = model::read_config(testing::TinyModel::recipe("llama"));
   config["num_hidden_layers"] = layers;
@@ -92,7 +92,8 @@ uint64_t kernels_of_layer(const testing::Shape& shape, int32_t rows) {
 
 TEST_CASE("a Llama's layer of a decode step is seven kernels, ten of more rows than four") {
   testing::Shape shape;
-  // With the product of q, k and v, RoPE with the cache, attention in two, and the three behind it.
+  // The seven kernels: the product of q, k and v, RoPE with the cache, attention in two, and the
+  // three behind it.
   for (const int32_t rows : {1, 3, 4}) CHECK(kernels_of_layer(shape, rows) == 7);
   CHECK(kernels_of_layer(shape, 5) == 10);
   shape.branch_factor = 0.5f;  // what fused products have no part for

@@ -25,9 +25,9 @@ std::vector<fs::path> subjects(const std::string& alone, const char* set = "mode
   return folders;
 }
 
-/// Where the device is emulated, answers end at twelve tokens of 24: the shortest prompt's has then
-/// gone past the end of a block, and what would follow are the same steps. The longest prompt takes
-/// most of the time.
+/// Shortens answers to twelve tokens of 24 where the device is emulated: the shortest prompt's has
+/// then gone past the end of a block, and what would follow are the same steps. The longest prompt
+/// takes most of the time.
 void shorten([[maybe_unused]] Golden& golden, [[maybe_unused]] bool longest = takes_all_cases()) {
 #ifdef PLIMSOLL_EMULATION
   constexpr size_t kTokens = 12;

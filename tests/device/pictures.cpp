@@ -22,7 +22,7 @@ namespace {
 
 enum class Numbers : uint8_t { float32, stored };
 
-/// What of a family is asked.
+/// Cases of a family that are asked.
 struct Part {
   std::string family;
   std::vector<std::string> cases;  // none: all
@@ -131,7 +131,7 @@ void check_pictures(const fs::path& folder, const std::vector<std::string>& case
       CHECK(tokens[i] == c["greedy_token_ids"][i]);
     }
   }
-  // Nothing was taken from the device or pinned since the launch, and no kernel was new.
+  // No memory was taken from the device or pinned since the launch, and no kernel was new.
   CHECK(kernels::allocations_since_seal() == kernels::AllocationCount{});
   fmt::print("{:<24} {:<5} {} {:.1e}\n", subject.name, safetensors_name(dtype),
              half ? "median of logprobs" : "logprobs", worst);

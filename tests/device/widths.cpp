@@ -1,4 +1,4 @@
-// With --deterministic ranks of devices answer with the bits of one, at every width.
+// Ranks of devices answer with the bits of one, at every width, with --deterministic.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -41,7 +41,7 @@ std::vector<Request> told_requests(const model::ModelSpec& spec) {
   return requests;
 }
 
-/// What so many ranks say, floats by their bits.
+/// Answers of so many ranks, floats by their bits.
 Answers answers(const RankSubject& subject, const Width& width, DType dtype, Order order,
                 Talk talk = Talk::over_peers) {
   const int64_t tensor = width.tensor;

@@ -173,8 +173,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const uint64_t parts_bytes = 2 * d->rows * d->columns * sizeof(float);
   const bool split = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 &&
                      b->columns < 64 && parts_bytes <= preference->workspace;
-  // Where a split is not allowed, those whose order depends on rows and columns are offered before
-  // the honest ones.
+  // Algorithms whose order depends on rows and columns are offered before the honest ones where a
+  // split is not allowed.
   const bool none = preference->reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint64_t depth = (d->rows >= kWideColumns ? 0 : 8) + (a->rows >= kLongSum ? 16 : 0);
   std::vector<LtAlgorithm> offered;

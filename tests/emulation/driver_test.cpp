@@ -1,4 +1,4 @@
-// What the program says of a driver that shows it no device (program.cpp: EMULATED_DRIVER).
+// Messages on a driver that shows the program no device (program.cpp: EMULATED_DRIVER).
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"

@@ -60,7 +60,7 @@ struct Mailbox {
   }
 };
 
-/// What the file holds: all zero at first.
+/// Content of the file: all zero at first.
 struct Room {
   std::atomic<int> joined;
   std::array<std::atomic<int>, kMostRanks> devices;  // of those that have joined, from 1 on

@@ -234,7 +234,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-// What stands on a real device at run time: no waiting while a stream is recorded.
+// A real device refuses this at run time too: waiting while a stream is recorded.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) return cudaDeviceSynchronize();
   if (stream->capture) return cudaErrorInvalidValue;

@@ -1,4 +1,4 @@
-// What a launch on a device takes, and where it lies.
+// Memory that a launch on a device takes, and its places.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

@@ -46,7 +46,7 @@ bool read_by_host(const Request& request) {
   return request.sampling.logprobs || request.sampling.prompt_logprobs;
 }
 
-/// What a plan counts of a recorded step.
+/// Nodes of a recorded step that a plan counts.
 int64_t planned_nodes(const model::ModelSpec& spec) {
   return memory::graph_nodes(
       {.layers = std::ssize(spec.layers), .more_nodes = backend::more_step_nodes(spec, false)});

@@ -209,7 +209,7 @@ TEST_CASE("answers are expected to be as long as those before") {
   CHECK(lengths.expect(200, 4096) == (332 * 3000 + 4 * 512) / 336);
   CHECK(lengths.expect(5000, 9000) == 9000);  // none became as long: twice
   CHECK(lengths.expect(2999, 4096) > 2999);
-  // What is long ago fades.
+  // Lengths of long ago fade.
   for (int i = 0; i < 20'000; ++i) lengths.observe(10);
   CHECK(lengths.expect(0, 4096) < 30);
 }
@@ -279,7 +279,7 @@ TEST_CASE("the youngest makes room and is computed again") {
   CHECK(bench.step() == "1:8+1");
   CHECK(bench.scheduler.preemptions() == 1);
   CHECK(bench.scheduler.waiting() == 1);
-  // What it had computed is still remembered, except what was overwritten.
+  // Tokens that the sequence had computed are still remembered, except those that were overwritten.
   bench.scheduler.remove(bench.sequences[0]);
   CHECK(bench.step() == "2:8+1");
 }

@@ -1,5 +1,5 @@
-// What a power cut takes, and what a disk that does half of what it is asked does, to files that
-// are written and renamed.
+// Files that are written and renamed through a power cut, and on a disk that does half of what it
+// is asked.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>

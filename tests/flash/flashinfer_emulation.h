@@ -51,7 +51,7 @@ inline constexpr cudaDeviceAttr cudaDevAttrMaxSharedMemoryPerMultiprocessor{};
 #define FLASHINFER_RUNTIME_ASSERT(text)
 #define __shared__
 
-// Where FlashInfer asks, this is a device that knows bf16.
+// FlashInfer takes this for a device that knows bf16.
 #define __CUDA_ARCH__ 800
 
 inline uint32_t __umulhi(uint32_t a, uint32_t b) {

@@ -1,4 +1,4 @@
-// What libFuzzer calls; PLIMSOLL_FUZZ_TARGET is the target of this program.
+// The function that libFuzzer calls; PLIMSOLL_FUZZ_TARGET is the target of this program.
 #include <cstddef>
 #include <cstdint>
 

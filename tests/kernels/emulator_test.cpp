@@ -1,4 +1,4 @@
-// What the emulator must notice, and the device's arithmetic that it must have.
+// Faults that the emulator must notice, and the device's arithmetic that it must have.
 #ifdef PLIMSOLL_EMULATION
 
 #include <cuda_fp8.h>

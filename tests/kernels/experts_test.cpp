@@ -304,7 +304,7 @@ TEST_CASE("experts whose second products are made of slices agree with the refer
     }
 }
 
-// In float32, so that every bit shows.
+// Weights are float32, so that every bit shows.
 TEST_CASE("ranks that have whole experts add every slice to the bits of one rank") {
   constexpr int64_t kRows = 7, kExperts = 8, kChosen = 3, kHidden = 42, kInner = 64, kSlices = 8;
   for (const MixtureCase& kind : mixture_cases(kExperts, kChosen, kInner)) {

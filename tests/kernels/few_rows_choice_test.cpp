@@ -1,4 +1,5 @@
-// What products of few rows run on: what is tried, what may not be, what is remembered.
+// Choice of the kernel for products of few rows: ways that are tried, that may not be, that are
+// remembered.
 #include "kernels/products/few_rows_choice.h"
 
 #include <catch2/catch.hpp>
@@ -89,7 +90,8 @@ TEST_CASE("odd matrices stay with small_linear by registers") {
 }
 
 #ifdef PLIMSOLL_EMULATION
-// In emulation cuBLASLt is a loop and small_linear instructions on fibers, so the clock is certain.
+// The clock is certain in emulation: cuBLASLt is a loop there, and small_linear runs instructions
+// on fibers.
 TEST_CASE("what was faster in a trial is taken from then on, and noted") {
   Chosen chosen;
   (void)chosen.of(3);

@@ -143,8 +143,8 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
     for (int64_t i = 0; i < out.columns; ++i) REQUIRE(out.at(row, i) == 0);
 }
 
-/// What a multiply-add makes of a score and a maximum that are both kMaskedScore: a compiler may
-/// join the product and the difference, and then one product is rounded and the other is not.
+/// The multiply-add of a score and a maximum that are both kMaskedScore: a compiler may join the
+/// product and the difference, and then one product is rounded and the other is not.
 float masked_exponent(float scale) {
   const float maximum = kernels::kMaskedScore * scale;
   return std::fma(kernels::kMaskedScore, scale, -maximum);

@@ -21,7 +21,7 @@ const FusedCase kFusedCases[] = {
     {1, 9, 4096, ProductEnd::added},          {4, 5, 72, ProductEnd::added, true},
     {3, 12, 2064, ProductEnd::added}};
 
-/// What the ops of the reference make of it, in double.
+/// Result of the reference's ops in double.
 Matrix expected_of(const FusedCase& c, const Matrix& in, const Matrix& gains, const Matrix& weight,
                    const std::vector<double>& bias, const Matrix& before) {
   Matrix x = in;

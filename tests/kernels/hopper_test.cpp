@@ -49,7 +49,8 @@ Matrix run_hopper(const HopperUnit& unit, const model::AttentionSpec& spec, cons
   return out.matrix();
 }
 
-/// With `far` all products of q and k lie about -5e5, below FlashInfer's "infinity" of -5e4.
+/// Checks a unit against the reference. With `far` all products of q and k lie about -5e5, below
+/// FlashInfer's "infinity" of -5e4.
 void check_hopper(const HopperUnit& unit, int64_t window, bool far) {
   model::AttentionSpec spec;
   spec.heads = 4;

@@ -1,4 +1,4 @@
-// What is decided for a launch, on cards that the emulator plays.
+// Decisions for a launch on cards that the emulator plays.
 #ifdef PLIMSOLL_EMULATION
 
 #include "kernels/runtime/launch.h"

@@ -31,7 +31,7 @@ TEST_CASE("parts of all ranks are joined in a tree of pairs") {
           device.back()->upload(host.back().data());
           parts.part[rank] = device.back()->data();
         }
-        // In place of the last one.
+        // The result takes the place of the last rank's part.
         const backend::View out{device.back()->data(), DType::f32, 1, columns, columns};
         std::vector<float> sums(count), most(count), found(count);
         for (size_t i = 0; i < count; ++i) {

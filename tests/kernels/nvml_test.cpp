@@ -1,4 +1,4 @@
-// What is made of NVML's answers.
+// Reading of NVML's answers.
 #include "kernels/runtime/nvml.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST_CASE("of two launches on a card each has its own bytes") {
     CHECK(library().process_bytes(name, 5) == 50u);
     CHECK(library().process_bytes(name, 100) == 1000u);  // beyond the first guess of their number
     CHECK(library().used_bytes(name) == 90u);
-    // In a container the driver's numbers may be others.
+    // The driver's numbers of processes may be others in a container.
     CHECK_FALSE(library().process_bytes(name, 101));
   }
   cards[0].processes[4].bytes = ~0ull;  // "not available"

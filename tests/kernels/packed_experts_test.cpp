@@ -109,7 +109,7 @@ TEST_CASE("quantised experts agree with the reference") {
           const Matrix some = out.matrix();
           for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += some.values[i];
         }
-        // What is gated is rounded again, and at a border between two codes to the other one.
+        // Gated activations are rounded again, and at a border between two codes to the other one.
         const bool coarse = c.packing.inputs != InputRounding::none && dtype != DType::f32;
         const double error = largest_error(sum, expected, typical_size(expected));
         CHECK(error <= (coarse ? 0.15 : 8 * epsilon(dtype) + 4e-6));

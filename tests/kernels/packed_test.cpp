@@ -109,7 +109,7 @@ TEST_CASE("products with quantised weights agree with the reference") {
                                                   biased ? bias.values : std::vector<double>{},
                                                   biased ? Activation::relu : Activation::none);
         const auto check = [&] {
-          // What random powers of two give is too small for 16 bits.
+          // Results with random powers of two are too small for 16 bits.
           const bool wide = rows == 1 || c.packing.scale == ScaleType::e8m0;
           const DeviceRows out(rows, 103, wide ? DType::f32 : dtype, layout);
           multiply(
@@ -119,7 +119,7 @@ TEST_CASE("products with quantised weights agree with the reference") {
           CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <=
                 bound(c.packing, dtype));
         };
-        // What differs between orders is the arrangement, not the code.
+        // Orders differ in the arrangement, not in the code.
         if (rows == 3 || (rows == 17 && c.packing.bits == 4)) {
           in_each_order(check);
         } else {

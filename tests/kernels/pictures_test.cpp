@@ -1,4 +1,4 @@
-// What image encoders and their embeddings ask of rows.
+// Kernels on rows for image encoders and their embeddings.
 #include "kernels/fixture.h"
 #include "kernels/rows/rows.h"
 

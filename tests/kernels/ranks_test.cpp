@@ -238,7 +238,7 @@ struct Slices {
             .stride = kStride,
             .bias = first == 0 ? Vector{bias.view().data, bias.view().dtype} : Vector{}};
   }
-  /// What all are, of row and column, added by a plain tree.
+  /// Sum of all slices at a row and column, added by a plain tree.
   [[nodiscard]] float tree(int64_t row, int64_t column, float bias) const {
     std::vector<float> sums;
     for (int64_t s = 0; s < model::kMostSlices; ++s)
@@ -294,8 +294,8 @@ TEST_CASE("slices of a sum are added in one tree, whatever ranks have them") {
 
 namespace {
 
-/// What ranks make of a residual, which each has, and of deltas of their own: both of them, then
-/// the norm.
+/// Results of add and norm on ranks, of a residual that each has and of deltas of their own: sum
+/// and norm.
 std::vector<testing::Matrix> add_and_norm(int ranks, int64_t rows, int64_t width, DType dtype,
                                           bool at_once) {
   Ranks team(ranks);

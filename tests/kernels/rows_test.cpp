@@ -180,7 +180,7 @@ TEST_CASE("rows take the size of others, or keep what lies above their spread") 
     CHECK(largest_error(sized.matrix(), reference::match_size(in, like), 1e-3) <= tolerance(dtype));
     CHECK(largest_error(grown.matrix(), reference::match_size(small, like), 1e-3) <=
           tolerance(dtype));
-    // What is left of a difference: errors relative to the numbers that it is of.
+    // Errors of keep_above(), a difference, are relative to its terms.
     CHECK(largest_error(kept.matrix(), reference::keep_above(in, double(0.7f)), 1) <=
           tolerance(dtype));
   });

@@ -54,8 +54,8 @@ std::vector<int32_t> draw(const std::vector<float>& row, const DrawParameters& p
   return drawn;
 }
 
-/// What may be drawn: float weights are off by a few 2^-22, for distances of up to 30, which moves
-/// the border of top_p too.
+/// Tokens that may be drawn: float weights are off by a few 2^-22, for distances of up to 30, which
+/// moves the border of top_p too.
 std::set<int32_t> acceptable(const std::vector<float>& row, const DrawParameters& p) {
   constexpr double kSlack = 1e-5;
   std::set<int32_t> tokens;

@@ -1,4 +1,4 @@
-// What follows from a parameter of a launch, read off its row.
+// Consequences of a parameter of a launch, read off its row.
 #include "launch/parameters.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a config's class assumes where it is silent (class_defaults.json): the models of configs
-// that say nothing but their type are those of what transformers itself saves of them.
+// Defaults of config classes (class_defaults.json): the models of configs that state nothing but
+// their type are those of what transformers itself saves of them.
 #include "model/class_defaults.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What configs are refused and what is said; defaults; generation_config.json.
+// Refusals of configs and their messages; defaults; generation_config.json.
 #include "model/config.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What each family's table holds: names in the order of vLLM's state dict, sources, splits.
+// Weight tables of the families: names in the order of vLLM's state dict, sources, splits.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>

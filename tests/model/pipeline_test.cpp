@@ -13,7 +13,7 @@ using Numbers = std::vector<int64_t>;
 }  // namespace
 
 TEST_CASE("layers are divided as vLLM divides them") {
-  // What is left over goes to the stages before the last, from the end.
+  // Layers that are left over go to the stages before the last, from the end.
   CHECK(stage_ends(6, 1, {}) == Numbers{6});
   CHECK(stage_ends(6, 2, {}) == Numbers{3, 6});
   CHECK(stage_ends(7, 2, {}) == Numbers{4, 7});

@@ -81,7 +81,8 @@ std::vector<std::string> odd_names(const model::ModelSpec& spec, const Json& wei
   return odd;
 }
 
-// None for what a family says that it does not run yet (experts of hybrids, quantised states).
+// Spec of a config; nullopt for what a family states that it does not run yet (experts of hybrids,
+// quantised states).
 std::optional<model::ModelSpec> make_spec(const Json& config) {
   try {
     return model::make_model_spec(config);

@@ -1,4 +1,4 @@
-// What `plan` advises when a launch does not fit, and which cards take which quantization.
+// Advice of `plan` when a launch does not fit, and the quantizations that cards take.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -47,7 +47,7 @@ struct Extra {
   int64_t kv_bytes_per_token;
 };
 
-/// What the draft adds to a plan without one.
+/// Memory that the draft adds to a plan without one.
 Extra extra_of(const char* method, const Json& draft, int64_t ranks) {
   EngineArgs plain;
   plain.tensor_parallel = ranks;

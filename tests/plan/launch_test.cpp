@@ -1,5 +1,5 @@
-// What ends a launch of vLLM beside memory, and what releases and cards do differently: lengths,
-// dtypes, blocks of state, kernels of 4-bit experts.
+// Reasons beside memory that end a launch of vLLM, and differences between releases and cards:
+// lengths, dtypes, blocks of state, kernels of 4-bit experts.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ TEST_CASE("YaRN stretches the length that a release takes") {
   args.max_model_len = 131073;
   CHECK_THAT(refusal_of(config, args), Catch::Contains("User-specified max_model_len (131073)") &&
                                            Catch::Contains("Use --max-model-len 131072"));
-  // From 0.30 on max_position_embeddings is taken as stretched already, and more must be asked for.
+  // max_position_embeddings counts as stretched already from 0.30 on, and more must be asked for.
   args = at({0, 32, 0});
   const PlanResult usual = plan_of(config, args);
   CHECK(usual.max_model_len == 32768);
@@ -184,7 +184,7 @@ TEST_CASE("a method that vLLM means to drop launches with its flag alone") {
   config["quantization_config"] = {{"quant_method", "modelopt"},
                                    {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"},
                                    {"ignore", {"lm_head"}}};
-  // Beside it four layers each have a bound, and attention no scales of 16 bits.
+  // Four layers each have a bound beside it, and attention no scales of 16 bits.
   const int64_t layers = 32, bounds = 4 * layers * 4, scales = layers * 4 * 2;
   CHECK(result.parameter_bytes == plan_of(config, {}).parameter_bytes + bounds - scales);
 }

@@ -1,4 +1,4 @@
-// What a rank of a mixture of experts holds under the flags of a launch, as sums by hand.
+// Memory of a rank of a mixture of experts under the flags of a launch, as sums by hand.
 #include <catch2/catch.hpp>
 
 #include "plan/configs.h"
@@ -49,7 +49,7 @@ constexpr int64_t attention_factors(int64_t ranks) {
          (1024 + kExperts);
 }
 
-/// And of its experts' gate, up and down.
+/// Factors of the adapters of its experts' gate, up and down.
 constexpr int64_t expert_factors(int64_t count, int64_t intermediate) {
   return count * 3 * (kHidden + intermediate);
 }

@@ -1,4 +1,4 @@
-// What a configuration says of a model's weights, put into the weight table.
+// Quantisation of a model's weights by a configuration, put into the weight table.
 #include "quantization/assign.h"
 
 #include <catch2/catch.hpp>

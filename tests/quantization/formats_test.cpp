@@ -303,7 +303,7 @@ TEST_CASE("bitsandbytes' blocks run over the ends of outputs, and their scales m
     const auto share = static_cast<size_t>(i * kShare / packing.block_inputs);
     CHECK(first[bytes[static_cast<size_t>(i)]] * second[share] + nested.offset == expected(i));
   }
-  // As they are read where outputs do not lie together.
+  // Scales are read as where outputs do not lie together.
   packing.scale = model::ScaleType::f32;
   std::vector<float> scales(kPieces);
   open_matrix(packing, matrix)->scales(0, kOutputs, reinterpret_cast<std::byte*>(scales.data()));

@@ -14,8 +14,8 @@
 namespace plimsoll::test {
 
 struct DiskCall {
-  std::string
-      name;  // "write" (pwrite, too), "fsync" (fdatasync, too), "rename", "unlink", "lock", ...
+  /// "write" (pwrite, too), "fsync" (fdatasync, too), "rename", "unlink", "lock", ...
+  std::string name;
   std::filesystem::path path;  // what is written, synced, renamed or removed
   std::filesystem::path to;    // of a rename
   size_t bytes = 0;            // of a write
@@ -46,7 +46,7 @@ class DiskRecorder {
   /// followed before the next rename or removal there, or before now.
   [[nodiscard]] std::vector<std::string> losses() const;
 
-  // For the calls that stand before the C library's.
+  // Functions for the calls that stand before the C library's.
   [[nodiscard]] bool sees(const std::filesystem::path& path) const;
   [[nodiscard]] std::optional<DiskAnswer> ask(const DiskCall& call);
   void done(const DiskCall& call);

@@ -28,7 +28,7 @@ void change_logits(std::span<float> row, const backend::Drawing& drawing, size_t
   for (const TokenChange& change : section(ChangeSection::masked)) {
     if (change.value < 0 || change.value == own) masked.insert(change.token);
   }
-  // What is no finite number shows through a mask.
+  // NaN and infinity show through a mask.
   for (const int32_t token : masked)
     logit(token) = logit(token) < kInfinity ? -kInfinity : logit(token);
   for (const TokenChange& change : section(ChangeSection::biased)) {

@@ -64,8 +64,8 @@ Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
 
 /// The keys that each row sees, ascending.
 using ChosenKeys = std::vector<std::vector<int32_t>>;
-/// For `q` [n, H d] and `weights` [n, H] at the last n positions the `most` keys of `k` [context,
-/// d] with the best scores, of equals the first; all where there are no more.
+/// Chosen keys for `q` [n, H d] and `weights` [n, H] at the last n positions: the `most` keys of
+/// `k` [context, d] with the best scores, of equals the first; all where there are no more.
 ChosenKeys choose_keys(const Matrix& q, const Matrix& weights, const Matrix& k,
                        const model::AttentionSpec& spec, int64_t most);
 

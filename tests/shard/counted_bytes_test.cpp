@@ -1,5 +1,5 @@
-// What plan counts of a rank's parameters, and what shard writes for it, to the byte: two walks
-// over one description.
+// Bytes of a rank's parameters, those that plan counts and those that shard writes, equal to the
+// byte: two walks over one description.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>

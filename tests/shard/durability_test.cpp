@@ -1,5 +1,5 @@
-// What a power cut, a disk that fails once, and shards that change take from shards and from what
-// is joined of them.
+// Shards, and checkpoints joined of them, through a power cut, on a disk that fails once, and where
+// shards change.
 #include <sys/stat.h>
 
 #include <atomic>

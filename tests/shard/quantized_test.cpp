@@ -64,7 +64,7 @@ void convert_scales(const Json& model, Tensors& tensors) {
   }
 }
 
-// Where vLLM keeps one scale of the inputs for a layer, all of its matrices get that one.
+// Gives all matrices of a layer one scale of the inputs, where vLLM keeps one for the layer.
 void unite_input_scales(Tensors& tensors) {
   for (auto& [name, value] : tensors) {
     if (!ends_with_any(name, {".input_scale", ".input_zero_point"})) continue;
@@ -84,7 +84,7 @@ void unite_input_scales(Tensors& tensors) {
   }
 }
 
-// What a checkpoint's tensors are after they were shards.
+// Tensors of a checkpoint after they were shards.
 Tensors as_kept(const Json& model, Tensors tensors) {
   convert_scales(model, tensors);
   unite_input_scales(tensors);
@@ -162,7 +162,7 @@ TEST_CASE("quantised shards join to their source again") {
 
 namespace {
 
-// What is said of a model of the fixture that is changed so.
+// The error for a model of the fixture that is changed so.
 std::string said_of(
     const std::string& name, int64_t ranks,
     const std::function<void(Json&)>& change = [](Json&) {}) {

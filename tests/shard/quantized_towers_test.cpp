@@ -28,7 +28,7 @@ Json tower_model(const std::string& name) {
   throw std::logic_error("no tower " + name);
 }
 
-/// What is said of the checkpoint, nothing where it has shards on so many ranks.
+/// The error for the checkpoint; empty where it has shards on so many ranks.
 std::string said_of_tower(const Json& model, int64_t ranks) {
   const Scratch scratch;
   make_multimodal_model(scratch, model);
@@ -81,7 +81,7 @@ TEST_CASE("shards of quantised towers are vLLM's, and join again") {
       for (const auto& [name, bytes] : joined) {
         INFO(name);
         REQUIRE(before.contains(name));
-        // In the model's type, or in float32 where vLLM keeps scales in it.
+        // Values are in the model's type, or in float32 where vLLM keeps scales in it.
         const bool converted = before.at(name).starts_with("BF16") && !bytes.starts_with("BF16");
         CHECK((converted || before.at(name) == bytes));
       }

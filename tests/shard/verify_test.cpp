@@ -1,4 +1,4 @@
-// What verifying finds, and how it names it.
+// Findings of verifying, and their names.
 #include "shard/verify.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ std::string told(const std::function<std::optional<std::string>()>& verify) {
   }
 }
 
-// What both ways of verifying say of "out" with this byte of a file flipped.
+// Findings of both ways of verifying for "out" with this byte of a file flipped.
 std::vector<std::string> findings(const Scratch& scratch, const Job& job, const std::string& name,
                                   size_t at) {
   const std::string whole = scratch.read("out/" + name);

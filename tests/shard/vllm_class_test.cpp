@@ -1,4 +1,4 @@
-// What vLLM's classes decide beside the weights: launches that they refuse by heads, groups and
+// Rules of vLLM's classes beside the weights: launches that they refuse by heads, groups and
 // experts, and biases that they have no place for. Seen with tests/against/shards.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -46,8 +46,8 @@ TEST_CASE("plans cover each row's keys once and keep within the bounds") {
     const PlainPlan plan = plan_attention({starts, contexts}, shape, limits, items, merges);
     REQUIRE(plan.partial_rows <= bounds.partial_rows);
 
-    // What the items do with a row: the end of the tokens read so far, in ascending order, and the
-    // partial rows written.
+    // Trace of a row through the items: the end of the tokens read so far, in ascending order, and
+    // the partial rows written.
     struct Row {
       int64_t read_to = -1;
       std::vector<int64_t> partial;

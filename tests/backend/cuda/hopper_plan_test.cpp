@@ -158,7 +158,7 @@ TEST_CASE("a card's plans have room for Hopper's works where its cache allows th
   CHECK_FALSE(has_room({.compute_capability = 100}, DType::bf16));
   CHECK_FALSE(has_room({.compute_capability = 90, .deterministic = true}, DType::bf16));
 
-  // To the byte: 64 full tiles and 32 that may not be full, of four heads; 133 starts.
+  // Sizes to the byte: 64 full tiles and 32 that may not be full, of four heads; 133 starts.
   const FlashLimits with = {
       .tokens = 8192, .sequences = 64, .context = 8192, .multiprocessors = 132, .hopper = true};
   FlashLimits without = with;

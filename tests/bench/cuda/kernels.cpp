@@ -146,7 +146,7 @@ class OrderedProduct {
   kernels::Products fixed_{kernels::Pinning::single, stream_};
 };
 
-/// What --deterministic costs, beside free order.
+/// Cost of --deterministic beside free order.
 void orders(Ring& ring, const Table& table, cudaStream_t stream) {
   for (const int64_t count : {1, 64, 2048}) {
     const std::string name =
