@@ -81,7 +81,7 @@ class Rig {
       backend_.linear(out_.slice_rows(0, rows), in_.slice_rows(0, rows),
                       weights_[turn_++ % weights_.size()], {}, model::Activation::none);
     }
-    // Waits until all of it has run; what it reads is looked at by nobody.
+    // Waits until all ops have run; the logits that it reads are dropped.
     std::array<float, 4> staging{};
     (void)backend_.host_logits({out_.data, DType::f32, 1, 4, 4}, staging);
   }

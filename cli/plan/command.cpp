@@ -113,7 +113,7 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
       return plan::to_json(result);
     case PlanFormat::html:
       return plan::to_html(result);
-    case PlanFormat::args:  // of what does not fit nothing is pasted
+    case PlanFormat::args:  // a launch that does not fit has no line to paste
       return result.fits.value_or(true) ? plan::to_args(result) : "";
     case PlanFormat::serve: {
       const char* program = result.engine == "vllm" ? "vllm serve" : "plimsoll run";

@@ -20,7 +20,7 @@ constexpr std::string_view kResolved[] = {"--tensor-parallel-size", "--pipeline-
 
 using Arguments = std::vector<std::pair<std::string, std::string>>;
 
-/// {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) hands it on as it is.
+/// Adds {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) passes it unchanged.
 void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
   for (const auto& [key, value] : object.items()) {
     const std::string name = fmt::format("{}.{}", flag, key);

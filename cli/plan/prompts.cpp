@@ -157,7 +157,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
     };
   }
   files::InputFile input = files::InputFile::open(input_paths(run));
-  RunOptions quiet = run;  // the survey tells of bad lines
+  RunOptions quiet = run;  // the survey reports bad lines
   quiet.quiet = true;
   if (run.wanted_part) quiet.part = settle_part(*run.wanted_part, environment.job_place);
   survey_options.slice = scan(quiet, input).slice;

@@ -239,7 +239,7 @@ int run_together(processes::Fleet* fleet, CrashNotes& notes, const std::function
   }
 }
 
-// The output is there already: what is left to do is the report, where it was not asked for before.
+// Ends a run whose output is there already: writes the report where it was not asked for before.
 int end_finished(const RunOptions& options, const batch::Manifest& manifest) {
   forget_crash_notes(options.output);
   tell_finished(options, manifest);

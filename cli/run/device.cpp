@@ -19,7 +19,7 @@ namespace plimsoll::cli {
 
 namespace {
 
-/// Kept free of what the driver says is free: other processes move.
+/// Bytes of free memory by the driver that are left alone: other processes' needs move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
 
 int64_t ranks_of(const vllm::EngineArgs& args) {
@@ -128,7 +128,7 @@ CardBudget card_budget(const launch::LaunchRequest& flags, const backend::Device
                        plan::own::budget_bytes(arguments, static_cast<int64_t>(memory.total))) /
                    static_cast<uint64_t>(ranks);
   budget.outside = memory.outside;
-  // Some of what lies outside is taken already, but not all: on the safe side.
+  // The whole of `outside` is kept, though some of it is taken already: on the safe side.
   const uint64_t kept = memory.outside + kMargin;
   const uint64_t share = memory.free / static_cast<uint64_t>(ranks);
   const uint64_t free = share - std::min(share, kept);

@@ -70,7 +70,7 @@ CardBudget card_budget(const launch::LaunchRequest& flags, const backend::Device
 
 /// Result of applying the device's flags.
 struct DeviceSetup {
-  std::vector<std::string> notes;  // to tell the user
+  std::vector<std::string> notes;  // for the user
   CardBudget budget;               // of each rank: the tightest card's; zero on the CPU
   backend::DeviceMemory at_start;  // of that card
   int64_t graphs = 0;

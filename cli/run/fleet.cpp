@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 /// A launcher ends all processes when one has failed: time for the first one to say why.
 constexpr auto kFirstSpeaks = 300ms;
-/// A process that has failed leaves by itself when nobody answers.
+/// Time after which a process that has failed leaves by itself, where process 0 has not answered.
 constexpr auto kAnswer = 10s;
 /// Numbers of processes that a refusal names.
 constexpr int64_t kMostNamed = 64;

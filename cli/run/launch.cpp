@@ -161,7 +161,7 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
       std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
 }
 
-/// Tells it, and keeps it for the report.
+/// Prints a note for the user, unless --quiet, and keeps it for the report.
 void note(const RunOptions& options, Launch& launch, const std::string& text) {
   launch.setup.notes.push_back(text);
   if (!options.quiet) say(text);

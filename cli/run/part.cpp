@@ -21,7 +21,8 @@ std::optional<uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// "{part}" or "{part:05}" at the beginning of `text`: its number, and how long it is there.
+// "{part}" or "{part:05}" at the beginning of `text`: the number in its place, and the bytes that
+// it takes in `text`.
 struct Filled {
   std::string number;
   size_t length = 0;

@@ -24,7 +24,7 @@ void add_folder(const std::filesystem::path& folder, std::vector<files::UsedFile
   }
 }
 
-// A model that is not there is the launch's to tell.
+// Adds a model's files. A missing model is no error here: the launch reports it.
 void add_model(const std::string& model, const checkpoint::HubCache& cache,
                std::vector<files::UsedFile>& used) {
   try {

@@ -1,4 +1,4 @@
-// Checks and workspaces of attention and of what prepares it.
+// Checks and workspaces of attention and of the ops that prepare it.
 #include "backend/checks.h"
 
 namespace plimsoll::backend {

@@ -66,10 +66,10 @@ class RankTeam {
 
   /// A rank of this process, in order; lives as long as the team.
   [[nodiscard]] virtual TensorRanks& rank(int64_t index) = 0;
-  /// Aborts: wakes all ranks that wait for others, for good. On devices nobody waits from then on,
+  /// Aborts: wakes all ranks that wait for others, for good. On devices no rank waits from then on,
   /// and the ranks' results are invalid.
   virtual void give_up() noexcept = 0;
-  /// Suspends waiting until take_up(), on devices that are all idle: nobody waits for others, and
+  /// Suspends waiting until take_up(), on devices that are all idle: no rank waits for others, and
   /// the ranks' results are invalid. Steps recorded meanwhile wait when they are replayed.
   virtual void stand_aside() noexcept { give_up(); }
   virtual void take_up() noexcept {}
@@ -78,7 +78,7 @@ class RankTeam {
   RankTeam() = default;
 };
 
-/// Id of a meeting of ranks in several processes: one of them makes it, and tells the others.
+/// Id of a meeting of ranks in several processes: one of them makes it and sends it to the others.
 using MeetingId = std::array<std::byte, 128>;
 
 /// A meeting of ranks on devices, of which this process has some.

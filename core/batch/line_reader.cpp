@@ -118,7 +118,7 @@ void LineReader::check_magic() const {
 }
 
 // Throws for an input whose first value goes over several lines, because every line would fail. A
-// torn object fails its own line only, and is told apart by what follows it: another object.
+// torn object fails its own line only: another object follows it.
 void LineReader::check_first_line(std::string_view text) const {
   const std::string_view line = trimmed(text, " \t\r");
   const std::string_view behind = trimmed(std::string_view(buffer_).substr(start_), " \t\r\n");

@@ -19,7 +19,7 @@ struct MemoryLine {
   std::optional<uint64_t> used;  // of `measured`, at one time at most; absent: all of it
 };
 
-/// The card, for runs that had one; bytes, as the driver told them.
+/// The card, for runs that had one; bytes by its driver.
 struct DeviceMemoryReport {
   std::string name;
   uint64_t total = 0;

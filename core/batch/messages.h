@@ -6,8 +6,8 @@
 
 namespace plimsoll::batch {
 
-/// Checks roles, keys and contents. `unknown` is told of keys and roles that nobody knows, because
-/// a misspelt one would be answered as an empty message. Throws LineError(bad_field).
+/// Checks roles, keys and contents. `unknown` is called for unknown keys and roles, because a
+/// misspelt one would be answered as an empty message. Throws LineError(bad_field).
 void check_messages(const OrderedJson& messages, const UnknownField& unknown);
 
 }  // namespace plimsoll::batch

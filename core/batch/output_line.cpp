@@ -8,7 +8,7 @@
 namespace plimsoll::batch {
 namespace {
 
-// The answer speaks as the assistant, or goes on as whoever spoke last.
+// Role of the answer: the assistant, or the last message's, which the answer continues.
 std::string answer_role(const FinishedLine& line) {
   return line.fields.add_generation_prompt.value_or(true) ? "assistant" : line.last_role;
 }

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kBarInterval = 100ms;
 constexpr auto kLineInterval = 10s;
-// The share of the work that tells how long the rest takes.
+// The share of the work from which the rest's time can be estimated.
 constexpr double kTelling = 0.02;
 
 std::string bar_of(double fraction, int cells) {
@@ -94,7 +94,7 @@ void Progress::tick(Clock::time_point now, const std::function<ProgressSample()>
     return;
   }
   const bool due = now - *last_ >= kLineInterval;
-  // One early line tells that all is well; looked for twice a second.
+  // One early line shows that all is well; checked twice a second.
   const bool early = !first_line_shown_ && now - *last_ >= 500ms;
   if (!due && !early) return;
   const ProgressSample shown = sample();

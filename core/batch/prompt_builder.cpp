@@ -46,7 +46,7 @@ ChatOptions with_placeholders(ChatOptions chat, const std::optional<Placeholders
     try {
       *text = placeholders->text_of(kind);
     } catch (const LineError&) {
-      // Lines that have such a picture are told.
+      // Lines with such a picture get the error when their prompts are built.
     }
   }
   return chat;

@@ -61,8 +61,8 @@ class PromptBuilder {
 
   /// Builds a request and waits for its pictures. Throws LineError.
   BuiltRequest build(const LineHead& head, const LineRequest& request);
-  /// Builds a request whose pictures may still be on their way: BuiltRequest::is_ready tells.
-  /// Throws LineError.
+  /// Builds a request whose pictures may still be on their way (BuiltRequest::is_ready). Throws
+  /// LineError.
   BuiltRequest start(const LineHead& head, const LineRequest& request);
   /// Waits for the pictures of a started request. Throws LineError for those that cannot be read.
   void finish(BuiltRequest& built) const;

@@ -11,7 +11,7 @@ namespace {
 
 // Some 80 MiB of hashes; 32 million tokens in blocks of 16.
 constexpr size_t kMostBlocks = size_t{1} << 21;
-// Longer than any prompt: lengths are told as they are.
+// A context longer than any prompt: lengths are counted as they are.
 constexpr int64_t kAnyContext = int64_t{1} << 40;
 
 /// Which whole blocks of prompts were seen, each known by all tokens before its end.

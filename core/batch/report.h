@@ -30,7 +30,7 @@ struct RunReport {
   double publish_seconds = 0;
   MemoryReport memory;
   std::vector<RankReport> ranks;   // of several, by number
-  std::vector<std::string> notes;  // what the launch said of itself
+  std::vector<std::string> notes;  // of the launch
   int exit_status = 0;
 };
 

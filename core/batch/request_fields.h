@@ -22,7 +22,7 @@ enum class Envelope : uint8_t { plain, batch };
 
 /// What a request asks besides its prompt, over the run's defaults.
 struct RequestFields {
-  engine::SamplingParams sampling;  // max_tokens, bad_words and logprobs are settled later
+  engine::SamplingParams sampling;  // max_tokens, bad_words and logprobs are set later
   std::optional<int64_t> max_tokens;
   std::optional<int64_t> top_logprobs;
   std::vector<std::string> bad_words;

@@ -119,7 +119,7 @@ bool is_other_service(const OrderedJson& object) {
 
 OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head) {
   head.number = line.number;
-  // Told by its text for now: a line that cannot be parsed has nothing else.
+  // The text decides the envelope for now: a line that cannot be parsed has nothing else.
   head.envelope = line.text.find("\"custom_id\"") != std::string::npos ? Envelope::batch : usual;
   if (head.envelope == Envelope::plain) number_by_line(head);
   OrderedJson json = parse_line(line);

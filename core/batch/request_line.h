@@ -21,7 +21,7 @@ struct LineHead {
   Endpoint endpoint = Endpoint::completions;
   std::optional<std::string> id;  // plain: the line number as text where the line has none
   bool id_is_line_number = false;
-  bool lacks_url = false;   // batch: the body alone told the endpoint
+  bool lacks_url = false;   // batch: the endpoint follows from the body alone
   bool is_request = false;  // the envelope was sound, so that a failure is an answer to it
 };
 
@@ -46,7 +46,7 @@ inline constexpr std::string_view kOtherService =
 
 /// Parses the line and reads its envelope: fills `head` as far as it gets, and returns the request
 /// body, which takes over the line's text. Throws LineError. `usual` is the envelope of the lines
-/// before it, for a line too broken to tell.
+/// before it, for a line too broken to have one.
 OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head);
 
 /// Prompts and fields of the body; addresses of pictures are moved out of the messages. Throws

@@ -140,7 +140,8 @@ void Runner::admit(Lock& outputs) {
   }
 }
 
-// An input that breaks off is an error of what is behind, not of the lines that came.
+// Reads the next line. An input that breaks off is an error of the lines behind the break, not of
+// those that came.
 LineReader::Got Runner::next(Line& line, int timeout_ms) {
   try {
     return reader_.next(line, timeout_ms);

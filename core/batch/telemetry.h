@@ -14,7 +14,7 @@ std::string status_json(const ProgressSample& sample, uint64_t peak_rss);
 std::string end_json(int exit_status);
 
 /// Metrics for the textfile collector of Prometheus' node_exporter, which drops figures of one name
-/// that come from several files: the label `output` tells the figures of one run from another's.
+/// that come from several files: the label `output` makes figures of several runs differ.
 std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss,
                          const std::string& output);
 

@@ -72,7 +72,7 @@ class Watch {
   Clock::time_point shown_at_ = Clock::now();
   Clock::duration silent_{};  // since the last sign of life
   std::function<void()> sync_;
-  std::optional<Clock::time_point> told_;  // when the run was told to stop
+  std::optional<Clock::time_point> told_;  // when a signal stopped the run
   bool ended_ = false;
   Clock::time_point published_{};  // read and written by the second thread alone, as the next
   Clock::time_point looked_ = Clock::now();

@@ -120,8 +120,8 @@ void check_present(const Checkpoint& checkpoint, const model::ModelSpec& spec, T
 class WeightReader final : public WeightSource {
  public:
   /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype)
-  /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor,
-  /// what was expected and what is there. Tensors of towers that are not wanted may be there or
+  /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor
+  /// with its expected and its actual form. Tensors of towers that are not wanted may be there or
   /// not. Both must outlive the reader.
   WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec,
                Towers towers = Towers::wanted);

@@ -71,7 +71,7 @@ std::string commit_of(const fs::path& repository, const std::string& revision) {
   return commit;
 }
 
-// Snapshots of a repository whose refs are gone: the one that is there.
+// The only snapshot of a repository whose refs are gone.
 std::string only_snapshot(const fs::path& snapshots) {
   std::error_code error;
   std::string found;

@@ -18,7 +18,7 @@ void Model::mix(const Step& step, size_t index, View input, View out, Sum sum) {
   }
   const bool beside_it = layer.has_attention() && !layer.shared_block;
   if (!beside_it) return recurrent(step, index, input, out);
-  // The input is nobody else's: it takes one's factor, then the other's.
+  // The input is used nowhere else: it takes one mixer's factor, then the other's.
   const Scope scope(backend_.scratch());
   const View beside = take("attention beside", out.rows, out.columns);
   const float in_factor = layer.attention.in_factor;

@@ -175,7 +175,7 @@ uint64_t fill_budget(const model::ModelSpec& spec, const EngineOptions& options,
   return rest;
 }
 
-/// Embeddings that are kept where nobody says.
+/// Number of embeddings that are kept by default.
 int64_t usual_picture_tokens(const model::ModelSpec& spec, const EngineOptions& options,
                              const backend::Footprint& footprint) {
   const PictureOptions& pictures = *options.pictures;

@@ -112,9 +112,9 @@ double Scheduler::under_way() const {
   return sum;
 }
 
-// Blocks for all tokens of the candidate must be there beside those that the running ones need for
+// Blocks for all tokens of the candidate must be free beside those that the running ones need for
 // theirs, each with its next token; and, by forecast, at moments until all have ended (Gong et al.
-// 2025, "Past-Future Scheduler"). Where an answer becomes longer, preemption is there.
+// 2025, "Past-Future Scheduler"). Where an answer becomes longer, sequences are preempted.
 bool Scheduler::fits(const Sequence& candidate) {
   if (running_.empty()) return true;
   remaining_.clear();

@@ -147,13 +147,13 @@ void StepRunner::warm_up(BatchBuilder& builder) {
   if (backend_.footprint().shares_memory()) return;
   builder.build_padding(layout_.limits.sequences, 0, step);
   once(step);
-  // Kernels differ by the number of rows; what is not recorded is met here.
+  // Kernels differ by the number of rows; sizes that are not recorded run here for the first time.
   for (int64_t size = 1; size < layout_.limits.sequences; size *= 2) {
     if (std::ranges::binary_search(layout_.recorded_sizes, size)) continue;
     builder.build_padding(size, 0, step);
     once(step);
   }
-  // The largest first: what the smaller ones need is there already.
+  // The largest size is recorded first: smaller ones need no more memory then.
   for (size_t i = layout_.recorded_sizes.size(); i-- > 0;) {
     step.recorded_size = layout_.recorded_sizes[i];
     builder.build_padding(step.recorded_size, 0, step);

@@ -112,7 +112,8 @@ bool means_slice(const std::string& word) {
                            std::string_view("12347").find(word[0]) != std::string_view::npos);
 }
 
-/// Slices and laptops' GPUs are named like the cards: one is meant where its word is said.
+/// True when the words mean a card of this kind. Slices and laptops' GPUs are named like the cards:
+/// the words mean one where "laptop", "mig" or a slice is among them.
 bool is_kind_meant(const Gpu& gpu, const std::vector<std::string>& words) {
   const bool laptop = std::ranges::find(words, "laptop") != words.end();
   return gpu.is_slice() == std::ranges::any_of(words, means_slice) &&

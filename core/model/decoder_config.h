@@ -66,7 +66,7 @@ std::optional<std::vector<bool>> read_layer_list(const ConfigReader& config, std
 
 // Windows of attention by layer, 0 for none.
 
-/// Tells whether a layer has a window, for configs without `layer_types`.
+/// True for a layer with a window, in configs without `layer_types`.
 using WindowPattern = std::function<bool(int64_t layer)>;
 std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, int64_t window,
                                   const WindowPattern& pattern);

@@ -42,8 +42,8 @@ struct Fault {
 
 struct ControlOptions {
   /// A process from which no pulse comes for so long, while this one runs, is lost. With half a
-  /// second between pulses, and the patience of process 0 followed by that of the processes that it
-  /// tells, all have exited 8.5 seconds after one was stopped, at the latest.
+  /// second between pulses, and the patience of process 0 followed by that of the other processes,
+  /// all have exited 8.5 seconds after one was stopped, at the latest.
   std::chrono::milliseconds silence = std::chrono::seconds(5);
   /// Time between a fault and leave(), in which the other threads can end by themselves.
   std::chrono::milliseconds patience = std::chrono::milliseconds(1500);

@@ -62,7 +62,7 @@ class Messages::End final : public engine::Communicator {
   }
 
  private:
-  // Ranks of a process tell their messages apart by the tag.
+  // The tag separates the messages of ranks of one process.
   [[nodiscard]] Link::Address address(int64_t from, int64_t to, int64_t other) const {
     const int64_t tag = (copy_ * each_ + from % each_) * each_ + to % each_;
     return {.process = static_cast<int>(other / each_), .tag = static_cast<int>(tag)};

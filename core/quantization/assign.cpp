@@ -173,7 +173,8 @@ class Assignment {
     return stated.plain() ? scheme_of_codes(matrix) : stated;
   }
 
-  /// "mlp.gate" among the names of what is left whole is not meant for "mlp.gate_proj".
+  /// Scheme of a matrix that holds codes. "mlp.gate" among the names of modules left whole does not
+  /// mean "mlp.gate_proj".
   [[nodiscard]] WeightScheme scheme_of_codes(const StoredMatrix& matrix) const {
     const WeightScheme linear = schemes_.stored(module_name(matrix.module));
     return linear.plain() ? schemes_.usual() : linear;

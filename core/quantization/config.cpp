@@ -227,7 +227,7 @@ void Quantization::read_layers(const ConfigView& config) {
 void Quantization::list_layer(const std::string& name, const WeightScheme& scheme) {
   const std::string canonical = canonical_name(name);
   by_layer_.emplace(canonical, scheme);
-  // Experts are found by what holds them: "layers.0.mlp.experts.7.up_proj" speaks for
+  // Experts are found by the module that holds them: "layers.0.mlp.experts.7.up_proj" counts for
   // "layers.0.mlp.experts".
   const size_t experts = canonical.find(".experts.");
   if (experts != std::string::npos) {

@@ -68,8 +68,8 @@ void settle_tied_head(const std::filesystem::path& folder, const std::string& fi
 
 class JoinedCheckpoint {
  public:
-  /// Opens the shards in `folder`, of any tensor-parallel and pipeline-parallel ranks, which their
-  /// names and shapes tell. `spec` must outlive the result. Throws Error(checkpoint_unusable)
+  /// Opens the shards in `folder`, of any tensor-parallel and pipeline-parallel ranks, which follow
+  /// from names and shapes. `spec` must outlive the result. Throws Error(checkpoint_unusable)
   /// naming file and tensor: for files that are missing or left over, for tensors that lack, are
   /// unknown, or have another shape than the ranks give them or another dtype than on other ranks,
   /// and for a model with tensors that no shard holds (left_out.h).

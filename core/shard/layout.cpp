@@ -141,8 +141,8 @@ class Walk {
     return stage;
   }
 
-  // A tied head whose copy the checkpoint holds: vLLM takes it for a head of its own until both are
-  // loaded, and the last stage, without the table, never learns better.
+  // True for a tied head whose copy the checkpoint holds: vLLM takes it for a head of its own until
+  // both are loaded, and the last stage, without the table, keeps it so.
   [[nodiscard]] bool is_loaded_as_head(bool first, bool last) const {
     return spec_.tied_head && spec_.tied_head->stored && is_stage_aware() && last && !first;
   }

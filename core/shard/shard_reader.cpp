@@ -38,8 +38,8 @@ bool is_beginning_of(const FileRecord& record, const fs::path& path) {
   return hash.hex().starts_with(record.prefixes[index]);
 }
 
-// Files of different jobs may fit together; the sidecar's digests tell. Reads each file up to its
-// first tensors, not all of it: that is --verify's work.
+// Checks by the sidecar's digests that files are of one job, since those of different jobs may fit
+// together. Reads each file up to its first tensors, not all of it: that is --verify's work.
 void check_one_job(const fs::path& folder, const std::string& file_pattern) {
   const fs::path sidecar = folder / kSidecar;
   if (!fs::exists(sidecar)) return;

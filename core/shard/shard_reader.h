@@ -13,7 +13,7 @@ namespace plimsoll::shard {
 class ShardReader final : public checkpoint::WeightSource {
  public:
   /// Opens plain shards as JoinedCheckpoint does. Also refuses dtypes that do not convert to the
-  /// engine's, and files of another job where a sidecar tells. `spec` must outlive the reader.
+  /// engine's, and files of another job where there is a sidecar. `spec` must outlive the reader.
   ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
               const ShardHints& hints);
   /// Opens shards that may be quantised: gives `spec` the packings that config.json and the shards

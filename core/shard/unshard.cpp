@@ -117,7 +117,7 @@ class Unshard {
         spec_(joinable(shards_spec(folder, origin_))),
         joined_(folder, spec_, origin_.hints) {}
 
-  /// `record` tells which files are there already, and is kept up to date in the folder.
+  /// Writes the files that `record` has not yet, and keeps it up to date in the folder.
   void write(OutputFolder& output, Record& record) {
     const std::vector<File> files = divide();
     Json map = Json::object();

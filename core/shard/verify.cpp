@@ -55,7 +55,7 @@ class Comparison : public Sink {
   std::vector<std::byte> buffer_;
 };
 
-// A shard file that is there and none of the known ones.
+// A shard file in the folder that is none of the known ones.
 std::optional<std::string> find_stranger(const fs::path& folder, std::vector<std::string> known) {
   std::ranges::sort(known);
   std::error_code error;

@@ -25,7 +25,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
 // cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
                                        std::span<const PlainSpan> plain) const {
-  // PCRE2 is told that this has been looked at.
+  // PCRE2 skips its own check of UTF-8, so the text is checked here.
   if (!is_valid_utf8(text)) refuse_text("the text is not valid UTF-8");
   const TextBudget budget(text.size());
   std::vector<TokenId> ids;

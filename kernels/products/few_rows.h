@@ -109,8 +109,8 @@ class Pieces {
   Pack<W, N> next_[kFewColumns];
 };
 
-/// Pieces by a ring in shared memory, of which each thread fills and reads its own places: nobody
-/// waits for others.
+/// Pieces by a ring in shared memory, of which each thread fills and reads its own places: no
+/// thread waits for others.
 template <typename W, int N>
 class Pieces<W, N, Feed::ring> {
  public:

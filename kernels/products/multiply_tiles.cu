@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles_kernel(ExpertParamete
   for (int64_t first = 0; first < depth; first += kDepth) {
     Pair* stage = stages + now * kStagePairs;
     mover.store(stage);
-    // The other stage is read by nobody any more when all threads have come here once more.
+    // No thread reads the other stage any more when all threads have come here once more.
     __syncthreads();
     if (first + kDepth < depth) mover.load(first + kDepth);
     multiply_stage<T>(stage, first_row, first_column, sums);

@@ -11,7 +11,7 @@ constexpr int kMaxChoices = 32;
 constexpr int kMaxGroups = 32;
 
 /// Order of a logit and its expert in an integer: the larger logit, of equals the first. NaN comes
-/// last, but an expert it is: whoever reads the choice finds a row of weights.
+/// last, but with a valid expert: readers of the choice find a row of weights.
 __device__ inline unsigned long long rank_of(float x, int expert) {
   const float known = x != x ? -INFINITY : x + 0.f;  // -0 is 0
   const unsigned bits = __float_as_uint(known);

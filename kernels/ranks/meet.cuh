@@ -23,7 +23,7 @@ __device__ T* matrix_of(const RankAreas& areas, int rank, uint32_t call) {
   return reinterpret_cast<T*>(areas.area[rank] + kMeetingBytes + (call & 1) * kRankPieceBytes);
 }
 
-// Publishes a value: whoever reads it sees all that the block wrote before (its threads have
+// Publishes a value: a reader of it sees all that the block wrote before (its threads have
 // synchronised).
 __device__ inline void tell(uint32_t* at, uint32_t value) {
 #ifdef PLIMSOLL_EMULATION

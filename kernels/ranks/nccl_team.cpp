@@ -20,7 +20,7 @@ using backend::cuda::kMostRanks;
 
 /// Places of parts are multiples of it.
 constexpr size_t kAlignment = 16;
-/// Whoever gives up does not wait longer for calls that hang in NCCL: the process leaves anyway.
+/// Time that give_up() waits for calls that hang in NCCL: the process leaves anyway.
 constexpr auto kPatience = std::chrono::milliseconds(200);
 using Clock = std::chrono::steady_clock;
 

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
   end(areas, call);
 }
 
-/// The width of what is copied at once: all places are multiples of it.
+/// Calls f with the widest unit of copies of which all places are multiples.
 template <typename F>
 void with_unit(int64_t bytes, F&& f) {
   if (bytes % 16 == 0) return f(TypeTag<uint4>{});

@@ -15,7 +15,7 @@ struct SequenceRows {
   int64_t first = 0;
   int32_t count = 0;
   float* state = nullptr;
-  bool starts = false;  // with zeros: the state is of whoever had the slot before
+  bool starts = false;  // with zeros: the state is of the slot's last sequence
   bool keeps = false;   // its state; padding has none
 };
 

@@ -58,7 +58,8 @@ __device__ inline void mask(float& x) {
   if (x < INFINITY) x = -INFINITY;
 }
 
-/// A block per row; the kinds one after the other, for they may meet at a token.
+/// A block per row. The kinds of changes come one after the other, since several may be of one
+/// token.
 __global__ void __launch_bounds__(kThreads) change_logits_kernel(ChangeLogits op) {
   wait_for_previous();
   start_next();

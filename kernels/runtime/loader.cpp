@@ -16,7 +16,7 @@ Loader::Loader(std::span<std::byte> ring, size_t piece_bytes, backend::ThreadPoo
     pieces_.back()->memory = ring.data() + at;
     free_.push_back(pieces_.back().get());
   }
-  // A thread holds one piece at a time, so there is always one that nobody holds.
+  // A thread holds one piece at a time, so there is always a free one.
   if (std::ssize(pieces_) < pool.threads()) throw std::logic_error("loader: the ring is too small");
 }
 

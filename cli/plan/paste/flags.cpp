@@ -218,7 +218,8 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// "vllm/vllm-openai:v0.11.0": the release; other tags are said to be the newest known.
+/// Reads the release from "vllm/vllm-openai:v0.11.0"; notes that other tags are planned as the
+/// newest known.
 void read_image(const std::string& image, PlanOptions& options) {
   if (image.empty()) return;
   const size_t name = image.rfind('/') + 1;

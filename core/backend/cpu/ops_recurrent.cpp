@@ -23,7 +23,7 @@ struct SequenceRows {
   int64_t first = 0;
   int64_t count = 0;
   float* state = nullptr;
-  bool starts = false;  // at position 0: the state is of whoever had the slot before
+  bool starts = false;  // at position 0: the state is of the slot's last sequence
 };
 
 SequenceRows rows_of(const BatchMeta& batch, const StateLayer& states, int64_t sequence) {

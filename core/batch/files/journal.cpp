@@ -261,7 +261,7 @@ void Journal::copy_in_order(files::OutputFile& to) {
   const std::unique_ptr<files::Packer> packer = files::Packer::make(packing_);
   const bool punches = !packer && part_.can_punch();
   if (!packer)
-    check_space(first_needed, punches);  // what is packed takes less, nobody knows how much
+    check_space(first_needed, punches);  // packed output takes less, by an unknown amount
   std::string buffer;
   uint64_t moved = 0;
   uint64_t given_back = 0;

@@ -68,7 +68,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.ok = count_at(json, "ok");
     manifest.failed = count_at(json, "failed");
     manifest.missing = count_at(json, "missing");
-    // Records of older versions lack these; their version is told from ours by the job.
+    // Records of older versions lack these; an older version shows in the job.
     manifest.output_bytes = json.value("output_bytes", uint64_t{0});
     manifest.errors_bytes = json.value("errors_bytes", uint64_t{0});
     manifest.report = json.value("report", OrderedJson());
@@ -77,7 +77,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
       throw std::invalid_argument("job");
     }
     return manifest;
-  } catch (const std::exception&) {  // JSON, its types, or what is said above
+  } catch (const std::exception&) {  // of JSON, its types, or thrown above
     fail(ExitCode::foreign_output,
          "{}: is no record of plimsoll run; move it away, or start anew with --overwrite", path);
   }

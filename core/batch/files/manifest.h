@@ -25,7 +25,7 @@ struct Manifest {
   /// Settings that may differ between lives of one run, and the place of its input.
   OrderedJson notes = OrderedJson::object();
   RunState state = RunState::running;
-  bool replaces = false;      // --overwrite: a PATH that is there already goes
+  bool replaces = false;      // --overwrite: an existing PATH is replaced
   uint64_t output_inode = 0;  // of PATH, when publishing
   uint64_t errors_inode = 0;  // of the --errors file, when publishing
   uint64_t ok = 0;            // lines, from publishing on
@@ -35,8 +35,8 @@ struct Manifest {
   uint64_t errors_bytes = 0;  // of the --errors file
   /// The report (--report) of the life that ended the run; null before.
   OrderedJson report;
-  /// The digest (low half) of every line by slot, kept where lines failed: on the next run it tells
-  /// lines that were corrected from unchanged ones.
+  /// The digest (low half) of every line by slot, kept where lines failed: on the next run
+  /// corrected lines differ from it, unchanged ones do not.
   std::vector<uint64_t> texts;
 };
 

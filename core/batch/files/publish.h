@@ -1,4 +1,4 @@
-// `run --publish PATH`: what is there gets its name.
+// `run --publish PATH`: publishes the lines that a stopped run has finished.
 #pragma once
 
 #include <string>

@@ -153,7 +153,7 @@ void RunFiles::open_journals(files::InputFile* input) {
                 : recover_records(*journal_, errors_journal_.get());
   manifest_.state = RunState::running;
   manifest_.job = options_.job;
-  // Answers name the model: all lives of a run call it as the first did.
+  // Answers name the model as in the first life of the run.
   if (manifest_.notes.contains("model")) options_.notes["model"] = manifest_.notes["model"];
   manifest_.notes = options_.notes;
   manifest_.report = nullptr;

@@ -146,7 +146,7 @@ std::vector<uint8_t> MediaReader::read_file(const std::string& path, const std::
     refuse(code::image_not_allowed, field,
            fmt::format("{}: lies outside --allowed-local-media-path", shortened(path)));
   }
-  // Without waiting: a FIFO would keep whoever opens it.
+  // O_NONBLOCK: opening a FIFO would wait for its writer.
   const files::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) {
     refuse(image::code::unreadable, field,

@@ -174,7 +174,8 @@ TensorRanks* Stages::join_team(size_t index) {
   return &teams_.back()->rank(rank - std::max(first, own_.first));
 }
 
-// The process that has the first rank tells the others where, each by its first rank there.
+// Makes the far team of `count` ranks from `first` on. The process that has the first rank makes
+// the meeting's id and sends it to the others, each by its first rank there.
 std::unique_ptr<backend::FarTeam> Stages::meet(int64_t first, int64_t count) {
   const int64_t begin = std::max(first, own_.first), end = std::min(first + count, own_.end);
   std::vector<backend::Backend*> own;

@@ -69,8 +69,9 @@ void Stages::enter(size_t index, const Step* entering) {
   step_of(stage, 0) = &step;
 }
 
-// Logits go before hidden states, and a stage hands on before it takes what the one before hands
-// on: so the last goes on, then the one before it, and so to the first, whoever waits for whom.
+// Runs a step on one stage. Logits go before hidden states, and a stage sends its hidden states
+// before it receives those of the stage before: so the last stage goes on first, then the one
+// before it, and so to the first, in whatever order they wait.
 void Stages::run_stage(size_t index, const Reader& read) {
   Stage& stage = *stages_[index];
   const size_t number = (static_cast<size_t>(own_.first) + index) / tensor_ranks_;

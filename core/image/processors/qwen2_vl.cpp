@@ -23,7 +23,7 @@ int64_t pixels(const Settings& settings, std::string_view name, std::string_view
   return size_first && sized ? *sized : settings.count(name, sized.value_or(usual));
 }
 
-/// A patch's row: a few bytes, whose number is told to the compiler where it is the usual one.
+/// Copies a patch's row: a few bytes, whose usual number is a constant for the compiler.
 void copy_row(const uint8_t* from, int64_t count, uint8_t* to) {
   if (count == 14) {
     std::memcpy(to, from, 14);

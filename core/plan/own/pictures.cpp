@@ -11,7 +11,7 @@
 namespace plimsoll::plan::own {
 namespace {
 
-/// vLLM's, where nothing is said.
+/// vLLM's number of items, where no limit is given.
 constexpr int64_t kManyItems = 999;
 
 /// --mm-processor-kwargs, and what advice tries beside them.
@@ -50,8 +50,9 @@ std::vector<image::Layout> extremes(const model::VisionSpec& vision, const Argum
   return all;
 }
 
-/// Embeddings are kept as processed pictures are: of as many of the largest, and with the default's
-/// 4 GiB of these within 512 MiB. Whoever asks for more has pictures that come again.
+/// Options for pictures. Embeddings are kept as processed pictures are: of as many of the largest,
+/// and with the default's 4 GiB of these within 512 MiB. A user who asks for more has pictures that
+/// come again.
 engine::PictureOptions options_of(std::vector<image::Layout> extremes, const EngineArgs& args) {
   engine::PictureOptions options{.extremes = std::move(extremes)};
   const double usual = EngineArgs{}.processor_cache_gib;

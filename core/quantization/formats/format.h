@@ -64,7 +64,7 @@ std::string_view format_name(model::PackedFormat format);
 std::span<const char* const> endings_of(model::PackedFormat format);
 
 /// Checks tensors and opens them. Rows are the stored matrix's. Throws Error(checkpoint_unusable)
-/// naming the tensor, what is there and what was expected.
+/// naming the tensor with its actual and its expected form.
 std::unique_ptr<model::PackedRows> open_matrix(const model::Packing& packing,
                                                const StoredMatrix& matrix);
 

@@ -85,8 +85,8 @@ WeightSpec& add_eight_bit_codes(QuantisedParameters& to, const WeightScheme& sch
 
 void add_eight_bit_scales(QuantisedParameters& to, const WeightScheme& scheme,
                           const LayerClass& of) {
-  // Quark's int8 layers have a column of what is stored as a vector; its experts, as its fp8, have
-  // vectors.
+  // Quark's int8 layers have columns where the checkpoint has vectors; its experts, as its fp8,
+  // have vectors.
   const bool column = !of.scale_vectors || scheme.format == WeightFormat::int8;
   switch (scheme.scales) {
     case Scales::tensor:

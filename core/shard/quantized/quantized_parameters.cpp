@@ -178,7 +178,7 @@ void QuantisedParameters::by_last(const std::string& suffix, DType dtype) {
   made.shape = {weight_.matrices()};
 }
 
-// ---- what the config tells ----
+// ---- parameters that follow from the config ----
 
 void QuantisedParameters::add_constant(const std::string& suffix, std::optional<DType> dtype,
                                        float value, std::vector<int64_t> shape) {

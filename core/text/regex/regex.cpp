@@ -18,8 +18,8 @@ constexpr uint32_t kMatchLimit = 5'000'000;  // backtracking steps of one match
 constexpr uint32_t kHeapLimitKiB = 64 * 1024;
 constexpr size_t kJitStackMax = size_t{8} << 20;
 constexpr size_t kMaxPattern = size_t{1} << 14;
-// A search without a match is cut into windows of start positions, so that quadratic patterns meet
-// the clock.
+// A search without a match is cut into windows of start positions, so that the clock stops
+// quadratic patterns.
 constexpr size_t kWindow = 4096;
 constexpr unsigned kCallsPerClockLook = 4096;
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMaxComponents = 256;  // in a file
 
-// Files from before the models had types are told apart by their fields.
+// Type of the model; files from before the models had types are recognised by their fields.
 std::string model_type(const Json& model, const TokenizerDocument& document) {
   if (const std::string type = type_of(model); !type.empty()) return type;
   if (document.has_merges) return "BPE";

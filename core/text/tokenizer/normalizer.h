@@ -12,8 +12,8 @@
 
 namespace plimsoll::text {
 
-/// A section of the input while it is being changed. Metaspace's scheme "first" asks whether a
-/// piece starts where the input starts, which `head` tells.
+/// A section of the input while it is being changed. `head` is for Metaspace's scheme "first",
+/// which treats a piece at the input's start differently.
 struct NormalizedText {
   std::string text;
   bool at_origin = false;  // the section starts at the input's first byte

@@ -24,7 +24,8 @@ class WordCache {
     return cache;
   }
 
-  /// `owner` tells tokenizers apart; it is never 0.
+  /// The ids of a word in the cache; empty: it is not there. `owner` is the tokenizer's number,
+  /// never 0.
   [[nodiscard]] const std::span<const TokenId> find(uint64_t owner, std::string_view word,
                                                     uint64_t hash) const {
     if (word.size() > kMaxWord) return {};

@@ -13,7 +13,7 @@ namespace plimsoll::vllm {
 struct KvOptions {
   int64_t block_size = 0;  // --block-size; 0: the default of the attention kernel
   int64_t max_model_len = 0;
-  int64_t in_flight_tokens = 0;  // scheduled and not yet settled
+  int64_t in_flight_tokens = 0;  // scheduled and not yet finished
   bool hybrid = true;            // --disable-hybrid-kv-cache-manager unsets it
   bool prefix_caching = true;
   int64_t state_blocks = 2;  // blocks of recurrent state a request holds with prefix caching

@@ -11,7 +11,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// The method as vLLM settles it: a model that is named without one is looked at by its name.
+/// The method that vLLM chooses: by a draft model's name, where none is given.
 std::string method_of(const EngineArgs& args) {
   if (args.draft_method != "draft_model") return args.draft_method;
   std::string name = args.draft_model;

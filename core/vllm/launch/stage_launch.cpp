@@ -133,7 +133,7 @@ std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
         format_gib(total));
   }
   if (args.blocks_override == 0 && args.kv_cache_memory == 0) return "";
-  // vLLM allocates what it is told, without a look at what is left.
+  // vLLM allocates the stated bytes without a look at the memory that is left.
   const Amount rest =
       Amount{kept} + stage.activation_peak_bytes + stage.non_torch_bytes + args.reserved;
   const Amount cache =

@@ -125,7 +125,7 @@ void name_positions(Json& config) {
   config["rope_parameters"] = std::move(rope);
 }
 
-/// The model within a wrapper for what it sees or hears.
+/// Puts the model within a wrapper with a tower for images or sound.
 void wrap(Json& config, const char* architecture, const char* key, Json tower) {
   Json outer = {{"architectures", {architecture}}, {key, std::move(tower)}};
   if (config.contains("quantization_config"))

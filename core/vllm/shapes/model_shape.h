@@ -157,7 +157,7 @@ struct ShapeOptions {
 struct ModelShape {
   std::string architecture;
   bool estimated = false;  // the architecture is unknown and was read as its nearest kin
-  std::string uncounted;   // a key of such a config that speaks of layers which are not counted
+  std::string uncounted;   // a key of such a config for layers which are not counted
   std::string note;
   int64_t layers = 0;
   int64_t first_layer = 0;   // of the pipeline stage

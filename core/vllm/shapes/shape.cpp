@@ -41,7 +41,7 @@ Kin nearest_kin(const ConfigView& text) {
   return {"LlamaForCausalLM", "a Llama-like decoder"};
 }
 
-/// Keys that speak of layers which no kin of an unknown architecture counts; empty: none.
+/// Key of a config for layers which no kin of an unknown architecture counts; empty: none.
 std::string uncounted_key(const ConfigView& text) {
   for (const std::string& type : text.texts({"layer_types"})) {
     if (type.find("attention") == std::string::npos || type.find("linear") != std::string::npos)

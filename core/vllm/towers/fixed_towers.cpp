@@ -123,7 +123,7 @@ void add_phi4_ears(Builder& build) {
   // One projector for speech alone, one for speech beside images.
   build.weights.plain(Part::vision, layer * kLayers + front + Amount{kDistances} * kHeads +
                                         2 * kPitches + projector * 2);
-  build.weights.buffer(build.options.element);  // a single number that tells the dtype
+  build.weights.buffer(build.options.element);  // a single number that has the dtype
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ Amount convolution(int64_t inputs, int64_t outputs, int64_t side) {
 }
 
 constexpr Bounds kWidth{1, 1 << 20};
-constexpr int64_t kThinning = 3;  // the side of what a convolution sees
+constexpr int64_t kThinning = 3;  // side of a convolution's kernel
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Ops on single rows: norms, activations, rotation, softmax. Tails shorter than a vector go through
-// a padded copy, so that every element meets the same instructions.
+// a padded copy, so that every element goes through the same instructions.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"

@@ -127,7 +127,8 @@ ModelSpec make_baichuan_7b(const ConfigReader& config) {
   return build_baichuan(decoder);
 }
 
-// The second 7B too, which the hidden size tells from those of 13B, which have ALiBi.
+// Both sizes of Baichuan 2 have this architecture: the hidden size decides between 7B, with RoPE,
+// and 13B, with ALiBi.
 ModelSpec make_baichuan(const ConfigReader& config) {
   constexpr int64_t kHiddenOf7b = 4096;
   if (config.required({"hidden_size"}) == kHiddenOf7b) return make_baichuan_7b(config);

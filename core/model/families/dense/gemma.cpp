@@ -7,7 +7,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Null switches a cap off; a config that does not speak of it means the class's.
+// Soft cap of a config: null switches it off, a config without the key means the class's.
 float soft_cap(const ConfigReader& config, std::string_view key, double missing) {
   if (!config.has(key)) return static_cast<float>(missing);
   return static_cast<float>(config.positive({key}).value_or(0));

@@ -7,7 +7,7 @@ namespace plimsoll::model {
 ModelSpec make_mistral(const ConfigReader& config) {
   Decoder decoder{.family = "mistral"};
   read_common(config, decoder);
-  // Null means no window; a config that does not speak of it means the class's 4096.
+  // Null means no window; a config without the key means the class's 4096.
   decoder.windows = uniform_windows(config, decoder.sizes.layers,
                                     config.has("sliding_window") || config.describes() ? 0 : 4096);
   add_llama_biases(config, decoder);

@@ -69,7 +69,7 @@ class LoopContext final : public Mutable {
   Int depth0_;
   Int index0_ = -1;
   std::optional<Int> length_;
-  std::vector<Value> drawn_;  // what was drawn to learn the length
+  std::vector<Value> drawn_;  // items drawn to learn the length
   size_t drawn_at_ = 0;
   Value before_, current_, after_, last_changed_;
 };

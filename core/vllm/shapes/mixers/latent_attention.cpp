@@ -72,7 +72,8 @@ void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
   const bool scaled = table.key != "default";
   if (scaled) table.element = kFloat32;
   build.weights.rotary(table);
-  // The indexer rotates halves where the attention rotates pairs, unless told otherwise.
+  // The indexer rotates halves where the attention rotates pairs, unless the config states
+  // otherwise.
   if (indexed && !build.family.paired_indexer &&
       !build.config.flag({"indexer_rope_interleave"}, false)) {
     table.key += "/indexer";

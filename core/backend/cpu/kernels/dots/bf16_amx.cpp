@@ -14,7 +14,8 @@ constexpr int kTileRows = 5;
 constexpr int kVectorRows = 5;
 constexpr int64_t kPairBytes = 4 * kStrip;
 
-/// Tiles take numbers below the normal ones for zeros; so do vectors while this lives.
+/// Sets vectors to take numbers below the normal ones for zeros, while the object lives, as tiles
+/// do.
 class FlushDenormals {
  public:
   FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
