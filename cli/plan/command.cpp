@@ -128,7 +128,8 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
   return plan::to_text(result, terminal_width(environment));
 }
 
-/// Has a plan of vLLM count a folder's weights as their files hold them; what it says of that.
+/// Lets a plan of vLLM count a folder's weights as their files hold them. Returns a note on a
+/// quantization that the weights no longer have; empty: none.
 std::string drop_left_over_quantization(const PlanOptions& options, const fs::path& file,
                                         Json& config) {
   const bool loaded = !options.run.random_weights && !options.run.sharded_state;

@@ -1,4 +1,5 @@
-// `plan -i`: what a prompt file asks of the cache, read and rendered as `run` would.
+// Survey of a prompt file for `plan -i`: the cache that its lines need, read and rendered as `run`
+// would.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -114,7 +114,8 @@ OrderedJson arguments_of(const OrderedJson& given) {
   }
 }
 
-// Templates ask whether there are calls, not how many: none is none, as vLLM has it.
+// Removes an empty list of calls, as vLLM does: templates test whether there are calls, not how
+// many.
 void settle_calls(OrderedJson& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;

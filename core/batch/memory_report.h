@@ -1,4 +1,4 @@
-// The memory that a launch was planned to take, and what it took.
+// Planned and measured memory of a launch.
 #pragma once
 
 #include <cstdint>

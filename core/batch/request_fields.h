@@ -20,7 +20,7 @@ enum class Endpoint : uint8_t { completions, chat };
 /// How the line is wrapped, in and out.
 enum class Envelope : uint8_t { plain, batch };
 
-/// What a request asks besides its prompt, over the run's defaults.
+/// Parameters of a request besides its prompt, over the run's defaults.
 struct RequestFields {
   engine::SamplingParams sampling;  // max_tokens, bad_words and logprobs are set later
   std::optional<int64_t> max_tokens;

@@ -1,4 +1,4 @@
-// One input line as a request: which form it has, who it is, what it asks.
+// Parses one input line as a request: its envelope, its id, its prompts and fields.
 #pragma once
 
 #include <cstdint>

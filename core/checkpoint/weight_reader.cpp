@@ -78,7 +78,8 @@ void use_any(const Checkpoint& checkpoint, const ModelSpec& spec, const Part& pa
   if (const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor)) used.insert(tensor);
 }
 
-/// The biases among what is left over: as vLLM, what the model has no parameter for is left out.
+/// Returns the biases among the tensors that are left over: the model has no parameter for them,
+/// and leaves them out as vLLM does.
 std::vector<const TensorEntry*> check_left_over(
     const Checkpoint& checkpoint, const ModelSpec& spec,
     const std::unordered_set<const TensorEntry*>& used) {

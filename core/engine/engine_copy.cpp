@@ -216,7 +216,7 @@ bool Engine::Copy::count_pieces(const std::vector<Piece>& pieces) {
   return decodes_alone;
 }
 
-// Rows are read on all threads, each with its own working memory; what a row says depends on
+// Reads rows of logits on all threads, each with its own working memory; a row's result depends on
 // nothing but the row and its sequence.
 void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
   rows.resize(static_cast<size_t>(slice.count));

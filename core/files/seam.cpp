@@ -72,7 +72,8 @@ int punch(int descriptor, off_t from, off_t length) {
 int rename_new(const char* from, const char* to) {
   if (!allowed("rename")) return -1;
   if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
-  // File systems that know no such flag (some network ones): as near as they get.
+  // File systems without the flag (some network ones) look first and rename then, which is nearly
+  // as safe.
   if (errno != EINVAL && errno != ENOSYS) return -1;
   struct stat found {};
   if (lstat(to, &found) == 0) {

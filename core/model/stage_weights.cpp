@@ -42,7 +42,7 @@ bool StageWeights::holds(WeightId id, const StageOfMany& stage) const {
   if (id == spec_.head && spec_.vllm.head_everywhere) return true;
   if (!is_before_layers(id)) return stage.last;
   if (id == spec_.embedding && spec_.vllm.table_everywhere) return true;
-  // A tied head keeps what it follows.
+  // A stage with a tied head keeps the token table.
   return stage.first || (stage.last && spec_.embedding == spec_.head);
 }
 

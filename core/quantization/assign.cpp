@@ -227,7 +227,7 @@ class Assignment {
 };
 
 /// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored, 0:
-/// what is stored is not one positive number.
+/// the stored tensor is not one positive number.
 float cache_scale(const std::string& attention, const std::string& letter, const FindStored& find) {
   for (const char* ending : {".attn.{}_scale", ".{}_scale", ".{0}_proj.{0}_scale",
                              ".qkv_proj.{}_scale", ".{}_proj.output_scale", ".kv_scale"}) {

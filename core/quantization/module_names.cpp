@@ -141,7 +141,7 @@ bool NameList::fits(const std::string& name) const {
 bool NameList::lists(const ModuleName& module) const {
   if (entries_ == 0) return false;
   const std::string name = module.full();
-  // Patterns begin where the name does, wherever the checkpoint's names are what they were made of.
+  // A pattern is made for the checkpoint's names, which may begin before vLLM's.
   if (match_ == NameMatch::regex &&
       (module.stored == "model." + name || module.stored == "backbone." + name))
     return exact_.contains(name) || fits(module.stored);

@@ -33,7 +33,8 @@ WeightScheme packed_scheme(const ConfigView& config, const WeightScheme& base) {
   return scheme;
 }
 
-/// Orders of codes that tools made for their kernels; what others say they are is the usual one.
+/// Formats whose codes lie in an order that tools made for their kernels; all other formats have
+/// the usual order.
 constexpr const char* kOtherLayouts[] = {"gemv",   "gemv_fast", "gemv-fast", "llm-awq",
                                          "marlin", "bitblas",   "qqq"};
 
@@ -83,8 +84,8 @@ void Quantization::note_dropped(const WeightScheme& scheme) {
   }
 }
 
-/// GPTQModel's `dynamic`: "+:pattern" (or the pattern alone) with what differs, "-:pattern" for
-/// what is left plain. `modules_in_block_to_quantize` lists names, perhaps in lists of lists.
+/// GPTQModel's `dynamic`: "+:pattern" (or the pattern alone) with settings that differ, "-:pattern"
+/// for modules left plain. `modules_in_block_to_quantize` lists names, perhaps in lists of lists.
 void Quantization::read_rules(const ConfigView& config) {
   const ConfigView dynamic = config.child({"dynamic"});
   if (config.has("dynamic") && !config.has_child({"dynamic"})) {

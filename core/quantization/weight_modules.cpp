@@ -28,7 +28,7 @@ ModuleName module_of_weight(const model::WeightSpec& weight) {
     return split_name(canonical_name(module_of(module_of(weight.name))));
   }
   // vLLM holds some modules elsewhere than where it looks for their schemes (shared experts within
-  // the experts, say): that is where the checkpoint has them.
+  // the experts, say); it looks where the checkpoint has them.
   ModuleName name = split_name(canonical_name(module_of(weight.name)));
   for (const model::Part& part : weight.parts) {
     const std::string stored = canonical_name(module_of(part.tensor));

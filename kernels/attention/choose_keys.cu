@@ -128,7 +128,7 @@ constexpr int kBits = 8;
 constexpr int kBins = 1 << kBits;
 static_assert(kBins == kThreads, "a thread for each bin");
 
-/// A number that is larger where the score is; what is no number is least.
+/// A number that is larger where the score is; NaN's is the least.
 __device__ inline unsigned rank_of(float score) {
   if (score != score) return 0;
   const unsigned bits = __float_as_uint(score + 0.f);  // -0 is 0

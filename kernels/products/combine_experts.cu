@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The experts from `first` up to `end`; what is past all experts counts as the first of all.
+/// Experts from `first` up to `end`; a choice past all experts counts as the first of all.
 struct SomeExperts {
   int first, end;
 };

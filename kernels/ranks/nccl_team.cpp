@@ -92,7 +92,7 @@ class NcclTeam::Wire {
     return nccl_.receive(bytes, count, Nccl::kByte, from, comm_, stream());
   }
 
-  // A call that hangs has the lock: then what is lost is noted, and no more.
+  // A call that hangs has the lock: then the lost rank is noted, and no more.
   void give_up(Clock::time_point until) noexcept {
     lost_ = true;
     const std::unique_lock lock(mutex_, until);

@@ -297,8 +297,8 @@ int64_t FlashPlanner::item_tokens(const Sequence& of, FlashKind kind, int64_t ti
   return std::clamp<int64_t>(last - begin, 0, chunk_tokens);
 }
 
-/// The longest items first: thread blocks start in the order of the grid, and what is started last
-/// should be short. A counting sort over 64 lengths.
+/// Writes the items, the longest first: thread blocks start in the order of the grid, and those
+/// that start last should be short. A counting sort over 64 lengths.
 void FlashPlanner::emit_items(FlashLaunch& launch, std::span<const Sequence> of, int64_t chunk,
                               const Arrays& to) {
   const auto each = [&](const auto& visit) {

@@ -10,7 +10,7 @@
 namespace plimsoll::batch {
 namespace {
 
-// The input, if it can be read again and is what it was.
+// The input, if it can be read again and is unchanged; else nullopt.
 std::optional<files::InputFile> same_input(const Manifest& manifest) {
   const auto paths = manifest.notes.value("inputs", std::vector<std::string>());
   if (paths.empty() || std::ranges::count(paths, "-") > 0) return std::nullopt;

@@ -10,8 +10,8 @@
 
 namespace plimsoll::batch {
 
-/// What an output line says about its input line. Failures that name their line are known by it,
-/// because their id may be missing or taken; everything else by its id.
+/// Id, line and error of an output line. Failures that name their line are known by it, because
+/// their id may be missing or taken; everything else by its id.
 struct Record {
   std::optional<std::string> id;
   std::optional<uint64_t> line;

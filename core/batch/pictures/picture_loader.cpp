@@ -22,7 +22,7 @@ constexpr std::string_view kContainer =
     "a video container is not read; give its frames as files, "
     "or as data:video/jpeg;base64,A,B,...";
 
-/// The field and what is wrong with its picture.
+/// The field, and the error of its picture.
 LineError blame(const std::string& field, const image::ImageError& error) {
   return {error.code(), fmt::format("{}: {}", field, error.what()), field};
 }

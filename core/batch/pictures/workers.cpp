@@ -41,7 +41,7 @@ void Workers::work() {
     bytes_ += task.bytes;
     lock.unlock();
     task.run();
-    task.run = nullptr;  // and what it holds
+    task.run = nullptr;  // frees its captures too
     lock.lock();
     bytes_ -= task.bytes;
     changed_.notify_all();

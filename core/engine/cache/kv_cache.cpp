@@ -190,8 +190,8 @@ void KvCache::settle(Sequence& sequence) {
 }
 
 void KvCache::release(Sequence& sequence) {
-  // Later blocks first: they become the oldest idle ones and are evicted before what they depend
-  // on.
+  // Later blocks go first: they become the oldest idle ones and are evicted before the blocks that
+  // they depend on.
   while (!sequence.tables.empty() && !sequence.tables.front().blocks.empty()) {
     for (BlockTable& table : sequence.tables) table.blocks.pop_back();
   }

@@ -26,7 +26,7 @@ std::vector<EngineLayout> resolve(const model::ModelSpec& spec, std::span<const 
   return layouts;
 }
 
-/// Processes are alike: what other ranks take is what they would take here.
+/// Footprint of the first rank that this process has; it holds for other processes' ranks too.
 const backend::Footprint& own_footprint(const std::vector<Rank>& ranks) {
   const auto here = [](const Rank& rank) { return rank.backend != nullptr; };
   return std::ranges::find_if(ranks, here)->backend->footprint();

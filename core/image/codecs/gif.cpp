@@ -46,7 +46,7 @@ class GifReader {
   GifReader(const GifReader&) = delete;
   GifReader& operator=(const GifReader&) = delete;
 
-  /// Reads up to the first frame's pixels; what extensions before it say of a clear colour.
+  /// Reads up to the first frame's pixels, and notes a clear colour of the extensions before it.
   void seek_frame() {
     while (true) {
       GifRecordType record = UNDEFINED_RECORD_TYPE;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kAtOnce = 8;  // bytes of a piece
 
-/// Bytes behind the piece's end may be written. A piece that reaches into what it writes is
-/// repeated, so it goes byte by byte.
+/// Copies a piece. Bytes behind the piece's end may be written. A piece that reaches into its own
+/// copy is repeated, so it goes byte by byte.
 void copy_piece(const uint8_t* from, size_t length, uint8_t* to) {
   if (to - from < static_cast<std::ptrdiff_t>(kAtOnce)) {
     for (size_t i = 0; i < length; ++i) to[i] = from[i];

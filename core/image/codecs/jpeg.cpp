@@ -60,7 +60,8 @@ class JpegReader {
   }
 
  private:
-  /// A scan takes as long as the picture is large, and a few bytes of file can ask for one.
+  /// Most scans of a file: each takes as long as the picture is large, and a few bytes of file can
+  /// ask for one.
   static constexpr int kMostScans = 64;
 
   static JpegReader& reader(j_common_ptr info) {

@@ -65,7 +65,8 @@ struct Target {
   Size size;
 };
 
-/// A lossy frame is, when it has no plane of alpha; what lossless ones say of theirs is a hint.
+/// True for a lossy frame without a plane of alpha; a lossless frame's flag of alpha is only a
+/// hint.
 bool is_opaque(const WebPIterator& frame) {
   constexpr int kLossy = 1;
   WebPBitstreamFeatures features{};

@@ -119,7 +119,8 @@ class Clip : public Processor {
                   {middle(whole.width, result_.width), middle(whole.height, result_.height)});
   }
 
-  /// Around what is smaller than the result there is black, the odd column and row of it behind.
+  /// The picture with black around it where it is smaller than the result; the odd column and row
+  /// of black lie behind.
   [[nodiscard]] Image padded(Image middle) const {
     const Size part = middle.size;
     if (part == result_) return middle;

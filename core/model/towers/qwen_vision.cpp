@@ -44,7 +44,7 @@ VisionLayer add_block(const std::string& module, const QwenVision& qwen, SpecBui
   if (qwen.kind == QwenTower::gated) {
     layer.qkv = add.linear(qkv, Rows::parts(qkv, {hidden, hidden, hidden}), hidden,
                            {.split = Split::qkv, .bias = true, .heads = qwen.sizes.heads});
-  } else {  // Qwen2-VL's is one matrix to vLLM, whose ranks gather what they make of their rows
+  } else {  // Qwen2-VL's is one matrix to vLLM, whose ranks gather their rows' results
     layer.qkv = add.linear(qkv, {Rows::all(qkv, 3 * hidden)}, hidden,
                            {.split = Split::column, .bias = true, .heads = qwen.sizes.heads});
   }

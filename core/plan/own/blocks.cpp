@@ -9,7 +9,7 @@
 namespace plimsoll::plan::own {
 namespace {
 
-/// Blocks that flags ask for, whatever is left; none: they do not say.
+/// Number of blocks that flags ask for, whatever memory is left; nullopt: no flag asks.
 std::optional<int64_t> blocks_asked(const RankLaunch& rank, const EngineArgs& args) {
   if (args.blocks_override > 0) return args.blocks_override;
   const int64_t bytes = args.available_kv > 0 ? args.available_kv : args.kv_cache_memory;

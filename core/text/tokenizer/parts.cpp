@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMaxParts = 64;  // of one list
 
-// A type of component and what reads it. `fields`: what the reference knows a component by that
-// names no type, or none of these, as files did before components had types.
+// A type of component and its reader. `fields`: fields by which the reference recognises a
+// component without a type, as in files from before components had types.
 template <typename Made, typename... Into>
 struct Component {
   using Read = Made (*)(const Json& json, Into...);

@@ -20,7 +20,7 @@ void add_heads(const IndexTile& t, const AttentionState& state, const AttentionG
     score<C, R, 4>(state.q + row * columns, columns, group, v, state.scores);
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < kGroupVectors; ++v) {
-      // The other way round what is no number would become 0.
+      // NaN would become 0 with the arguments of max() the other way round.
       const Vf product = load(state.scores + r * kAttentionGroup + v * kLanes);
       sums[v] = fma(splat(t.weights[row + r]), max(splat(0.f), product), sums[v]);
     }

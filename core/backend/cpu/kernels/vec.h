@@ -215,7 +215,8 @@ PLIMSOLL_INLINE Vi load_bytes(const void* from) {
 /// Numbers of float8 codes (e4m3) that are none of NaN's.
 PLIMSOLL_INLINE Vf e4m3_number(Vi code) {
   const Vi size = code & 0x7f;
-  // Exponents of 7 and more bias; numbers below 2^-6 as what they exceed 2^-6 by.
+  // Exponents go from bias 7 to bias 127. Numbers below 2^-6 are made as a sum with 2^-6, which is
+  // taken off again.
   const Vi least = splat_int(121 << 23);
   const Vf normal = from_bits((size << 20) + (120 << 23));
   const Vf subnormal = from_bits((size << 20) + least) - from_bits(least);

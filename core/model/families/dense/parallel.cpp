@@ -27,7 +27,7 @@ Decoder read_cohere(const ConfigReader& config, const char* family) {
   return decoder;
 }
 
-/// vLLM's class computes with the token table, whatever the config says and the checkpoint holds.
+/// vLLM's class takes the token table for the head, whatever config and checkpoint hold.
 ModelSpec build_cohere(const Decoder& decoder) {
   ModelSpec spec = build(decoder);
   if (!decoder.tied) spec.weights[static_cast<size_t>(spec.head)].kept = Kept::in_run;

@@ -23,7 +23,8 @@ LatentDims latent_dims(const ConfigView& config) {
           config.required({"v_head_dim"})};
 }
 
-/// HY V4 says of each layer whether it chooses keys.
+/// True for layers that choose keys: all where the model has an index, but HY V4's config lists
+/// them.
 bool is_sparse(const Builder& build, int64_t layer) {
   if (!build.config.has("index_topk")) return false;
   if (build.family.mixer != Mixer::gated_latent) return true;

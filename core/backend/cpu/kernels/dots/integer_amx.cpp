@@ -1,4 +1,5 @@
-// Tiles of 16 rows by 64 columns; what is left of the columns goes by dot products.
+// Integer products by AMX: tiles of 16 rows by 64 columns; the remaining columns go by dot
+// products.
 #if defined(__x86_64__)
 #include "backend/cpu/kernels/dots/amx.inc.h"
 #include "backend/cpu/kernels/dots/integer_vnni.inc.h"
