@@ -22,7 +22,7 @@ struct CardPlace {
   int64_t index = 0;      // among the processes of this machine
 };
 
-/// Where a launch runs.
+/// The card, or the processor, on which a launch runs.
 struct DeviceChoice {
   std::optional<backend::DeviceInfo> card;  // the first; absent: the CPU
   std::vector<backend::DeviceInfo> cards;   // of the ranks, all of one kind

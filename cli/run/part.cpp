@@ -67,8 +67,8 @@ std::pair<uint64_t, uint64_t> settle_part(const WantedPart& wanted,
          "--part auto: none of JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID, SLURM_PROCID, "
          "OMPI_COMM_WORLD_RANK, PMI_RANK, RANK is set; give --part i/n");
   }
-  // Where the number of parts is given the scheduler's own number counts, so that one task of an
-  // array can be started again alone.
+  // The scheduler's own number of the task counts where the number of parts is given, so that one
+  // task of an array can be started again alone.
   const uint64_t index = wanted.parts ? place->id : place->id - place->first;
   const std::optional<uint64_t> parts = wanted.parts ? wanted.parts : place->count;
   if (!parts) {

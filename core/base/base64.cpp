@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kNone = 0x80000000;  // no letter
 
-/// What a letter stands for, at each of four places.
+/// The number that each letter stands for, at each of four places.
 using Table = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr Table make_table() {

@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-/// What an outline left out of a text.
+/// Strings that an outline left out of a text.
 struct LeftOut {
   const std::vector<LongString>& strings;
   std::vector<std::string> contents;

@@ -26,11 +26,11 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts);
 /// something else: a JSON array, one object over many lines, a table, plain text.
 void refuse_other_formats(files::InputFile& input, size_t max_line_bytes);
 
-/// What an unknown request field does to its line.
+/// Treatment of a line with an unknown request field.
 enum class UnknownFields : uint8_t { warn, refuse };
 /// Refuses the line, or says nothing, for passes over the input before the run.
 UnknownField on_unknown(UnknownFields policy);
-/// What an id that occurs twice does: it fails the later line, or the whole input.
+/// Treatment of an id that occurs twice: the later line fails, or the whole input.
 enum class DuplicateIds : uint8_t { fail_line, refuse };
 
 struct ScanOptions {

@@ -1,4 +1,4 @@
-// What costs one line and no more: a stable code, a message, the field to blame.
+// Errors that cost one line and no more: a stable code, a message, the field to blame.
 #pragma once
 
 #include <array>

@@ -37,7 +37,8 @@ struct MemoryReport {
   std::optional<DeviceMemoryReport> device;
 };
 
-/// What one rank of several has and has read; its regions are lines that begin with "rank N: ".
+/// Memory of one rank of several, and the bytes that it has read; its regions are lines that begin
+/// with "rank N: ".
 struct RankReport {
   int64_t copy = 0;
   int64_t tensor_rank = 0;   // among the ranks that have the same layers

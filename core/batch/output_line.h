@@ -16,7 +16,7 @@ namespace plimsoll::batch {
 
 enum class OutputFormat : uint8_t { json, ids };
 
-/// What every output line of a run shares.
+/// Options that every output line of a run shares.
 struct OutputOptions {
   OutputFormat format = OutputFormat::json;
   const text::Tokenizer* tokenizer = nullptr;

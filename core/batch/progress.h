@@ -18,7 +18,7 @@ double rate(uint64_t count, double seconds);
 
 enum class ProgressMode : uint8_t { none, lines, bar };
 
-/// Where a run stands.
+/// State of a run, for its progress line.
 struct ProgressSample {
   std::string phase;  // before the first line: "reading weights"; then empty
   uint64_t done = 0;  // lines answered or failed

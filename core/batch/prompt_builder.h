@@ -15,7 +15,7 @@
 
 namespace plimsoll::batch {
 
-/// What a run does with a prompt that is longer than the context.
+/// Treatment of a prompt that is longer than the context.
 enum class LongPrompt : uint8_t { error, truncate_left, truncate_right, split };
 
 struct PromptOptions {

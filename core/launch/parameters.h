@@ -22,7 +22,7 @@ enum class Engine : uint8_t {
   vllm,      // vLLM's alone
   plan,      // vLLM's plan uses it, and only plan's command line has it
 };
-/// Where our engine uses a parameter.
+/// Launches in which our engine uses a parameter: all, or those on cards.
 enum class Place : uint8_t { anywhere, cards };
 /// Whether our engine's answers change with a parameter.
 enum class Answers : uint8_t {

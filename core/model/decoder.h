@@ -51,7 +51,7 @@ enum class AttentionOrder : uint8_t {
   out_between,       // q k v, k's norm, output, q's norm
   out_first,         // fused projections come last: vLLM's Transformers classes
 };
-/// Where the parameters of vLLM's attention itself stand.
+/// Place of the parameters of vLLM's attention itself.
 enum class ScalesPlace : uint8_t { after_out, at_end };
 
 /// Norms of q and k heads.

@@ -2,7 +2,7 @@
 // that loads and two or three that compute), as this program instantiates it. Included by the units
 // alone (hopper_unit.cu.in), which are compiled for sm_90a.
 //
-// What is relied on, with places in flashinfer 0.6.9's include/flashinfer/attention/hopper:
+// Facts that this relies on, with places in flashinfer 0.6.9's include/flashinfer/attention/hopper:
 //
 //  prefill_sm90.cuh, PrefillWithKVCacheKernel:
 //   46   mainloop, epilogue and scheduler are parameters: the scheduler below is ours, the others

@@ -11,7 +11,7 @@ using namespace plimsoll;
 
 namespace {
 
-// Threads that note who they are and stay until they are told.
+// Threads that note who they are and stay until `told`.
 struct Waiting {
   std::atomic<int> begun{0};
   std::atomic<bool> told{false};

@@ -1,5 +1,5 @@
-// Journal, record and publication: what is there when a life ends anywhere, and how the next goes
-// on.
+// Journal, record and publication: the files that remain when a life ends anywhere, and the next
+// life's way on.
 #include "batch/files/run_files.h"
 
 #include <fcntl.h>

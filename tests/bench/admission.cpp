@@ -31,7 +31,7 @@ struct Options {
   int64_t sequences = 1024;
 };
 
-/// A line: what is asked, what may be answered, what is answered.
+/// A line's lengths in tokens: its prompt, its limit, its answer.
 struct Line {
   int64_t prompt, limit, answer;
   bool ends_at_limit;

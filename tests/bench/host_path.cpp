@@ -1,4 +1,4 @@
-// What the host does for a step of decodes while a device runs the one before: scheduling, building
+// Time of the host for a step of decodes while a device runs the one before: scheduling, building
 // the batch, taking in the tokens. Budget: 100 us for scheduling and building 1,024 rows.
 //   host_path [--sequences N] [--context N] [--steps N]
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Folders of weights: which files are read, what is refused and what is said.
+// Folders of weights: files that are read, files that are refused, and the messages.
 #include "checkpoint/checkpoint.h"
 
 #include <sys/stat.h>

@@ -19,7 +19,7 @@ using test::write_rank_lines;
 
 namespace {
 
-/// Processes on however few cores, as whoever the tests run as.
+/// mpirun for processes on however few cores, and for any user, root too.
 const std::string kMpirun =
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
     "mpirun --oversubscribe --bind-to none -q ";

@@ -199,7 +199,7 @@ TEST_CASE("no file that a run touches is overwritten by another") {
 
 TEST_CASE("an output that appears during the run is left alone") {
   const Scratch scratch;
-  // The run's record is written behind the last look at what is there; out.part is before it.
+  // The run's record is written after the last check of the folder; out.part exists before it.
   const Outcome outcome =
       shell(scratch,
             "mkfifo pipe; plimsoll run $MODEL -q -i pipe -o out --max-tokens 1 & exec 3>pipe; "

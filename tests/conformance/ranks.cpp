@@ -20,8 +20,8 @@ using engine::EngineOptions;
 using testing::Answers;
 using testing::RankSubject;
 
-// Where not all cases are taken: one type, a few requests, and of splits those that the others are
-// parts of.
+// True where only the widest cases run: one type, a few requests, and of splits those that the
+// others are parts of.
 const bool kWidestAlone = !testing::takes_all_cases();
 
 std::vector<DType> types() {

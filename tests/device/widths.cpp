@@ -23,8 +23,8 @@ namespace {
 
 enum class Order : uint8_t { fixed, free };
 
-/// A few, of which logits are all told by the log probabilities that they give; in emulation fewer
-/// of mixtures, whose tiles take long.
+/// A few requests whose logits all show in the log probabilities that they ask for; in emulation
+/// fewer for mixtures, whose tiles take long.
 std::vector<Request> told_requests(const model::ModelSpec& spec) {
   const bool few = spec.layers.back().has_experts() && !testing::does_everything();
   std::vector<Request> requests = testing::mixed_requests(spec.vocab_size);

@@ -52,8 +52,8 @@ struct Event {
 
 namespace {
 
-/// The host's threads may all have work: one at a time has its turn, and can hand it on amid a
-/// kernel.
+/// A lock of the host's threads, which may all have work: one at a time has its turn, and can give
+/// it to another amid a kernel.
 class Turn {
  public:
   void lock() {

@@ -1,4 +1,4 @@
-// Files told apart, renamed for good, and calls that fail.
+// Comparing files, renaming them for good, and calls that fail.
 #include <sys/stat.h>
 #include <unistd.h>
 

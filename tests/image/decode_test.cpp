@@ -1,4 +1,4 @@
-// Decoding what people have and what nobody should: orientations, cut files, sizes that are lies.
+// Decoding of usual and of bad files: orientations, cut files, sizes that are lies.
 #include <zlib.h>
 
 #include <catch2/catch.hpp>

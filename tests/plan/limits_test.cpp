@@ -16,7 +16,8 @@ using namespace plimsoll::vllm;
 
 namespace {
 
-/// An engine whose launches fit where `fits` says so, and what was asked of it.
+/// An engine whose launches fit where `fits` returns true, and the arguments that it was asked
+/// with.
 struct Probe {
   std::function<bool(const EngineArgs&, const hardware::Gpu*)> fits;
   std::vector<EngineArgs> asked;

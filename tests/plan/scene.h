@@ -87,7 +87,7 @@ inline Json kimi_linear() {
             {"short_conv_kernel_size", 4}}}};
 }
 
-// ---- what is asked ----
+// ---- settings of launches ----
 
 inline void nothing(EngineArgs&) {}
 inline void same_share(EngineArgs& args) {

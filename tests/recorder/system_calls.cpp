@@ -1,5 +1,5 @@
-// The C library's functions that change files, as the programs that link this see them: asked of
-// the recorder first, then made as system calls.
+// The C library's functions that change files, as the programs that link this see them: the
+// recorder is asked first, then the system call is made.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -121,7 +121,7 @@ bool find_in_shell(const Words& words, size_t at, PastedLaunch& launch) {
   return false;
 }
 
-/// Those flags of a container that matter to the launch in it: variables, GPUs, entry point.
+/// Flags of a container that matter to the launch in it: variables, GPUs, entry point.
 struct Container {
   Words entrypoint;
   PastedLaunch& launch;

@@ -191,7 +191,7 @@ class PythonReader {
   const NamedValues& names_;
 };
 
-/// Where the arguments of the first call of `function` begin; npos: it is not called.
+/// The place where the arguments of the first call of `function` begin; npos: it is not called.
 size_t call_of(const std::string& text, const std::string& function) {
   for (size_t at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
     if (at > 0 && is_name_char(text[at - 1])) continue;

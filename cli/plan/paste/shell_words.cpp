@@ -61,9 +61,9 @@ class ShellReader {
     }
   }
 
-  /// Where the text goes on when a line is continued at `at`; 0: it is not. A shell's "\", and what
-  /// pastes have in its place: spaces behind it, cmd's "^", PowerShell's "`", a line that begins
-  /// with a flag.
+  /// The place where the text goes on when a line is continued at `at`; 0: it is not. Lines are
+  /// continued by a shell's "\", and by its like in pastes: spaces behind it, cmd's "^",
+  /// PowerShell's "`", a line that begins with a flag.
   [[nodiscard]] size_t continued(size_t at) const {
     size_t next = at;
     const bool marked = text_[at] == '\\' || text_[at] == '^' || text_[at] == '`';

@@ -1,4 +1,4 @@
-// Where output lines go: a journal, or a stream in input order.
+// Outputs for lines: a journal, or a stream in input order.
 #pragma once
 
 #include <cstdint>

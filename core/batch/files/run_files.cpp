@@ -214,7 +214,7 @@ std::string RunFiles::difference_to_job() const {
     }
     if (goes_further(then, options_.job)) then["lines"] = options_.job["lines"];
   } catch (const Json::exception&) {
-    // What has another form differs.
+    // Another form differs from the job.
   }
   return difference(then, options_.job);
 }

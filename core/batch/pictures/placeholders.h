@@ -1,4 +1,4 @@
-// Where pictures stand in prompts: placeholders as people write them, and the tokens they become.
+// Places of pictures in prompts: placeholders as people write them, and the tokens they become.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct ExpandedPrompt {
   std::vector<std::vector<engine::PictureRun>> runs;
 };
 
-/// Where `part`, which is not empty, begins in a text; places don't overlap.
+/// Places in a text where `part`, which is not empty, begins; places don't overlap.
 std::vector<size_t> find_all(const std::string& text, const std::string& part);
 
 class Placeholders {

@@ -54,7 +54,7 @@ struct GateLimits {
   }
 };
 
-/// Where an expert's weight is multiplied in.
+/// Factor's place: an expert's weight is multiplied into its output or into its input.
 enum class ExpertWeighs : uint8_t { output, input };
 
 /// An MLP beside the experts that reads every token.

@@ -49,7 +49,7 @@ enum class Stages : uint8_t {
   divided,   // the embedding on the first (and last, where tied), norm and head on the last
   repeated,  // all of it on every stage
 };
-/// Where a bias is: never, always, or by a key of the config.
+/// Presence of a bias: never, always, or by a key of the config.
 struct Bias {
   const char* key = nullptr;
   bool fallback = false;

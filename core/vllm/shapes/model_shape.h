@@ -212,7 +212,7 @@ struct DraftTarget {
 };
 
 /// Counts a head of EAGLE (`third`: EAGLE-3) over Llama's layers, as build_shape counts a model.
-/// Its embedding, and EAGLE's output, are the target's, as in published heads.
+/// The head's embedding, and EAGLE's output, are the target's, as in published heads.
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
                             const ShapeOptions& options, RankWeights& weights);
 

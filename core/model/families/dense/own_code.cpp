@@ -1,6 +1,6 @@
 // Kin of Llama whose classes of configs and models come with their checkpoints: InternLM, Orion,
 // TeleChat 2, EXAONE 3, MiniCPM (with experts too), openPangu Embedded, Tele-FLM, Step 1 and MiMo.
-// What configs leave out is what those classes assume.
+// Defaults are those of these classes.
 #include <cmath>
 
 #include "model/decoder.h"
