@@ -15,7 +15,7 @@ struct JobPlace {
   uint64_t id = 0;                // this process's id, as the scheduler states it
   uint64_t first = 0;             // the least id
   std::optional<uint64_t> count;  // of processes, where the variables say it and ids have no gaps
-  std::string variable;           // that states the id
+  std::string variable;           // the variable with the id
 };
 
 /// This process among several processes that an MPI launcher started together.
@@ -24,7 +24,7 @@ struct MpiPlace {
   int count = 1;
   bool first_of_machine = true;  // prints for the processes of its machine
   bool open_mpi = false;         // started by Open MPI's launcher
-  std::string variable;          // that states the number of processes
+  std::string variable;          // the variable with the number of processes
 };
 
 struct Environment {

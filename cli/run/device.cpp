@@ -53,7 +53,7 @@ void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceI
                 DeviceChoice& choice) {
   const CardPlace& place = choice.place;
   const int64_t wanted = divide_up(ranks_of(args) / place.processes, choice.ranks_per_card);
-  const bool same = std::ssize(there) >= wanted * place.near;  // that all of the machine see
+  const bool same = std::ssize(there) >= wanted * place.near;  // all see all cards of the machine
   if (!same && (place.near == 1 || std::ssize(there) != wanted)) {
     fail(ExitCode::usage,
          "-tp {} -pp {} -dp {} takes {} GPUs{}, there {} (CUDA_VISIBLE_DEVICES counts); --device "

@@ -181,7 +181,7 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet) {
   options.quiet = true;
   options.skip_tokenizer_init = true;  // prompts and answers are the first one's
-  install_signal_handlers();           // and so is when to stop
+  install_signal_handlers();           // process 0 decides when to stop
   std::unique_ptr<Launch> launched;    // outlives messages on their way
   try {
     DeviceChoice device = choose_device(options, environment, &fleet);

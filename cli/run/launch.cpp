@@ -276,7 +276,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch->spec = std::move(spec);
   plan::own::check_supported(options.launch.args, launch->spec);
   plan::own::divide_experts(options.launch.args, launch->spec);
-  if (launch->spec.quantization.empty()) {  // else as its tensors say: see divide()
+  // Else as the checkpoint's tensors are kept: see divide().
+  if (launch->spec.quantization.empty()) {
     const std::string cut =
         shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
     if (!cut.empty()) throw Error(ExitCode::usage, cut);

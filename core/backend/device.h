@@ -16,7 +16,7 @@ namespace plimsoll::backend {
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  uint64_t total_bytes = 0;  // that programs can have, all processes together
+  uint64_t total_bytes = 0;  // for all processes together, without the driver's own
   uint64_t free_bytes = 0;
   int compute_capability = 0;  // 90: 9.0
   int processors = 0;          // streaming multiprocessors

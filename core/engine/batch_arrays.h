@@ -79,7 +79,7 @@ struct StepExtent {
   int64_t sequences = 0;
   int64_t logits_rows = 0;
   int64_t drawn = 0;        // of the logits rows, the first ones
-  int64_t changes = 0;      // to their logits
+  int64_t changes = 0;      // of the logits
   int64_t table_width = 0;  // of the block tables' rows
   int64_t embedded = 0;     // rows
   /// rope_positions are filled, as in all steps of a model with kinds of positions.

@@ -297,7 +297,7 @@ class Model {
   Communicator* ranks_ = nullptr;                          // null: the model is whole
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
-  bool has_plain_layers_ = false;  // that fused_layer() can run
+  bool has_plain_layers_ = false;  // fused_layer() can run all layers
   /// [T, hidden] the residual, which stages send on; empty where there is one stage.
   backend::View handed_{};
 };

@@ -37,7 +37,7 @@ enum class Use : uint8_t { read, write };
 
 /// A file that a command will touch.
 struct UsedFile {
-  std::string role;  // as messages name it: "-i", "--report", "the model's"
+  std::string role;  // in messages: "-i", "--report", "the model's"
   std::string path;  // "-": standard input or output, by `use`
   Use use = Use::read;
 };

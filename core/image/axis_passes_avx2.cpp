@@ -14,7 +14,7 @@
 namespace plimsoll::image {
 namespace {
 
-constexpr int64_t kRows = 4;       // that share the loads of weights
+constexpr int64_t kRows = 4;       // rows that share the loads of weights
 constexpr int64_t kTaps = 4;       // inputs that a sum takes at a time
 constexpr int64_t kOverread = 16;  // bytes behind a row's last pixel that may be read
 constexpr int64_t kBytes = 32;     // of a column block

@@ -17,7 +17,7 @@ struct Header {
   Format format = Format::png;
   Size stored;
   Orientation orientation = 1;
-  size_t memory_bytes = 0;  // that decoding holds at one time, the result included
+  size_t memory_bytes = 0;  // held at one time while decoding, the result included
 
   /// Width and height as the picture is shown.
   [[nodiscard]] Size size() const {

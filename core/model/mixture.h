@@ -67,7 +67,7 @@ struct Mixture {
   bool shared_down_first = false;  // vLLM's Transformers classes
   bool shared_up_fused = false;    // the shared MLP's gate and up are stored as one
   bool router_bias = false, latent_bias = false;
-  std::optional<DType> router_dtype{};  // that vLLM keeps the router in; none: the model's
+  std::optional<DType> router_dtype{};  // of the router in vLLM; none: the model's
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
   /// Presence of the choice bias. Kept::in_run: a checkpoint may lack it, then it is zero.

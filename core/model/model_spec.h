@@ -103,8 +103,8 @@ inline constexpr const char* kScaleNames[] = {"_k_scale", "_v_scale", "_q_scale"
 struct VllmClass {
   /// A pipeline's first stage alone has the embedding, its last alone norm and head.
   bool knows_stage = false;
-  bool table_everywhere = false;   // with knows_stage: the embedding is on all stages,
-  bool head_everywhere = false;    // and the head too
+  bool table_everywhere = false;   // with knows_stage: the embedding is on all stages
+  bool head_everywhere = false;    // with knows_stage: the head is on all stages
   std::string model_type;          // config.json's (vllm_type)
   bool experts_in_stages = false;  // looks for a mixture in every stage
   bool expert_for_ranks = false;   // needs at least as many experts as ranks
@@ -155,8 +155,8 @@ struct StackedTensor {
   std::string tensor;
   std::vector<int64_t> stored_shape;
   int64_t count = 0;
-  std::string name{}, ending{};         // names instead of NAME[i]: `name`[i]`ending`,
-  std::vector<int64_t> single_shape{};  // and the shape of each
+  std::string name{}, ending{};  // where not empty, names are `name`[i]`ending` instead of NAME[i]
+  std::vector<int64_t> single_shape{};  // of each matrix, with `name`
 };
 
 /// An input of each layer beside the residual (Gemma 3n and 4), from the token's id and the first

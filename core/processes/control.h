@@ -31,7 +31,7 @@ enum class Kind : int32_t {
   begin,    // from process 0
   account,  // to process 0: of a process's ranks
   end,      // from process 0: no message follows
-  ended     // to it
+  ended     // to process 0: this process has ended in order
 };
 
 /// Why a launch ends.

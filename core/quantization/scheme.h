@@ -44,8 +44,8 @@ struct WeightScheme {
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
   const char* layout_not_run = nullptr;  // an order of codes that run does not read
-  bool input_bound = false;  // with `most_input`: a bound of activation scales, one for each layer,
-  float most_input = 0;      // and of the activations
+  bool input_bound = false;  // with `most_input`: one bound of activation scales for each layer
+  float most_input = 0;      // bound of the activations (fbgemm's activation_scale_ub)
   bool zero_points = false;
   bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
   bool indexed_inputs = false;        // packed: the checkpoint has each input's group

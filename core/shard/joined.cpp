@@ -194,7 +194,7 @@ void JoinedTensor::copy(const Block& block, bool transposed, DType dtype, std::b
                .columns = common.columns};
     int64_t row = common.row - block.row;
     int64_t column = common.column - block.column;
-    if (transposed) {  // as seen where it goes to
+    if (transposed) {  // blocks are counted in the target's order
       std::swap(from.row, from.column);
       std::swap(from.rows, from.columns);
       std::swap(row, column);

@@ -19,7 +19,7 @@ struct ShardFile {
 
 /// The files of each rank, in the order of stages and parts.
 struct ShardFiles {
-  std::string pattern;                          // that their names follow
+  std::string pattern;                          // of the files' names
   std::vector<std::vector<ShardFile>> by_rank;  // [rank]
 };
 

@@ -31,7 +31,7 @@ struct StageFigures {
   int64_t non_torch_bytes = 0;
   int64_t cuda_graph_bytes = 0;
   int64_t kv_cache_bytes = 0;
-  int64_t num_gpu_blocks = 0;  // that it has room for; all stages use as many as the tightest has
+  int64_t num_gpu_blocks = 0;  // blocks in its room; all stages use as many as the tightest has
   std::vector<PlanPart> parts;
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kTokens = 32;      // whose keys lie in shared memory at a time: a lane for each
-constexpr int kBlockKeys = 256;  // that a block scores
+constexpr int kBlockKeys = 256;  // keys that a block scores
 constexpr int kHeads = 64;       // whose q lie in shared memory at a time
 
 /// Floats from row to row in shared memory (see attention_plain.cu).

@@ -18,7 +18,7 @@ struct AttentionMerge {
   const int32_t* merge_start = nullptr;
   void* out = nullptr;
   DType dtype = DType::bf16;  // of out: bf16 or f16
-  int64_t rows = 0;           // to merge
+  int64_t rows = 0;           // merged rows
   int64_t heads = 0;
   int64_t head_dim = 0;  // a multiple of 2, up to 256
 };

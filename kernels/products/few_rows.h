@@ -164,7 +164,7 @@ class Pieces<W, N, Feed::bulk> {
 #pragma unroll
     for (int j = 0; j < kFewColumns; ++j) memcpy(&now[j], place(slot_, j), sizeof now[j]);
     const int64_t later = of_warp(at) + kRingSteps * kFewStep<N>;
-    if (later < k) {  // so the step at hand is a whole one: all of the warp are here
+    if (later < k) {  // the step at hand is whole then, so all of the warp are here
       CopyBarrier::fence();
       __syncwarp();
       ask(rows, later, k, slot_);

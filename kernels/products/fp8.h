@@ -49,10 +49,10 @@ class Fp8Products {
     model::InputRounding inputs = model::InputRounding::none;
     DType in = DType::bf16, out = DType::bf16;
     bool biased = false;
-    Fp8Linear first;  // that was asked for
+    Fp8Linear first;  // the first op of these sizes
     int64_t most_rows = 0;
     bool tried = false;
-    int64_t from_rows = std::numeric_limits<int64_t>::max();  // from which on it is better
+    int64_t from_rows = std::numeric_limits<int64_t>::max();  // rows from which fp8 is faster
     [[nodiscard]] bool is(const Fp8Linear& op) const;
   };
   class Trial;

@@ -52,7 +52,7 @@ enum class Pinning : uint8_t {
 enum class Scaling : uint8_t {
   none,
   outer,   // a scale for each row of both
-  groups,  // and each 128 inputs: [k / 128, rows]
+  groups,  // a scale for each row and 128 inputs: [k / 128, rows]
 };
 
 /// A product of float8 rows with a float8 matrix, both row-major and aligned to 16 bytes.

@@ -48,7 +48,7 @@ void write_column(std::byte* matrix, size_t row_bytes, DType type, int64_t rows,
 struct Products::Trial {
   std::byte* in = nullptr;
   std::byte* out = nullptr;
-  int64_t rows = 0;  // that find room
+  int64_t rows = 0;  // rows with room in the scratch
 
   Trial(const Key& key, std::span<std::byte> scratch, int64_t wanted, cudaStream_t stream) {
     const size_t in_row = static_cast<size_t>(key.k) * dtype_size(key.in);
@@ -130,7 +130,7 @@ struct Products::PinTrial {
   size_t element = 0;  // of `out`
   int64_t depth = 0;   // elements of a row, of all slices
   int64_t slices = 1;
-  int64_t rows = 0, columns = 0;  // that find room
+  int64_t rows = 0, columns = 0;  // sizes with room in the scratch
 
   PinTrial(const Key& key, std::span<std::byte> scratch, cudaStream_t stream)
       : element(dtype_size(key.out)), slices(key.sliced ? backend::cuda::kTrialSlices : 1) {

@@ -11,7 +11,7 @@ using backend::cuda::kStepInputs;
 using backend::cuda::kStripRows;
 
 constexpr int kThreads = 256;
-constexpr int kLanes = 4;  // that share a row
+constexpr int kLanes = 4;  // lanes that share a row
 
 struct Places {
   const unsigned char* codes;

@@ -31,7 +31,7 @@ template <typename Join>
 void join(const View& out, const RankParts& parts, cudaStream_t stream) {
   with_activation_type(out.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    View any = out;  // as far from a whole pack as the part that is farthest
+    View any = out;  // has the alignment of the least aligned part
     for (int rank = 0; rank < parts.ranks; ++rank)
       if (reinterpret_cast<uintptr_t>(parts.part[rank]) % 16 != 0)
         any.data = const_cast<void*>(parts.part[rank]);

@@ -24,7 +24,7 @@ struct NcclConfig {
   int blocking = 1;
   int cluster_size = kUnset;
   int least_blocks = kUnset;
-  int most_blocks = kUnset;  // and channels
+  int most_blocks = kUnset;  // NCCL's maxCTAs: most blocks, and so channels
   const char* network = nullptr;
   int shares_split = kUnset;
 };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
-constexpr int kTokensOfWarp = 2;  // that a warp brings to shared memory
+constexpr int kTokensOfWarp = 2;  // tokens that a warp brings to shared memory
 constexpr int kStage = kWarps * kTokensOfWarp;
 constexpr int kWarpColumns = 8;  // of a state: two fours, each of 16 lanes by turns of keys
 constexpr int kKeyLanes = 16;

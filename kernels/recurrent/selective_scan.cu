@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
-constexpr int kTokensOfWarp = 2;  // that a warp brings to shared memory
+constexpr int kTokensOfWarp = 2;  // tokens that a warp brings to shared memory
 constexpr int kStage = kWarps * kTokensOfWarp;
 
 /// How a block shares out the states of its channels: kLanes threads have a channel's numbers, four

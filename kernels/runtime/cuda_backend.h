@@ -212,7 +212,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot
-  Event sent_;                                    // to image encoders
+  Event sent_;                                    // the inputs of image encoders are sent
 };
 
 }  // namespace plimsoll::kernels

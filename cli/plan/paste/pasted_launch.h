@@ -26,7 +26,7 @@ struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Variables variables;          // of its environment
   std::string image;            // of the container; empty: none
-  std::optional<int64_t> gpus;  // that the process sees; absent: all of the machine, or not stated
+  std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;
   std::vector<std::string> left_out;  // words that were pasted and not read
 };

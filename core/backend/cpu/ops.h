@@ -311,8 +311,8 @@ class CpuBackend final : public Backend {
   const TileProduct bf16_tiles_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
-  std::vector<std::vector<float>> nested_scales_;      // likewise
-  std::vector<std::vector<float>> rounded_;            // likewise
+  std::vector<std::vector<float>> nested_scales_;      // one for each thread
+  std::vector<std::vector<float>> rounded_;            // one for each thread
 };
 
 }  // namespace plimsoll::backend

@@ -8,7 +8,7 @@
 namespace plimsoll::backend {
 namespace {
 
-constexpr int64_t kTaskKeys = 1024;  // that a task scores for a row
+constexpr int64_t kTaskKeys = 1024;  // keys that a task scores for a row
 
 }  // namespace
 

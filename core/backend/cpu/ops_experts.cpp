@@ -69,7 +69,8 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
   const Segments segments = is_packed ? packed_segments(spec, weight.dtype, 0) : Segments();
   const size_t matrix = is_packed ? segments.end : matrix_bytes(spec, weight.dtype);
   const size_t parts = spec.parts_in_matrix();
-  std::vector<InputRule> rules(static_cast<size_t>(slots.experts));  // that rows are packed by
+  // By which each expert's rows are packed.
+  std::vector<InputRule> rules(static_cast<size_t>(slots.experts));
   // A plain matrix is one, whatever it was put together from.
   for (size_t s = 0; s < (is_packed ? parts : 1); ++s) {
     const Segment segment = is_packed ? segments.parts[s] : Segment{};

@@ -98,7 +98,7 @@ void CpuBackend::do_selective_scan(View out, const ScanInputs& in, const model::
               for (int64_t row = rows.first; row < rows.first + rows.count; ++row)
                 for (int64_t head = begin; head < end; ++head) {
                   const float bias = weights.step_bias ? floats(weights.step_bias)[head] : 0.f;
-                  const bool steps = in.step.columns > 0;  // else each is 1
+                  const bool steps = in.step.columns > 0;  // without steps each is 1
                   const float size = steps ? softplus(row_of(in.step, row)[head] + bias) : 1.f;
                   const int64_t group = head / (spec.heads / spec.groups) * spec.state;
                   const float* decay = floats(weights.decay);

@@ -21,7 +21,7 @@ inline constexpr int64_t kFp8Group = 128;
 /// Parts of the workspace of a product with one part of a weight.
 struct Fp8Product {
   int64_t groups = 1;        // of inputs: 1, or columns / 128
-  int64_t outputs = 0;       // that are unpacked at once, a multiple of 128 or all
+  int64_t outputs = 0;       // unpacked at once: a multiple of 128 or all
   size_t codes = 0;          // [rows, columns] of rows
   size_t scales = 0;         // [groups, rows]
   size_t weight = 0;         // [outputs, columns] codes

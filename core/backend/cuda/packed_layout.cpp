@@ -12,7 +12,7 @@ namespace {
 /// Alignment of every offset: the widest load of the kernels.
 constexpr size_t kPieceBytes = 16;
 constexpr int64_t kCodes = 32;  // of a row and a lane in a chunk
-constexpr int64_t kLanes = 4;   // that share a row
+constexpr int64_t kLanes = 4;   // lanes that share a row
 
 size_t take(size_t& end, size_t bytes) {
   const size_t at = end;

@@ -20,7 +20,7 @@ inline constexpr size_t kRankPieceBytes = size_t{8} << 20;
 /// Progress of all ranks, in one rank's memory. Blocks of one number wait for each other, at up to
 /// two points of a call.
 struct Meetings {
-  uint32_t calls;                                    // that have ended here
+  uint32_t calls;                                    // calls that have ended here
   uint32_t ended;                                    // blocks of the call that runs
   uint32_t arrived[2][kMostRankBlocks][kMostRanks];  // the call that each rank has come to
 };

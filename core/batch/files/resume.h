@@ -14,7 +14,7 @@ namespace plimsoll::batch {
 /// Slots of a slice that earlier processes of the run have finished.
 struct DoneLines {
   enum class State : uint8_t { open, ok, failed };
-  std::vector<State> slots;  // as far as anything is done
+  std::vector<State> slots;  // up to the last line that is done
   uint64_t ok = 0;
   uint64_t failed = 0;
   std::map<std::string, uint64_t> failed_by_code;

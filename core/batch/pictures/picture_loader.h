@@ -33,7 +33,7 @@ struct PictureRules {
   int64_t most_pixels = kPillowPixels;  // per picture, as its file has them
   std::string allowed_folder;           // --allowed-local-media-path; empty: no files
   size_t cache_bytes = 0;               // for processed pictures that are kept
-  int threads = 0;                      // that decode; 0: the thread that asks decodes
+  int threads = 0;                      // decoding threads; 0: the caller's thread decodes
 };
 
 using PixelsFuture = std::shared_future<std::shared_ptr<const image::Pixels>>;

@@ -128,7 +128,7 @@ void MessageTeam::share_columns(backend::View columns, backend::View all) {
 void MessageTeam::gather_columns(backend::View columns, backend::View all) {
   const size_t bytes = static_cast<size_t>(columns.columns) * dtype_size(columns.dtype);
   const auto first = [&](int64_t rank) { return std::min(all.columns, rank * columns.columns); };
-  const auto count = [&](int64_t rank) {  // that are in `all`
+  const auto count = [&](int64_t rank) {  // columns of the rank in `all`
     return std::min(all.columns - first(rank), columns.columns);
   };
   const auto own = [&](int64_t t) { return row_bytes(columns, t, 0, count(rank_)); };

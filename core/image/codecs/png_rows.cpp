@@ -5,7 +5,7 @@
 namespace plimsoll::image::codecs {
 namespace {
 
-constexpr std::string_view kNotEnough = "Not enough image data";  // as libpng says it
+constexpr std::string_view kNotEnough = "Not enough image data";  // libpng's words
 
 }  // namespace
 

@@ -48,7 +48,7 @@ class PngRows {
   ByteReader chunks_;
   size_t channels_;
   std::unique_ptr<Stream> stream_;
-  std::vector<uint8_t> row_;  // and kSlack
+  std::vector<uint8_t> row_;  // a row, and kSlack behind it
 };
 
 }  // namespace plimsoll::image::codecs

@@ -123,7 +123,7 @@ int64_t least_batched_tokens(const ConfigView& config, const EngineArgs& args) {
   };
   if (attention != "vision" || (gone("image") && gone("video"))) return 0;
   constexpr int64_t kFrames = 32;
-  constexpr int64_t kFrameTokens = 70 + 8;  // and the marks of its time
+  constexpr int64_t kFrameTokens = 70 + 8;  // 70 of the frame, and 8 marks of its time
   const auto hint = args.limits.find("video");
   const bool fewer = hint != args.limits.end() && hint->second.frames > 0;
   return (fewer ? std::min(kFrames, hint->second.frames) : kFrames) * kFrameTokens;

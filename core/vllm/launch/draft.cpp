@@ -42,7 +42,7 @@ void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options, int64_
   options.pipeline_partition.clear();
   options.lora_slots = 0;
   EngineArgs own = args;
-  own.quantization.clear();  // that is the target's
+  own.quantization.clear();  // --quantization is for the target model
   const Quantization quantization = quantization_of(config, own);
   RankWeights weights(options.tensor_parallel, options.element, quantization);
   const std::string method = method_of(args);

@@ -8,7 +8,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kUnknown{0, 34, 0};  // and later
+constexpr VllmVersion kUnknown{0, 34, 0};  // the first release that is not known
 
 /// True when a tower's weights are counted and its activations are not.
 bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {

@@ -90,7 +90,7 @@ struct VisionShape {
   int64_t temporal_patch = 1;
   int64_t image_size = 0;
   int64_t tokens_per_image = 0;  // of fixed_tokens; of one tile for tiles and split
-  int64_t rows_per_tile = 0;     // that the tower sees; 0: its patches
+  int64_t rows_per_tile = 0;     // rows in the tower; 0: the tile's patches
   int64_t max_tiles = 1;
   bool thumbnail = true;
   const char* tiles_key = nullptr;  // the processor's switch for tiles; nullptr: always on
@@ -124,7 +124,7 @@ struct VisionShape {
 struct SoundShape {
   TowerShape tower;
   int64_t tokens = 0;    // 0: no tower for sound, or none that is modelled
-  int64_t rows = 0;      // that the tower sees
+  int64_t rows = 0;      // rows in the tower
   int64_t elements = 0;  // of its input
   int64_t most = 0;      // clips of a request; 0: any number
 };
@@ -161,7 +161,7 @@ struct ModelShape {
   std::string note;
   int64_t layers = 0;
   int64_t first_layer = 0;   // of the pipeline stage
-  int64_t stage_layers = 0;  // that it has
+  int64_t stage_layers = 0;  // number of layers of the stage
   int64_t hidden = 0;
   int64_t heads = 0;  // of the whole model
   int64_t kv_heads = 0;

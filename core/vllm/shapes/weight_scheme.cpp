@@ -218,7 +218,8 @@ Amount packed_expert_bytes(const WeightScheme& scheme, const ExpertShape& shape,
   if (scheme.format == WeightFormat::packed) {
     check_static_groups(scheme, shape);
     const Amount groups = groups_of(scheme.group);
-    bytes += groups * element + shape.experts * 2 * 2 * element;  // and two records of shapes
+    // Scales, and two records of shapes.
+    bytes += groups * element + shape.experts * 2 * 2 * element;
     return scheme.zero_points ? bytes + groups * scheme.bits / 8 : bytes;
   }
   if (scheme.format == WeightFormat::quark_int4) {  // zero points have their place in any case

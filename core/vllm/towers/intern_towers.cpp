@@ -62,7 +62,7 @@ void add_intern_tower(const ConfigView& outer, const ConfigView& config, const I
   tower.qkv_bias = config.flag({"qkv_bias"}, true);
   tower.whole_attention_if_uneven = true;
   tower.head_size = tower.hidden / tower.heads;
-  constexpr int64_t kDummyHeads = 7;  // to divide by 8
+  constexpr int64_t kDummyHeads = 7;  // 7 more heads, so that 8 ranks divide them
   if (kind.dummy_heads) tower.heads += kDummyHeads;
   tower.layer_extras = 2 * tower.hidden;
   if (config.flag({"qk_normalization"}, false)) {

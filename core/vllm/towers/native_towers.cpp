@@ -127,7 +127,7 @@ void add_muse_vision(const ConfigView& outer, const ConfigView& config, Builder&
   vision.video = VisionShape::Video::pooled;
   vision.temporal_patch = 1;
   vision.tokens_per_frame = 144;  // of a group of frames
-  vision.most_frames = 48;        // such groups
+  vision.most_frames = 48;        // groups of frames
   vision.frame_rows = vision.tokens_per_frame * merge * merge;
 }
 

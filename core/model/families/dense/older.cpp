@@ -161,7 +161,7 @@ ModelSpec make_mpt(const ConfigReader& config) {
                    .mlp = "ffn",
                    .attention_norm = "norm_1",
                    .mlp_norm = "norm_2"};
-  decoder.vllm.knows_stage = true;  // as the class that it had
+  decoder.vllm.knows_stage = true;  // vLLM's class did, while there was one
   decoder.vllm.refused = "vLLM has no class for MPT";
   return build(decoder);
 }

@@ -33,7 +33,7 @@ using IntegerProduct = void (*)(const IntegerTile& tile);
 
 #if defined(__x86_64__)
 void integer_vnni(const IntegerTile& tile);  // AVX-512 VNNI
-void integer_amx(const IntegerTile& tile);   // and tiles of int8
+void integer_amx(const IntegerTile& tile);   // tiles of int8, and VNNI behind them
 #endif
 
 /// The fastest product that this processor has and that suits kernels of `isa`; null: none is
