@@ -78,8 +78,8 @@ class Rig {
 
   void run(int64_t rows, int rounds) {
     for (int i = 0; i < rounds; ++i) {
-      backend_.linear(out_.slice_rows(0, rows), in_.slice_rows(0, rows),
-                      weights_[turn_++ % weights_.size()], {}, model::Activation::none);
+      backend_.run(backend::ops::Linear{out_.slice_rows(0, rows), in_.slice_rows(0, rows),
+                                        weights_[turn_++ % weights_.size()]});
     }
     // Waits until all ops have run; the logits that it reads are dropped.
     std::array<float, 4> staging{};

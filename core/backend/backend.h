@@ -1,6 +1,4 @@
-// The op interface, in which the forward pass is written. Public ops check shapes, take their
-// workspace from the scratch arena and return early when the arena only counts; a backend
-// implements the private ones.
+// The backend interface: runs the ops (backend/ops) in which the forward pass is written.
 #pragma once
 
 #include <concepts>
@@ -15,6 +13,7 @@
 #include "backend/batch_meta.h"
 #include "backend/footprint.h"
 #include "backend/operands.h"
+#include "backend/ops/ops.h"
 #include "backend/tensor_ranks.h"
 #include "base/dtype.h"
 #include "memory/arena.h"
@@ -137,178 +136,41 @@ class Backend {
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).
 
-  /// out[t] = table[batch.token_ids[t]] * scale. An id past the table takes row 0, as Gemma 3n's
-  /// inputs by layer do. Where ranks share the table (Weight::ranks), tokens of other ranks give
-  /// -0, so that the sum over all ranks equals one rank's result to the bit.
-  void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
-  /// out[t] += table[batch.positions[t] + offset].
-  void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);
-  /// out[i] = in[batch.logits_rows[i]].
-  void gather_rows(View out, View in, const BatchMeta& batch);
-  /// out = norm(in) * (weight + offset) + bias; in place allowed. Weight and bias may be empty. A
-  /// weight of several times a row's width is a matrix of w rows, and row t takes weight row t mod
-  /// w.
-  void norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias);
-  /// residual += delta.
-  void add(View residual, View delta);
-  /// residual += delta; out = norm(residual), which may be in place of delta.
-  void add_norm(View out, View residual, View delta, const model::Norm& spec, const Weight& weight,
-                const Weight& bias);
-  /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.
-  void linear(View out, View in, const Weight& weight, const Weight& bias,
-              model::Activation activation);
-  /// linear() with a weight of which ranks have some inputs each (Weight::ranks), summed over all
+  /// Checks an op (std::logic_error) and takes its workspace from scratch. Runs the op where it has
+  /// rows and scratch does not only count.
+  template <typename Op>
+  void run(const Op& op) {
+    if constexpr (requires { op.check(); }) op.check();
+    const memory::Scope scope(*scratch_);
+    std::span<std::byte> workspace;
+    if constexpr (requires { op.workspace(footprint_); }) {
+      const size_t bytes = op.workspace(footprint_);
+      workspace = {scratch_->take_array<std::byte>(Op::kName, bytes), bytes};
+    }
+    if (runs(ops::written(op))) dispatch(&op, workspace);
+  }
+  /// Throws std::logic_error: this backend has no such op.
+  [[noreturn]] void refuse(std::string_view op) const;
+
+  // Several ops as one kernel, or one after the other where a backend has no such kernel.
+
+  void run(const ops::FusedLinear& op);
+  /// A product with a weight of which ranks have some inputs each (Weight::ranks), summed over all
   /// ranks. The bias is added by the rank that is given one; there is no activation.
-  void linear_across(View out, View in, const Weight& weight, const Weight& bias);
-  /// Sums delta over all ranks, then add_norm() of it.
-  void sum_add_norm(const SummedNorm& op, TensorRanks& ranks);
-  /// linear() of norm(in), then: out = the product, out += it, or out = gated_activation() of it.
-  /// Without a kernel for it, a backend runs these ops one after the other.
-  void fused_linear(const FusedLinear& op);
-  /// out [T, rotary_dim] f32: cos in the first half of a row, sin in the second.
-  void rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch);
-  /// qkv [T, (H + 2K) d], in place: clamp, norms and rotation of q and k heads in the spec's order,
-  /// growth of q by position; then k and v of each row into its cache slot. `angles` has no rows
-  /// when the layer has no RoPE. v in qkv is not kept.
-  void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                      const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch);
-  /// chosen [T, n] i32: the positions of the n keys with the best scores among those that a row
-  /// sees, ascending; of equal scores the first. The score of a key is the sum over heads of weight
-  /// * max(q.k * scale, 0). Rows that see no more than n keys are left unchanged. `spec` is
-  /// AttentionSpec::index_heads(), `keys` the cache that rope_and_store() fills for it.
-  void choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
-                   const KvLayer& keys, const BatchMeta& batch);
-  /// out [T, H d] = causal attention of the q columns of qkv over the cache; over the chosen keys
-  /// alone where there is a choice.
-  void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
-                 const KvLayer& cache, const BatchMeta& batch);
-  /// out's columns = in's, or zeros where `in` has no rows; other columns of out are unchanged.
-  void copy_heads(View out, View in, const HeadColumns& columns);
-  /// x [T, n] *= f(gates [T, m]) with the kind's f, in place; gate i is for columns [i n / m, (i +
-  /// 1) n / m).
-  void multiply_gates(View x, View gates, model::GateKind kind);
-  /// Limits x [T, 2 n], in place: gates, its first n columns, and ups, the others.
-  void limit_gates(View x, const model::GateLimits& limits);
-  /// out [T, n] = activation(in[:, :n]) * in[:, n:].
-  void gated_activation(View out, View in, model::Activation activation);
-  /// x = xIELU(x), in place: with p = softplus(alpha_p), n = beta + softplus(alpha_n), of x > 0 p
-  /// x^2
-  /// + beta x, else n (expm1(min(x, eps)) - x) + beta x. `parameters` [4]: alpha_p, alpha_n, beta,
-  /// eps. Huang and Schlag 2024.
-  void xielu(View x, const Weight& parameters);
-  /// The k best experts of each row by the router's rules, from router logits [T, E] f32, which are
-  /// not kept; the first of equal ones. `choice_bias` [E] f32 may be empty.
-  void route(const Routing& routing, View logits, const model::RouterSpec& router,
-             const Weight& choice_bias);
-  /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias).
-  void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-               const ExpertWeights& weights);
-  // Ops of pictures: only where Footprint::sees_pictures.
+  void sum_linear(const ops::Linear& op);
+  /// Sums delta over all ranks, then AddNorm of it.
+  void sum_add_norm(const ops::AddNorm& op, TensorRanks& ranks);
 
-  /// out[batch.embedded_rows[i]] = batch.embeddings[batch.embedding_rows[i]].
-  void place_embeddings(View out, const BatchMeta& batch);
-  /// out [T, n] = mean of the k parts of in [T, k n].
-  void average_parts(View out, View in);
-  /// x [T, n] *= weight [n] (of any shape with n elements), in place.
-  void scale_columns(View x, const Weight& weight);
-
-  /// x = cap * tanh(x / cap), in place.
-  void soft_cap(View x, float cap);
-  /// x [T, n] *= factors, in place: x[t, i] by factors[indices[t, i]] (i32), or all of x by the one
-  /// factor where `indices` is empty.
-  void multiply_factors(View x, const Weight& factors, View indices);
-  /// x *= factor, in place.
-  void scale(View x, float factor);
-  /// x *= like's root mean square / x's own, row by row; x's own mean square counts as at least
-  /// 1e-5.
-  void match_size(View x, View like);
-  /// x = max(x - mean - deviations * deviation, 0), with each row's mean and deviation.
-  void keep_above(View x, float deviations);
-  // Recurrent ops: each sequence continues from its state, or from zeros where its first row is
-  // position 0, and stores its state after its last row. No row's bits depend on how a sequence's
-  // rows are cut into steps.
-
-  /// out [T, width] = activation(causal convolution of in + bias). The state is [taps - 1, width],
-  /// the oldest row first. `bias` may be empty.
-  void convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
-                const Weight& bias, const StateLayer& states, const BatchMeta& batch);
-  /// Selective scan of a state space, by head, with d = softplus(step + bias): h = exp(d A) h + d x
-  /// B^T, out = h C + D x. The state is [heads, head_dim, state].
-  void selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
-                      const ScanWeights& weights, const StateLayer& states, const BatchMeta& batch);
-  /// Gated delta rule, by head, with q and k scaled to length 1, q by state^-1/2 too, beta = factor
-  /// * sigmoid(beta), g = -exp(A_log) softplus(step + bias): S = exp(g) S; S += k (beta (v - S^T
-  /// k))^T; out = S^T q. The state is [heads, state, head_dim].
-  void gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
-                   const DeltaWeights& weights, const StateLayer& states, const BatchMeta& batch);
-  /// Gated linear recurrence of each channel by itself, with gates i and r: a = exp(-8 r
-  /// softplus(decay)), h = a h + (1 - a^2)^1/2 i x, at position 0 h = i x; out = h. `decay` is
-  /// [width]; the state is [width].
-  void linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
-                         const Weight& decay, const StateLayer& states, const BatchMeta& batch);
-  /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws
-  /// tokens from them and writes the tokens to those entries of batch.drawn_on_device. Only where
-  /// Footprint::draws, and after embed().
-  void draw(const BatchMeta& batch, View logits, int64_t first);
   /// Waits, makes logits readable by the host and returns them: [R, vocab] f32, rows `stride`
   /// apart. A device copies them to `staging`, which has room for R rows of `stride`.
   const float* host_logits(View logits, std::span<float> staging);
 
  protected:
+  /// Runs an op whose check passed; `workspace` is what it asked for.
+  virtual void dispatch(ops::AnyOp op, std::span<std::byte> workspace) = 0;
+  /// Runs a product, its norm and what follows as one kernel; false: nothing was done.
+  virtual bool fuse(const ops::FusedLinear&) { return false; }
   virtual void do_load_weight(const Weight& weight, const RowReader& read) = 0;
-  virtual void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) = 0;
-  virtual void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
-                                  int64_t offset) = 0;
-  virtual void do_gather_rows(View out, View in, const BatchMeta& batch) = 0;
-  virtual void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
-                       const Weight& bias) = 0;
-  virtual void do_add(View residual, View delta) = 0;
-  virtual void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
-                           const Weight& weight, const Weight& bias) = 0;
-  virtual void do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                         model::Activation activation, std::byte* workspace) = 0;
-  /// do_linear(), then the sum over ranks.
-  virtual void do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
-                                std::byte* workspace);
-  virtual void do_fused_linear(const FusedLinear& op, const FusedParts& parts);
-  virtual void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) = 0;
-  virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                 const HeadNorms& norms, const KvLayer& cache,
-                                 const BatchMeta& batch) = 0;
-  virtual void do_choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
-                              const KvLayer& keys, const BatchMeta& batch, std::byte* workspace);
-  virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                            const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
-                            std::byte* workspace) = 0;
-  virtual void do_copy_heads(View out, View in, const HeadColumns& columns) = 0;
-  virtual void do_multiply_gates(View x, View gates, model::GateKind kind) = 0;
-  virtual void do_xielu(View x, const Weight& parameters) = 0;
-  virtual void do_limit_gates(View x, const model::GateLimits& limits) = 0;
-  virtual void do_gated_activation(View out, View in, model::Activation activation) = 0;
-  virtual void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
-                        const Weight& choice_bias) = 0;
-  virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                          const ExpertWeights& weights, std::byte* workspace) = 0;
-  virtual void do_soft_cap(View x, float cap) = 0;
-  virtual void do_multiply_factors(View x, const Weight& factors, View indices) = 0;
-  virtual void do_scale(View x, float factor) = 0;
-  virtual void do_place_embeddings(View out, const BatchMeta& batch);
-  virtual void do_average_parts(View out, View in);
-  virtual void do_scale_columns(View x, const Weight& weight);
-  virtual void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
-                           const Weight& bias, const StateLayer& states, const BatchMeta& batch);
-  virtual void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
-                                 const ScanWeights& weights, const StateLayer& states,
-                                 const BatchMeta& batch);
-  virtual void do_match_size(View x, View like);
-  virtual void do_keep_above(View x, float deviations);
-  virtual void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
-                              const DeltaWeights& weights, const StateLayer& states,
-                              const BatchMeta& batch);
-  virtual void do_linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
-                                    const Weight& decay, const StateLayer& states,
-                                    const BatchMeta& batch);
-  virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 
  private:

@@ -35,6 +35,11 @@ void check_vector(const char* op, const Weight& vector, const char* what, View v
   }
 }
 
+void check_logits(const char* op, View logits) {
+  if (logits.dtype == DType::f32) return;
+  disagree("{}: {} are {}, not float32", op, show(logits), torch_name(logits.dtype));
+}
+
 void check_rows(const char* op, View out, const char* what, size_t count) {
   if (out.rows != static_cast<int64_t>(count)) {
     disagree("{}: out {} does not match {} {}", op, show(out), count, what);

@@ -30,6 +30,9 @@ void check_same(const char* op, const char* what_a, View a, const char* what_b, 
 /// Checks that a bias or norm weight has as many elements as `view` has columns; it may be empty.
 void check_vector(const char* op, const Weight& vector, const char* what, View view);
 
+/// Checks that logits are float32.
+void check_logits(const char* op, View logits);
+
 /// Checks that `out` has `count` rows.
 void check_rows(const char* op, View out, const char* what, size_t count);
 

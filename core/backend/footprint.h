@@ -48,7 +48,7 @@ class Footprint {
   }
   [[nodiscard]] virtual size_t attention_workspace(int64_t rows, int64_t sequences,
                                                    const model::AttentionSpec& spec) const = 0;
-  /// Workspace of choose_keys for rows that see at most `longest` keys.
+  /// Workspace of ops::ChooseKeys for rows that see at most `longest` keys.
   [[nodiscard]] virtual size_t choice_workspace(int64_t /*rows*/, int64_t /*longest*/) const {
     return 0;
   }
@@ -70,11 +70,13 @@ class Footprint {
   [[nodiscard]] int64_t slabs(int64_t stages) const {
     return stages > ahead() ? stages : ahead() + 1;
   }
-  /// Most rows of a step that consists of fused_linear(), where a model's layers allow it.
+  /// Most rows of a step that consists of ops::FusedLinear, where a model's layers allow it.
   [[nodiscard]] virtual int64_t fused_rows() const { return 0; }
-  /// True when a sum over ranks before an add_norm() is left to sum_add_norm(); else it is part of
-  /// the product (linear_across()).
+  /// True when a sum over ranks before an ops::AddNorm is left to Backend::sum_add_norm(); else it
+  /// is part of the product (Backend::sum_linear).
   [[nodiscard]] virtual bool sums_with_norms() const { return false; }
+  /// True when a product with a weight sums slices, and in the same way the slices of all ranks.
+  [[nodiscard]] virtual bool slices(const model::WeightSpec&) const { return false; }
   /// True when the ops of image encoders run.
   [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// True when steps of equal size are recorded and replayed (run_step).

@@ -134,7 +134,7 @@ struct HeadColumns {
 struct ScoreTerms {
   Weight sinks{};   // [heads]
   Weight slopes{};  // [heads], of model::Alibi
-  View chosen{};    // of Backend::choose_keys
+  View chosen{};    // of ops::ChooseKeys
 };
 
 /// Inputs of an indexer for T tokens.
@@ -176,26 +176,6 @@ struct LruInputs {
 /// Use of a product's sums: they are stored as output, are added to it, or are gates and ups whose
 /// gated activation is stored.
 enum class ProductEnd : uint8_t { stored, added, gated };
-
-/// A product with the ops before and after it, in a step of few rows: as one op it can be one
-/// kernel.
-struct FusedLinear {
-  View out;  // [T, n]; gated: [T, n / 2]
-  View in;   // [T, k]
-  Weight weight;
-  Weight bias{};
-  model::Norm norm{};  // of `in`, without a bias of its own, where it is present
-  Weight norm_weight{};
-  ProductEnd end = ProductEnd::stored;
-  model::Activation activation = model::Activation::none;  // of gates
-};
-
-/// Room for a FusedLinear that a backend computes piece by piece.
-struct FusedParts {
-  View normed;   // [T, k]; none without a norm
-  View product;  // [T, n]: `out` where it is stored
-  std::byte* workspace = nullptr;
-};
 
 /// Routing of tokens to experts.
 struct Routing {

@@ -8,15 +8,9 @@
 
 #include "backend/communicator.h"
 #include "backend/operands.h"
+#include "backend/ops/rows.h"
 
 namespace plimsoll::backend {
-
-/// residual += delta summed over all ranks; out = norm(residual).
-struct SummedNorm {
-  View out, residual, delta;
-  model::Norm norm;
-  Weight weight{}, bias{};
-};
 
 /// One rank's end of the tensor-parallel ranks of a stage. All make the same calls in the same
 /// order, with matrices of equal shape; matrices of sums have no gaps. On the host each call
@@ -33,9 +27,9 @@ class TensorRanks : public InputRanks {
   [[nodiscard]] virtual int64_t ranks() const = 0;
   /// All-reduce sum in a tree of pairs: (0 + 1) + (2 + 3).
   void sum(View values) override = 0;
-  /// sum(delta) and Backend::add_norm of it as one op, with the bits of the two; delta is invalid
+  /// sum(delta) and AddNorm of it as one op, with the bits of the two; delta is invalid
   /// afterwards. False: nothing was done.
-  [[nodiscard]] virtual bool sum_add_norm(const SummedNorm& /*op*/) { return false; }
+  [[nodiscard]] virtual bool sum_add_norm(const ops::AddNorm& /*op*/) { return false; }
   /// Gathers columns on rank 0: its `all` [rows, n] becomes the columns of all ranks side by side,
   /// columns beyond n left out.
   virtual void gather_columns(View columns, View all) = 0;

@@ -150,7 +150,8 @@ VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayou
   if (spec.head == model::kNoWeight) return {launch.scratch.peak(), staging};
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
   if (draws(layout, footprint)) {
-    backend.draw(batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0);
+    backend.run(
+        ops::Draw{batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0});
   }
   return {launch.scratch.peak(), staging};
 }

@@ -43,11 +43,11 @@ bool Model::is_last(const LayerSpec& layer) const {
 }
 
 void Model::copy(View out, View in) {
-  backend_.copy_heads(out, in, {.heads = 1, .width = in.columns});
+  backend_.run(ops::CopyHeads{out, in, {.heads = 1, .width = in.columns}});
 }
 
 void Model::norm(View out, View in, const model::Norm& spec) {
-  backend_.norm(out, in, spec, weight(spec.weight), weight(spec.bias));
+  backend_.run(ops::Norm{out, in, spec, weight(spec.weight), weight(spec.bias)});
 }
 
 View Model::forward(const BatchMeta& batch) {
@@ -77,7 +77,7 @@ View Model::forward(const BatchMeta& batch) {
   }
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
-    backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
+    backend_.run(ops::RopeAngles{angles_[i], spec_.ropes[i], batch});
   }
   if (spec_.streams.count() > 1) {
     stream_layers(step, hidden);
@@ -120,11 +120,11 @@ void Model::embed(const Step& step) {
     linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
   }
   if (!step.batch.embedded_rows.empty()) {
-    backend_.place_embeddings(step.residual, step.batch);
+    backend_.run(ops::PlaceEmbeddings{step.residual, step.batch});
   }
   if (spec_.position_embedding == model::kNoWeight) return;
-  backend_.embed_positions(step.residual, weight(spec_.position_embedding), step.batch,
-                           spec_.position_offset);
+  backend_.run(ops::EmbedPositions{step.residual, weight(spec_.position_embedding), step.batch,
+                                   spec_.position_offset});
 }
 
 void Model::layer(Step& step, size_t index, View hidden) {
@@ -148,7 +148,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
     keep_wanted_residual(step, hidden);
     const auto keep_wanted = [&](std::string_view name, View& rows) {
       const View wanted = take(name, hidden.rows, rows.columns);
-      backend_.gather_rows(wanted, rows, step.batch);
+      backend_.run(ops::GatherRows{wanted, rows, step.batch});
       rows = wanted;
     };
     if (layer.ends_shortcut) keep_wanted("shortcut rows", step.shortcut);
@@ -170,14 +170,14 @@ void Model::layer(Step& step, size_t index, View hidden) {
       add_input(*layer.input, inputs.slice_columns(column, width), residual);
     }
     if (layer.factor != model::kNoWeight) {
-      backend_.multiply_factors(residual, weight(layer.factor), {});
+      backend_.run(ops::MultiplyFactors{residual, weight(layer.factor), {}});
     }
   });
 }
 
 // Drops the rows that are not wanted: of them only K and V are still needed.
 void Model::keep_wanted_residual(Step& step, View hidden) {
-  backend_.gather_rows(hidden, step.residual, step.batch);
+  backend_.run(ops::GatherRows{hidden, step.residual, step.batch});
   step.residual = hidden;
   step.gathered = true;
 }
@@ -201,19 +201,19 @@ void Model::attention(const Step& step, size_t index, View input, View out, Sum 
     adapt(qkv.slice_columns(q, kv), input, spec.k_adapter);
     adapt(qkv.slice_columns(q + kv, kv), input, spec.v_adapter);
   }
-  if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
+  if (spec.key_factor != 1) backend_.run(ops::Scale{qkv.slice_columns(q, kv), spec.key_factor});
   View attended = attend(step, index, qkv);
   if (spec.gates_in_qkv) {
-    backend_.multiply_gates(attended, product.slice_columns(0, q), spec.gate_kind);
+    backend_.run(ops::MultiplyGates{attended, product.slice_columns(0, q), spec.gate_kind});
   }
   if (spec.value_dim > 0) attended = narrow_values(spec, attended);
   if (spec.gate.weight != model::kNoWeight) {
     const View gates = take("attention gates", input.rows, weight(spec.gate.weight).spec->rows());
     linear(gates, input, spec.gate, Activation::none);
-    backend_.multiply_gates(attended, gates, spec.gate_kind);
+    backend_.run(ops::MultiplyGates{attended, gates, spec.gate_kind});
   }
   linear(out, wanted_rows(step, attended), spec.out, Activation::none, sum);
-  if (spec.out_factor != 1) backend_.scale(out, spec.out_factor);
+  if (spec.out_factor != 1) backend_.run(ops::Scale{out, spec.out_factor});
 }
 
 View Model::attend(const Step& step, size_t index, View qkv) {
@@ -229,33 +229,33 @@ View Model::attend(const Step& step, size_t index, View qkv) {
   }
   const backend::HeadNorms norms{weight(stored.q_norm.weight), weight(stored.q_norm.bias),  //
                                  weight(stored.k_norm.weight), weight(stored.k_norm.bias)};
-  backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
+  backend_.run(ops::RopeAndStore{qkv, angles, stored, norms, caches_[index], step.batch});
   const View attended = take("attended", qkv.rows, spec.heads * spec.head_dim);
   const backend::ScoreTerms terms{.sinks = weight(spec.sinks),
                                   .slopes = weight(spec.alibi.slopes),
                                   .chosen = spec.indexer.most > 0 ? step.chosen : View{}};
-  backend_.attention(attended, qkv, spec, terms, caches_[index], step.batch);
+  backend_.run(ops::Attention{attended, qkv, spec, terms, caches_[index], step.batch});
   return attended;
 }
 
 View Model::wanted_rows(const Step& step, View mixed) {
   if (!step.gathered) return mixed;
   const View wanted = take("mixed rows", step.residual.rows, mixed.columns);
-  backend_.gather_rows(wanted, mixed, step.batch);
+  backend_.run(ops::GatherRows{wanted, mixed, step.batch});
   return wanted;
 }
 
 void Model::add_branch(const LayerSpec& layer, View residual, View delta, const model::Norm* next,
                        Sum sum) {
-  if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
-  if (next == nullptr) return backend_.add(residual, delta);
+  if (layer.branch_factor != 1) backend_.run(ops::Scale{delta, layer.branch_factor});
+  if (next == nullptr) return backend_.run(ops::Add{residual, delta});
   add_norm(delta, residual, delta, *next, sum);
 }
 
 void Model::blend(const model::Blend& blend, View residual, View delta) {
-  if (blend.alpha != 1) backend_.scale(residual, blend.alpha);
-  if (blend.beta != 1) backend_.scale(delta, blend.beta);
-  backend_.add(residual, delta);
+  if (blend.alpha != 1) backend_.run(ops::Scale{residual, blend.alpha});
+  if (blend.beta != 1) backend_.run(ops::Scale{delta, blend.beta});
+  backend_.run(ops::Add{residual, delta});
 }
 
 // Layers that end by more than a sum, or begin by more than a norm, stand apart.
@@ -315,7 +315,7 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
   }
   const Sum fed = sum_of_mlp(layer, next);
   if (layer.attention_post_norm.present) norm(delta, delta, layer.attention_post_norm);
-  if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
+  if (layer.branch_factor != 1) backend_.run(ops::Scale{delta, layer.branch_factor});
   if (layer.mlp_norm.present) {
     const Scope scope(backend_.scratch());
     const View input = take("mlp in", delta.rows, delta.columns);
@@ -323,12 +323,12 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
     if (layer.shortcut) experts(*layer.shortcut, {input, residual}, rows.shortcut);
     feed(input, fed);
   } else {
-    backend_.add(residual, delta);
+    backend_.run(ops::Add{residual, delta});
     feed(residual, fed);
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
   add_branch(layer, residual, delta, next, fed);
-  if (layer.ends_shortcut) backend_.add(residual, rows.shortcut);
+  if (layer.ends_shortcut) backend_.run(ops::Add{residual, rows.shortcut});
 }
 
 }  // namespace plimsoll::engine

@@ -16,6 +16,8 @@
 
 namespace plimsoll::engine {
 
+namespace ops = backend::ops;
+
 /// Layers that share block tables: all of one window, as many as fill one block.
 struct KvGroup {
   int64_t window = 0;  // 0: full attention
@@ -78,7 +80,7 @@ struct ModelCaches {
 /// Whether a model has weights of its own, or uses those of another model of the same spec.
 enum class WeightsOf : uint8_t { itself, another };
 
-/// True when all layers of a model can be made of fused products (Backend::fused_linear): norm,
+/// True when all layers of a model can be made of fused products (ops::FusedLinear): norm,
 /// attention, sum, norm, gated MLP, sum, with whole weights that are not quantised.
 bool has_plain_layers(const model::ModelSpec& spec);
 

@@ -65,14 +65,14 @@ bool Model::fuses(int64_t tokens) const {
 
 void Model::fused_linear(View out, View in, const model::Linear& linear, const Norm& norm,
                          ProductEnd end, Activation activation) {
-  backend_.fused_linear({.out = out,
-                         .in = in,
-                         .weight = weight(linear.weight),
-                         .bias = weight(linear.bias),
-                         .norm = norm,
-                         .norm_weight = weight(norm.weight),
-                         .end = end,
-                         .activation = activation});
+  backend_.run(ops::FusedLinear{.out = out,
+                                .in = in,
+                                .weight = weight(linear.weight),
+                                .bias = weight(linear.bias),
+                                .norm = norm,
+                                .norm_weight = weight(norm.weight),
+                                .end = end,
+                                .activation = activation});
 }
 
 void Model::fused_layer(Step& step, size_t index, View hidden) {

@@ -39,9 +39,9 @@ void Model::choose_keys(const Step& step, size_t index, View input, View q_laten
   const backend::HeadNorms norms{.k = weight(spec.k_norm.weight),
                                  .k_bias = weight(spec.k_norm.bias)};
   const View angles = angles_[static_cast<size_t>(spec.rope)];
-  backend_.rope_and_store(qk, angles, spec, norms, keys, step.batch);
-  backend_.choose_keys(step.chosen, {q, down.slice_columns(dim, spec.heads)}, spec, keys,
-                       step.batch);
+  backend_.run(ops::RopeAndStore{qk, angles, spec, norms, keys, step.batch});
+  backend_.run(ops::ChooseKeys{
+      step.chosen, {q, down.slice_columns(dim, spec.heads)}, spec, keys, step.batch});
 }
 
 void Model::expand_latents(const Step& step, size_t index, View input, View qkv) {
@@ -70,7 +70,8 @@ void Model::expand_latents(const Step& step, size_t index, View input, View qkv)
 
   const auto copy = [&](View to, View from, int64_t width, int64_t from_column, int64_t from_stride,
                         int64_t to_column) {
-    backend_.copy_heads(to, from, {heads, width, from_column, from_stride, to_column, dim});
+    backend_.run(
+        ops::CopyHeads{to, from, {heads, width, from_column, from_stride, to_column, dim}});
   };
   const View keys = qkv.slice_columns(heads * dim, heads * dim);
   const View values = qkv.slice_columns(2 * heads * dim, heads * dim);
@@ -89,17 +90,18 @@ void Model::widen_values(const model::AttentionSpec& spec, View input, View qkv)
   linear(narrow, input, spec.qkv, Activation::none);
   const View values = qkv.slice_columns(before, spec.kv_heads * spec.head_dim);
   const int64_t dim = spec.head_dim;
-  backend_.copy_heads(qkv, narrow, {.heads = 1, .width = before});
-  backend_.copy_heads(values, narrow,
-                      {spec.kv_heads, spec.value_dim, before, spec.value_dim, 0, dim});
-  backend_.copy_heads(values, {}, {spec.kv_heads, dim - spec.value_dim, 0, 0, spec.value_dim, dim});
+  backend_.run(ops::CopyHeads{qkv, narrow, {.heads = 1, .width = before}});
+  backend_.run(ops::CopyHeads{
+      values, narrow, {spec.kv_heads, spec.value_dim, before, spec.value_dim, 0, dim}});
+  backend_.run(
+      ops::CopyHeads{values, {}, {spec.kv_heads, dim - spec.value_dim, 0, 0, spec.value_dim, dim}});
 }
 
 View Model::narrow_values(const model::AttentionSpec& spec, View attended) {
   const View values = take("attended values", attended.rows, spec.heads * spec.value_dim);
-  backend_.copy_heads(values, attended,
-                      {spec.heads, spec.value_dim, 0, spec.head_dim, 0, spec.value_dim});
-  if (spec.value_factor != 1) backend_.scale(values, spec.value_factor);
+  backend_.run(ops::CopyHeads{
+      values, attended, {spec.heads, spec.value_dim, 0, spec.head_dim, 0, spec.value_dim}});
+  if (spec.value_factor != 1) backend_.run(ops::Scale{values, spec.value_factor});
   return values;
 }
 

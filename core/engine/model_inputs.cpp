@@ -14,22 +14,22 @@ void Model::layer_inputs(const Step& step) {
   const model::LayerInputs& spec = spec_.layer_inputs;
   const Scope scope(backend_.scratch());
   linear(step.inputs, step.residual, spec.projection, Activation::none);
-  backend_.scale(step.inputs, spec.projection_factor);
+  backend_.run(ops::Scale{step.inputs, spec.projection_factor});
   View layers = step.inputs;  // each a row
   layers.rows *= layers.columns / spec.width;
   layers.columns = layers.stride = spec.width;
   norm(layers, layers, spec.norm);
   const View of_token = take("token's layer inputs", step.inputs.rows, step.inputs.columns);
   look_up(step, spec.table, spec.table_factor, of_token);
-  backend_.add(step.inputs, of_token);
-  backend_.scale(step.inputs, spec.factor);
+  backend_.run(ops::Add{step.inputs, of_token});
+  backend_.run(ops::Scale{step.inputs, spec.factor});
 }
 
 void Model::layer_input(const model::LayerInput& spec, View input, View x, View out) {
   const Scope scope(backend_.scratch());
   const View gate = take("layer input gate", input.rows, input.columns);
   linear(gate, x, spec.gate, spec.activation);
-  backend_.multiply_gates(gate, input, model::GateKind::as_is);
+  backend_.run(ops::MultiplyGates{gate, input, model::GateKind::as_is});
   linear(out, gate, spec.projection, Activation::none);
   norm(out, out, spec.norm);
 }
@@ -38,7 +38,7 @@ void Model::add_input(const model::LayerInput& spec, View input, View residual) 
   const Scope scope(backend_.scratch());
   const View delta = take("layer input", residual.rows, residual.columns);
   layer_input(spec, input, residual, delta);
-  backend_.add(residual, delta);
+  backend_.run(ops::Add{residual, delta});
 }
 
 void Model::shared_block(const Step& step, size_t index, View out) {
@@ -66,7 +66,7 @@ void Model::shared_block(const Step& step, size_t index, View out) {
           attended.slice_rows(first, count), fed);
     linear(out.slice_rows(first, count), fed, block.out, Activation::none);
   });
-  backend_.add(out, step.residual);
+  backend_.run(ops::Add{out, step.residual});
 }
 
 void Model::adapt(View out, View in, const model::Adapter& adapter) {
@@ -76,7 +76,7 @@ void Model::adapt(View out, View in, const model::Adapter& adapter) {
   linear(low, in, adapter.down, Activation::none);
   const View change = take("adapter's change", out.rows, out.columns);
   linear(change, low, adapter.up, Activation::none);
-  backend_.add(out, change);
+  backend_.run(ops::Add{out, change});
 }
 
 }  // namespace plimsoll::engine

@@ -17,7 +17,7 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out, 
       const View up = take("mlp up", in.rows, mlp.intermediate);
       const bool is_xielu = mlp.xielu != model::kNoWeight;
       linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
-      if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
+      if (is_xielu) backend_.run(ops::Xielu{up, weight(mlp.xielu)});
       return linear(out, up, mlp.down, Activation::none, sum);
     }
     case MlpKind::gated:
@@ -48,18 +48,19 @@ void Model::gated(const GatedMlp& mlp, View in, View out, Sum sum) {
     linear(up, in, mlp.up, Activation::none);
     adapt(up, in, mlp.adapter);
     if (mlp.gate_factor != 1) {
-      backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
+      backend_.run(ops::Scale{up.slice_columns(0, mlp.intermediate), mlp.gate_factor});
     }
     if (mlp.gate_deviations != 0) {
       const int64_t columns = mlp.intermediate * weight(mlp.down.weight).spec->ranks;
-      change_across(up.slice_columns(0, mlp.intermediate), columns,
-                    [&](View all) { backend_.keep_above(all, mlp.gate_deviations); });
+      change_across(up.slice_columns(0, mlp.intermediate), columns, [&](View all) {
+        backend_.run(ops::KeepAbove{all, mlp.gate_deviations});
+      });
     }
-    if (mlp.limits.any()) backend_.limit_gates(up, mlp.limits);
-    backend_.gated_activation(activated, up, mlp.activation);
+    if (mlp.limits.any()) backend_.run(ops::LimitGates{up, mlp.limits});
+    backend_.run(ops::GatedActivation{activated, up, mlp.activation});
   }
   linear(out, activated, mlp.down, Activation::none, sum);
-  if (mlp.out_factor != 1) backend_.scale(out, mlp.out_factor);
+  if (mlp.out_factor != 1) backend_.run(ops::Scale{out, mlp.out_factor});
 }
 
 void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
@@ -74,17 +75,21 @@ void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
     const Scope inner(backend_.scratch());
     linear(logits, own_input(router.norm, inputs, in), router.gate, Activation::none);
   }
-  if (router.logits_factor != 1) backend_.scale(logits, router.logits_factor);
-  backend_.route(routing, logits, router, weight(router.choice_bias));
+  if (router.logits_factor != 1) backend_.run(ops::Scale{logits, router.logits_factor});
+  backend_.run(ops::Route{routing, logits, router, weight(router.choice_bias)});
   if (router.expert_scale != model::kNoWeight) {
-    backend_.multiply_factors(routing.weights, weight(router.expert_scale), routing.experts);
+    backend_.run(
+        ops::MultiplyFactors{routing.weights, weight(router.expert_scale), routing.experts});
   }
   const auto sum_chosen = [&](View to, View from) {
-    backend_.experts(to, from, routing, mlp,
-                     {.up = share(mlp.up.weight),
-                      .down = share(mlp.down.weight),
-                      .up_bias = weight(mlp.up.bias),
-                      .down_bias = weight(mlp.down.bias)});
+    backend_.run(ops::Experts{to,
+                              from,
+                              routing,
+                              mlp,
+                              {.up = share(mlp.up.weight),
+                               .down = share(mlp.down.weight),
+                               .up_bias = weight(mlp.up.bias),
+                               .down_bias = weight(mlp.down.bias)}});
   };
   if (mlp.latent == 0) return sum_chosen(out, in);
   const View narrow_in = take("latent experts in", in.rows, mlp.latent);
@@ -120,11 +125,11 @@ void Model::add_shared(const MlpSpec& mlp, View in, View out) {
   if (shared.gate.weight != model::kNoWeight) {
     const View gate = take("shared gate", in.rows, 1);
     linear(gate, in, shared.gate, Activation::none);
-    backend_.multiply_gates(own, gate, model::GateKind::sigmoid);
+    backend_.run(ops::MultiplyGates{own, gate, model::GateKind::sigmoid});
   }
-  if (shared.factor != 1) backend_.scale(own, shared.factor);
+  if (shared.factor != 1) backend_.run(ops::Scale{own, shared.factor});
   if (shared.out_norm.present) norm(own, own, shared.out_norm);
-  backend_.add(out, own);
+  backend_.run(ops::Add{out, own});
 }
 
 }  // namespace plimsoll::engine

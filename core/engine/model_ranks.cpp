@@ -24,11 +24,11 @@ Weight Model::share(model::WeightId id) const {
 void Model::linear(View out, View in, const model::Linear& linear, Activation activation, Sum sum) {
   const Weight matrix = share(linear.weight);
   if (matrix.ranks == nullptr) {
-    return backend_.linear(out, in, matrix, weight(linear.bias), activation);
+    return backend_.run(ops::Linear{out, in, matrix, weight(linear.bias), activation});
   }
   const Weight bias = tensor_->rank() == 0 ? weight(linear.bias) : Weight{};
-  if (sum == Sum::with_norm) return backend_.linear(out, in, matrix, bias, activation);
-  backend_.linear_across(out, in, matrix, bias);
+  if (sum == Sum::with_norm) return backend_.run(ops::Linear{out, in, matrix, bias, activation});
+  backend_.sum_linear({out, in, matrix, bias});
 }
 
 Model::Sum Model::sum_before(const model::Norm* next, const model::Linear& linear) const {
@@ -58,7 +58,7 @@ Model::Sum Model::sum_of_mlp(const LayerSpec& layer, const model::Norm* next) co
 
 void Model::add_norm(View out, View residual, View delta, const model::Norm& spec, Sum sum) {
   const Weight gains = weight(spec.weight), bias = weight(spec.bias);
-  if (sum == Sum::now) return backend_.add_norm(out, residual, delta, spec, gains, bias);
+  if (sum == Sum::now) return backend_.run(ops::AddNorm{out, residual, delta, spec, gains, bias});
   backend_.sum_add_norm({out, residual, delta, spec, gains, bias}, *tensor_);
 }
 
@@ -91,7 +91,7 @@ void Model::norm_across(View x, const model::Norm& spec, int64_t groups) {
 void Model::look_up(const Step& step, model::WeightId table_id, float scale, View out) {
   Weight table = weight(table_id);
   if (table.spec->ranks > 1) table.ranks = tensor_;
-  backend_.embed(out, table, step.batch, scale);
+  backend_.run(ops::Embed{out, table, step.batch, scale});
   if (table.ranks != nullptr) tensor_->sum(out);
 }
 
@@ -102,8 +102,8 @@ View Model::logits(View hidden) {
   const Scope scope(backend_.scratch());
   const View own = shared ? take("own logits", hidden.rows, head.spec->rows(), DType::f32) : logits;
   linear(own, hidden, {.weight = spec_.head, .bias = spec_.head_bias}, Activation::none);
-  if (spec_.logits_scale != 1) backend_.scale(own, spec_.logits_scale);
-  if (spec_.final_soft_cap > 0) backend_.soft_cap(own, spec_.final_soft_cap);
+  if (spec_.logits_scale != 1) backend_.run(ops::Scale{own, spec_.logits_scale});
+  if (spec_.final_soft_cap > 0) backend_.run(ops::SoftCap{own, spec_.final_soft_cap});
   if (tensor_ != nullptr && shared) tensor_->gather_columns(own, logits);
   return logits;
 }

@@ -22,13 +22,13 @@ void Model::mix(const Step& step, size_t index, View input, View out, Sum sum) {
   const Scope scope(backend_.scratch());
   const View beside = take("attention beside", out.rows, out.columns);
   const float in_factor = layer.attention.in_factor;
-  if (in_factor != 1) backend_.scale(input, in_factor);
+  if (in_factor != 1) backend_.run(ops::Scale{input, in_factor});
   attention(step, index, input, beside);
   const float other = layer.recurrent->in_factor / in_factor;
-  if (other != 1) backend_.scale(input, other);
+  if (other != 1) backend_.run(ops::Scale{input, other});
   recurrent(step, index, input, out);
-  if (layer.recurrent->out_factor != 1) backend_.scale(out, layer.recurrent->out_factor);
-  backend_.add(out, beside);
+  if (layer.recurrent->out_factor != 1) backend_.run(ops::Scale{out, layer.recurrent->out_factor});
+  backend_.run(ops::Add{out, beside});
 }
 
 void Model::recurrent(const Step& step, size_t index, View input, View out) {
@@ -54,8 +54,8 @@ void Model::recurrent(const Step& step, size_t index, View input, View out) {
 
 void Model::convolve(const Step& step, size_t index, View out, View in) {
   const model::ConvSpec& conv = spec_.layers[index].recurrent->conv;
-  backend_.convolve(out, in, conv, weight(conv.weight), weight(conv.bias), conv_states_[index],
-                    step.batch);
+  backend_.run(ops::Convolve{out, in, conv, weight(conv.weight), weight(conv.bias),
+                             conv_states_[index], step.batch});
 }
 
 // [b; c; u]
@@ -66,10 +66,10 @@ void Model::short_conv(const Step& step, size_t index, View input, View out) {
   linear(projected, input, spec.in, Activation::none);
   const View b = projected.slice_columns(0, width), c = projected.slice_columns(width, width);
   const View u = projected.slice_columns(2 * width, width);
-  backend_.multiply_gates(u, b, GateKind::as_is);
+  backend_.run(ops::MultiplyGates{u, b, GateKind::as_is});
   const View mixed = take("convolved", input.rows, width);
   convolve(step, index, mixed, u);
-  backend_.multiply_gates(mixed, c, GateKind::as_is);
+  backend_.run(ops::MultiplyGates{mixed, c, GateKind::as_is});
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
@@ -92,10 +92,13 @@ void Model::mamba1(const Step& step, size_t index, View input, View out) {
   const View steps = take("steps", input.rows, spec.heads);
   linear(steps, rank, spec.step, Activation::none);
   const View mixed = take("mixed", input.rows, width);
-  backend_.selective_scan(mixed, {u, steps, b, c}, spec,
-                          {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)},
-                          states_[index], step.batch);
-  backend_.multiply_gates(mixed, projected.slice_columns(width, width), GateKind::silu);
+  backend_.run(ops::SelectiveScan{mixed,
+                                  {u, steps, b, c},
+                                  spec,
+                                  {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)},
+                                  states_[index],
+                                  step.batch});
+  backend_.run(ops::MultiplyGates{mixed, projected.slice_columns(width, width), GateKind::silu});
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
@@ -108,19 +111,21 @@ void Model::mamba2(const Step& step, size_t index, View input, View out) {
   int64_t column = 0;
   const int64_t columns[] = {width, width, shared, shared, spec.heads};
   for (size_t i = 0; i < spec.factors.size(); column += columns[i++]) {
-    backend_.scale(projected.slice_columns(column, columns[i]), spec.factors[i]);
+    backend_.run(ops::Scale{projected.slice_columns(column, columns[i]), spec.factors[i]});
   }
   const View z = projected.slice_columns(0, width);
   const View convolved = take("convolved", input.rows, spec.conv.width);
   convolve(step, index, convolved, projected.slice_columns(width, spec.conv.width));
   const View mixed = take("mixed", input.rows, width);
-  backend_.selective_scan(
+  backend_.run(ops::SelectiveScan{
       mixed,
       {convolved.slice_columns(0, width),
        projected.slice_columns(width + spec.conv.width, spec.heads),
        convolved.slice_columns(width, shared), convolved.slice_columns(width + shared, shared)},
-      spec, {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)}, states_[index],
-      step.batch);
+      spec,
+      {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)},
+      states_[index],
+      step.batch});
   gate_and_norm(spec, mixed, z);
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
@@ -136,12 +141,15 @@ void Model::gated_delta(const Step& step, size_t index, View input, View out) {
   const View convolved = take("convolved", input.rows, spec.conv.width);
   convolve(step, index, convolved, projected.slice_columns(0, spec.conv.width));
   const View mixed = take("mixed", input.rows, width);
-  backend_.gated_delta(
-      mixed,
-      {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
-       convolved.slice_columns(2 * keys, width), steps.slice_columns(0, spec.heads),
-       steps.slice_columns(spec.heads, spec.heads)},
-      spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index], step.batch);
+  backend_.run(
+      ops::GatedDelta{mixed,
+                      {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
+                       convolved.slice_columns(2 * keys, width), steps.slice_columns(0, spec.heads),
+                       steps.slice_columns(spec.heads, spec.heads)},
+                      spec,
+                      {weight(spec.decay), weight(spec.step_bias)},
+                      states_[index],
+                      step.batch});
   gate_and_norm(spec, mixed, projected.slice_columns(spec.conv.width, width));
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
@@ -165,12 +173,15 @@ void Model::channel_delta(const Step& step, size_t index, View input, View out) 
   const View convolved = take("convolved", input.rows, mixed_columns);
   convolve(step, index, convolved, projected.slice_columns(0, mixed_columns));
   const View mixed = take("mixed", input.rows, width);
-  backend_.gated_delta(mixed,
-                       {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
-                        convolved.slice_columns(2 * keys, width),
-                        projected.slice_columns(mixed_columns, spec.heads), steps},
-                       spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index],
-                       step.batch);
+  backend_.run(
+      ops::GatedDelta{mixed,
+                      {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
+                       convolved.slice_columns(2 * keys, width),
+                       projected.slice_columns(mixed_columns, spec.heads), steps},
+                      spec,
+                      {weight(spec.decay), weight(spec.step_bias)},
+                      states_[index],
+                      step.batch});
   gate_and_norm(spec, mixed, output_gate(spec, input));
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
@@ -182,12 +193,15 @@ void Model::linear_attention(const Step& step, size_t index, View input, View ou
   const View qkv = take("projected", input.rows, 2 * keys + width);
   linear(qkv, input, spec.in, Activation::silu);
   const View mixed = take("mixed", input.rows, width);
-  backend_.selective_scan(mixed,
-                          {qkv.slice_columns(2 * keys, width),
-                           {},
-                           qkv.slice_columns(keys, keys),
-                           qkv.slice_columns(0, keys)},
-                          spec, {.decay = weight(spec.decay)}, states_[index], step.batch);
+  backend_.run(ops::SelectiveScan{mixed,
+                                  {qkv.slice_columns(2 * keys, width),
+                                   {},
+                                   qkv.slice_columns(keys, keys),
+                                   qkv.slice_columns(0, keys)},
+                                  spec,
+                                  {.decay = weight(spec.decay)},
+                                  states_[index],
+                                  step.batch});
   gate_and_norm(spec, mixed, output_gate(spec, input));
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
@@ -206,8 +220,9 @@ void Model::gated_linear(const Step& step, size_t index, View input, View out) {
     linear(gates.slice_columns(2 * head * h, 2 * head), u.slice_columns(head * h, head),
            spec.head_gates[static_cast<size_t>(first_head + h)], Activation::none);
   }
-  backend_.linear_recurrence(x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch);
-  backend_.multiply_gates(x, y, GateKind::as_is);
+  backend_.run(
+      ops::LinearRecurrence{x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch});
+  backend_.run(ops::MultiplyGates{x, y, GateKind::as_is});
   linear(out, wanted_rows(step, x), spec.out, Activation::none);
 }
 
@@ -224,9 +239,9 @@ View Model::output_gate(const RecurrentSpec& spec, View input) {
 
 void Model::gate_and_norm(const RecurrentSpec& spec, View x, View z) {
   using Gated = RecurrentSpec::Gated;
-  if (spec.gated == Gated::before_norm) backend_.multiply_gates(x, z, spec.gate);
+  if (spec.gated == Gated::before_norm) backend_.run(ops::MultiplyGates{x, z, spec.gate});
   if (spec.norm.present) norm_across(x, spec.norm, spec.norm_groups);
-  if (spec.gated == Gated::after_norm) backend_.multiply_gates(x, z, spec.gate);
+  if (spec.gated == Gated::after_norm) backend_.run(ops::MultiplyGates{x, z, spec.gate});
 }
 
 }  // namespace plimsoll::engine

@@ -21,7 +21,7 @@ void Model::stream_layers(Step& step, View hidden) {
   for (int64_t i = 1; i < n; ++i) {
     const View stream = streams.slice_columns(i * width, width);
     linear(stream, step.residual, spec_.streams.in[static_cast<size_t>(i - 1)], Activation::none);
-    backend_.match_size(stream, step.residual);
+    backend_.run(ops::MatchSize{stream, step.residual});
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) stream_layer(step, i, streams);
   const View first = streams.slice_columns(0, width);
@@ -31,11 +31,11 @@ void Model::stream_layers(Step& step, View hidden) {
     const View stream = take("stream's end", step.residual.rows, width);
     linear(stream, streams.slice_columns(i * width, width),
            spec_.streams.out[static_cast<size_t>(i - 1)], Activation::none);
-    backend_.match_size(stream, first);
-    backend_.add(step.residual, stream);
+    backend_.run(ops::MatchSize{stream, first});
+    backend_.run(ops::Add{step.residual, stream});
   }
-  backend_.scale(step.residual, 1.f / static_cast<float>(n));
-  backend_.gather_rows(hidden, step.residual, step.batch);
+  backend_.run(ops::Scale{step.residual, 1.f / static_cast<float>(n)});
+  backend_.run(ops::GatherRows{hidden, step.residual, step.batch});
 }
 
 void Model::stream_layer(const Step& step, size_t index, View streams) {
@@ -50,12 +50,12 @@ void Model::stream_layer(const Step& step, size_t index, View streams) {
   correct_streams(*layer.streams, made, streams);
   const View first = take("first stream", streams.rows, width);
   copy(first, streams.slice_columns(0, width));
-  backend_.scale_columns(first, weight(layer.streams->input_scale));
+  backend_.run(ops::ScaleColumns{first, weight(layer.streams->input_scale)});
   const int64_t inputs = spec_.layer_inputs.width;
   layer_input(*layer.input, step.inputs.slice_columns(static_cast<int64_t>(index) * inputs, inputs),
               first, made);
   for (int64_t i = 1; i < spec_.streams.count(); ++i) {
-    backend_.add(streams.slice_columns(i * width, width), made);
+    backend_.run(ops::Add{streams.slice_columns(i * width, width), made});
   }
 }
 
@@ -64,8 +64,8 @@ void Model::route_streams(const StreamLayer& spec, View x, View out) {
   const View normed = take("router in", x.rows, x.columns);
   norm(normed, x, spec.norm);
   linear(out, normed, spec.router, Activation::none);
-  backend_.scale(out, 1.f / static_cast<float>(spec_.hidden_size));
-  backend_.soft_cap(out, 1);  // tanh
+  backend_.run(ops::Scale{out, 1.f / static_cast<float>(spec_.hidden_size)});
+  backend_.run(ops::SoftCap{out, 1});  // tanh
 }
 
 void Model::predict_streams(const StreamLayer& spec, View streams, View out) {
@@ -79,12 +79,12 @@ void Model::predict_streams(const StreamLayer& spec, View streams, View out) {
   const View share = take("a stream's share", streams.rows, n * width);
   for (int64_t k = 0; k < n; ++k) {
     // The share of stream k in each stream i: factor [i, k].
-    backend_.copy_heads(routed, factors,
-                        {.heads = n, .width = 1, .from = k, .from_stride = n, .to_stride = 1});
-    backend_.copy_heads(share, streams,
-                        {.heads = n, .width = width, .from = k * width, .to_stride = width});
-    backend_.multiply_gates(share, routed, GateKind::as_is);
-    backend_.add(out, share);
+    backend_.run(ops::CopyHeads{
+        routed, factors, {.heads = n, .width = 1, .from = k, .from_stride = n, .to_stride = 1}});
+    backend_.run(ops::CopyHeads{
+        share, streams, {.heads = n, .width = width, .from = k * width, .to_stride = width}});
+    backend_.run(ops::MultiplyGates{share, routed, GateKind::as_is});
+    backend_.run(ops::Add{out, share});
   }
 }
 
@@ -97,14 +97,14 @@ void Model::run_branches(const Step& step, size_t index, View x, View out) {
     norm(normed, x, layer.attention_norm);
     attention(step, index, normed, out);
     norm(out, out, layer.attention_post_norm);
-    backend_.add(out, x);
-    backend_.add(out, normed);
+    backend_.run(ops::Add{out, x});
+    backend_.run(ops::Add{out, normed});
     const View low = take("laurel", x.rows, weight(spec.laurel.down.weight).spec->rows());
     linear(low, normed, spec.laurel.down, Activation::none);
     linear(normed, low, spec.laurel.up, Activation::none);
     norm(normed, normed, spec.laurel_norm);
-    backend_.add(out, normed);
-    backend_.scale(out, std::sqrt(0.5f));
+    backend_.run(ops::Add{out, normed});
+    backend_.run(ops::Scale{out, std::sqrt(0.5f)});
   }
   for_row_slices(x.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const Scope scope(backend_.scratch());
@@ -113,7 +113,7 @@ void Model::run_branches(const Step& step, size_t index, View x, View out) {
     norm(in, rows, layer.mlp_norm);
     feed_forward(layer.mlp, {in, rows}, delta);
     norm(delta, delta, layer.mlp_post_norm);
-    backend_.add(rows, delta);
+    backend_.run(ops::Add{rows, delta});
   });
 }
 
@@ -126,13 +126,13 @@ void Model::correct_streams(const StreamLayer& spec, View made, View streams) {
   linear(factors, routed, spec.correct, Activation::none);
   const View news = take("news", streams.rows, width);  // f - P_0
   copy(news, streams.slice_columns(0, width));
-  backend_.scale(news, -1);
-  backend_.add(news, made);
+  backend_.run(ops::Scale{news, -1});
+  backend_.run(ops::Add{news, made});
   const View share = take("streams' news", streams.rows, n * width);
-  backend_.copy_heads(share, news, {.heads = n, .width = width, .to_stride = width});
-  backend_.add(streams, share);
-  backend_.multiply_gates(share, factors, GateKind::as_is);
-  backend_.add(streams, share);
+  backend_.run(ops::CopyHeads{share, news, {.heads = n, .width = width, .to_stride = width}});
+  backend_.run(ops::Add{streams, share});
+  backend_.run(ops::MultiplyGates{share, factors, GateKind::as_is});
+  backend_.run(ops::Add{streams, share});
 }
 
 }  // namespace plimsoll::engine

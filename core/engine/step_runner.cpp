@@ -41,7 +41,7 @@ void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {
     const int64_t count = std::min(layout_.limits.logits_rows, drawn - first);
     const memory::Scope scope(launch_.scratch);
     const backend::View logits = launch_.model.logits(hidden.slice_rows(first, count));
-    if (launch_.model.leads()) backend_.draw(batch, logits, first);
+    if (launch_.model.leads()) backend_.run(ops::Draw{batch, logits, first});
   }
 }
 

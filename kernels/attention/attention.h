@@ -53,7 +53,7 @@ class StepAttention {
     const backend::KvLayer* cache = nullptr;
     Vector sinks{};                 // [heads] or none
     const float* slopes = nullptr;  // [heads] of the spec's ALiBi, or none
-    backend::View chosen{};         // of Backend::choose_keys, or none
+    backend::View chosen{};         // of ops::ChooseKeys, or none
   };
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);

@@ -26,7 +26,7 @@ struct PlainAttention {
   const backend::KvLayer* cache = nullptr;
   Vector sinks{};                 // [H] or none
   const float* slopes = nullptr;  // [H] of the spec's ALiBi, or none
-  View chosen{};                  // of Backend::choose_keys, or none
+  View chosen{};                  // of ops::ChooseKeys, or none
   const AttentionItem* items = nullptr;
   int64_t item_count = 0;
   const MergeItem* merges = nullptr;

@@ -13,7 +13,7 @@
 
 namespace plimsoll::kernels {
 
-/// chosen [T, n] i32: see Backend::choose_keys. head_dim <= 256.
+/// chosen [T, n] i32: see backend::ops::ChooseKeys. head_dim <= 256.
 struct ChooseKeys {
   View chosen;
   View q;        // [T, H d]

@@ -55,11 +55,11 @@ class DeviceTeam::End final : public DeviceRanks {
     if (!trial_succeeds(*this, *team_.ranks_[static_cast<size_t>(rank_)])) fail_unheard();
   }
 
-  bool sum_add_norm(const backend::SummedNorm& op) override {
+  bool sum_add_norm(const backend::ops::AddNorm& op) override {
     return kernels::sum_add_norm({.out = op.out,
                                   .in = op.residual,
                                   .delta = op.delta,
-                                  .spec = op.norm,
+                                  .spec = op.spec,
                                   .weight = vector_of(op.weight),
                                   .bias = vector_of(op.bias)},
                                  team_.areas(rank_), stream());

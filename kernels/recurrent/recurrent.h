@@ -27,7 +27,7 @@ struct Convolve {
 };
 void convolve(const Convolve& op, const DeviceBatch& batch, cudaStream_t stream);
 
-/// Backend::selective_scan; the state is [heads * head_dim, state], of at most kMostScanState.
+/// backend::ops::SelectiveScan; the state is [heads * head_dim, state], of at most kMostScanState.
 struct SelectiveScan {
   View out;
   backend::ScanInputs in;
@@ -39,7 +39,7 @@ struct SelectiveScan {
 };
 void selective_scan(const SelectiveScan& op, const DeviceBatch& batch, cudaStream_t stream);
 
-/// Backend::gated_delta; the state is [heads, state, head_dim], of at most kMostDeltaKeys.
+/// backend::ops::GatedDelta; the state is [heads, state, head_dim], of at most kMostDeltaKeys.
 struct GatedDelta {
   View out;
   backend::DeltaInputs in;
@@ -50,7 +50,7 @@ struct GatedDelta {
 };
 void gated_delta(const GatedDelta& op, const DeviceBatch& batch, cudaStream_t stream);
 
-/// Backend::linear_recurrence; `decay` and the state are [width].
+/// backend::ops::LinearRecurrence; `decay` and the state are [width].
 struct LinearRecurrence {
   View out;
   backend::LruInputs in;

@@ -97,10 +97,10 @@ void copy_heads(const View& out, const View& in, const backend::HeadColumns& col
 void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream);
 
 /// x[t, i] *= factors[indices[t, i]] in place, or all of x by factors[0] where `indices` has no
-/// columns (Backend::multiply_factors).
+/// columns (ops::MultiplyFactors).
 void multiply_factors(const View& x, const Vector& factors, const View& indices,
                       cudaStream_t stream);
-/// x = xIELU(x), in place; `parameters` [4]: alpha_p, alpha_n, beta, eps (Backend::xielu).
+/// x = xIELU(x), in place; `parameters` [4]: alpha_p, alpha_n, beta, eps (ops::Xielu).
 void xielu(const View& x, const Vector& parameters, cudaStream_t stream);
 
 /// x = cap * tanh(x / cap), in place.

@@ -31,6 +31,8 @@
 
 namespace plimsoll::kernels {
 
+namespace ops = backend::ops;
+
 /// Compute capability that kernels are built from.
 inline constexpr int kLeastCapability = 80;
 
@@ -79,92 +81,56 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void send(void* to, std::span<const std::byte> from) override;
   void await_sent() override { sent_.wait(); }
 
+  void compute(const ops::Embed& op);
+  void compute(const ops::EmbedPositions& op);
+  void compute(const ops::PlaceEmbeddings& op);
+  void compute(const ops::GatherRows& op);
+  void compute(const ops::Norm& op);
+  void compute(const ops::Add& op);
+  void compute(const ops::AddNorm& op);
+  void compute(const ops::CopyHeads& op);
+  void compute(const ops::AverageParts& op);
+  void compute(const ops::ScaleColumns& op);
+  void compute(const ops::SoftCap& op);
+  void compute(const ops::MultiplyFactors& op);
+  void compute(const ops::Scale& op);
+  void compute(const ops::MatchSize& op);
+  void compute(const ops::KeepAbove& op);
+  void compute(const ops::Linear& op, std::byte* workspace);
+  void compute(const ops::MultiplyGates& op);
+  void compute(const ops::LimitGates& op);
+  void compute(const ops::GatedActivation& op);
+  void compute(const ops::Xielu& op);
+  void compute(const ops::Route& op);
+  void compute(const ops::Experts& op, std::byte* workspace);
+  void compute(const ops::RopeAngles& op);
+  void compute(const ops::RopeAndStore& op);
+  void compute(const ops::ChooseKeys& op, std::byte* workspace);
+  void compute(const ops::Attention& op);
+  void compute(const ops::Convolve& op);
+  void compute(const ops::SelectiveScan& op);
+  void compute(const ops::GatedDelta& op);
+  void compute(const ops::LinearRecurrence& op);
+  void compute(const ops::Draw& op);
+
  protected:
+  void dispatch(ops::AnyOp op, std::span<std::byte> workspace) override {
+    ops::compute_with(*this, op, workspace);
+  }
   void do_load_weight(const backend::Weight& weight, const backend::RowReader& read) override;
-  void do_embed(backend::View out, const backend::Weight& table, const backend::BatchMeta& batch,
-                float scale) override;
-  void do_embed_positions(backend::View out, const backend::Weight& table,
-                          const backend::BatchMeta& batch, int64_t offset) override;
-  void do_gather_rows(backend::View out, backend::View in,
-                      const backend::BatchMeta& batch) override;
-  void do_norm(backend::View out, backend::View in, const model::Norm& spec,
-               const backend::Weight& weight, const backend::Weight& bias) override;
-  void do_add(backend::View residual, backend::View delta) override;
-  void do_add_norm(backend::View out, backend::View residual, backend::View delta,
-                   const model::Norm& spec, const backend::Weight& weight,
-                   const backend::Weight& bias) override;
-  void do_linear(backend::View out, backend::View in, const backend::Weight& weight,
-                 const backend::Weight& bias, model::Activation activation,
-                 std::byte* workspace) override;
-  void do_linear_across(backend::View out, backend::View in, const backend::Weight& weight,
-                        const backend::Weight& bias, std::byte* workspace) override;
-  void do_fused_linear(const backend::FusedLinear& op, const backend::FusedParts& parts) override;
-  void do_rope_angles(backend::View out, const model::RopeSpec& rope,
-                      const backend::BatchMeta& batch) override;
-  void do_rope_and_store(backend::View qkv, backend::View angles, const model::AttentionSpec& spec,
-                         const backend::HeadNorms& norms, const backend::KvLayer& cache,
-                         const backend::BatchMeta& batch) override;
-  void do_choose_keys(backend::View chosen, const backend::IndexInputs& in,
-                      const model::AttentionSpec& spec, const backend::KvLayer& keys,
-                      const backend::BatchMeta& batch, std::byte* workspace) override;
-  void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
-                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
-                    const backend::BatchMeta& batch, std::byte* workspace) override;
-  void do_place_embeddings(backend::View out, const backend::BatchMeta& batch) override;
-  void do_average_parts(backend::View out, backend::View in) override;
-  void do_scale_columns(backend::View x, const backend::Weight& weight) override;
-  void do_copy_heads(backend::View out, backend::View in,
-                     const backend::HeadColumns& columns) override;
-  void do_multiply_gates(backend::View x, backend::View gates, model::GateKind kind) override;
-  void do_xielu(backend::View x, const backend::Weight& parameters) override;
-  void do_limit_gates(backend::View x, const model::GateLimits& limits) override;
-  void do_gated_activation(backend::View out, backend::View in,
-                           model::Activation activation) override;
-  void do_route(const backend::Routing& routing, backend::View logits,
-                const model::RouterSpec& router, const backend::Weight& choice_bias) override;
-  void do_experts(backend::View out, backend::View in, const backend::Routing& routing,
-                  const model::MlpSpec& mlp, const backend::ExpertWeights& weights,
-                  std::byte* workspace) override;
-  void do_soft_cap(backend::View x, float cap) override;
-  void do_multiply_factors(backend::View x, const backend::Weight& factors,
-                           backend::View indices) override;
-  void do_scale(backend::View x, float factor) override;
-  void do_match_size(backend::View x, backend::View like) override;
-  void do_keep_above(backend::View x, float deviations) override;
-  void do_convolve(backend::View out, backend::View in, const model::ConvSpec& spec,
-                   const backend::Weight& weight, const backend::Weight& bias,
-                   const backend::StateLayer& states, const backend::BatchMeta& batch) override;
-  void do_selective_scan(backend::View out, const backend::ScanInputs& in,
-                         const model::RecurrentSpec& spec, const backend::ScanWeights& weights,
-                         const backend::StateLayer& states,
-                         const backend::BatchMeta& batch) override;
-  void do_gated_delta(backend::View out, const backend::DeltaInputs& in,
-                      const model::RecurrentSpec& spec, const backend::DeltaWeights& weights,
-                      const backend::StateLayer& states, const backend::BatchMeta& batch) override;
-  void do_linear_recurrence(backend::View out, const backend::LruInputs& in,
-                            const model::RecurrentSpec& spec, const backend::Weight& decay,
-                            const backend::StateLayer& states,
-                            const backend::BatchMeta& batch) override;
-  void do_draw(const backend::BatchMeta& batch, backend::View logits, int64_t first,
-               std::byte* workspace) override;
+  bool fuse(const ops::FusedLinear& op) override;
   const float* do_host_logits(backend::View logits, std::span<float> staging) override;
 
  private:
-  void linear_plain(backend::View out, backend::View in, const backend::Weight& weight,
-                    const backend::Weight& bias, model::Activation activation);
-  /// linear() with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
+  void linear_plain(const ops::Linear& op);
+  /// A product with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
   /// are not copied.
-  void linear_pinned(backend::View out, backend::View in, const backend::Weight& weight,
-                     const backend::Weight& bias, model::Activation activation,
-                     std::byte* workspace);
-  /// linear() by slices, whose inputs ranks may share, summed over all of them.
-  void linear_sums(backend::View out, backend::View in, const backend::Weight& weight,
-                   const backend::Weight& bias, model::Activation activation, std::byte* workspace);
-  void linear_sliced(backend::View out, backend::View in, const backend::Weight& weight,
-                     const backend::Weight& bias, std::byte* workspace);
-  /// linear() by slices with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
-  void linear_packed_sliced(backend::View out, backend::View in, const backend::Weight& weight,
-                            const backend::Weight& bias, std::byte* workspace);
+  void linear_pinned(const ops::Linear& op, std::byte* workspace);
+  /// A product by slices, whose inputs ranks may share, summed over all of them.
+  void linear_sums(const ops::Linear& op, std::byte* workspace);
+  void linear_sliced(const ops::Linear& op, std::byte* workspace);
+  /// A product by slices with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
+  void linear_packed_sliced(const ops::Linear& op, std::byte* workspace);
   /// Computes the sums that `slices` describes, at `to`.
   void multiply_slices(const SliceSums& slices, float* to, backend::View in,
                        const backend::Weight& weight);
@@ -172,9 +138,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void join_slices(backend::View out, const SliceSums& slices, backend::InputRanks* ranks);
   void join_experts(backend::View out, const SliceSums& sums, backend::InputRanks* ranks);
   [[nodiscard]] bool is_deterministic() const { return footprint_of_device.card().deterministic; }
-  void linear_packed(backend::View out, backend::View in, const backend::Weight& weight,
-                     const backend::Weight& bias, model::Activation activation,
-                     std::byte* workspace);
+  void linear_packed(const ops::Linear& op, std::byte* workspace);
   [[nodiscard]] PackedTiles tiles_of_packed() const;
   [[nodiscard]] bool may_multiply_fp8(const backend::Weight& weight, const model::Part& part,
                                       DType in) const;

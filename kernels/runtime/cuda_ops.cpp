@@ -45,111 +45,106 @@ DeviceBatch device_batch(const BatchMeta& batch) {
 
 }  // namespace
 
-void CudaBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
-  kernels::embed({.out = out,
-                  .table = rows_of(table),
+void CudaBackend::compute(const ops::Embed& op) {
+  const BatchMeta& batch = *op.batch;
+  kernels::embed({.out = op.out,
+                  .table = rows_of(op.table),
                   .ids = batch.on_device(batch.token_ids),
                   .drawn = batch.drawn_on_device,
                   // The device's copy of the ids is the device's own to write.
                   .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
-                  .scale = scale,
-                  .first_row = table.first_row(),
-                  .all_rows = table.ranks == nullptr ? 0 : table.all_rows()},
+                  .scale = op.scale,
+                  .first_row = op.table.first_row(),
+                  .all_rows = op.table.ranks == nullptr ? 0 : op.table.all_rows()},
                  stream());
 }
 
-void CudaBackend::do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
-                                     int64_t offset) {
-  kernels::embed({.out = out,
-                  .table = rows_of(table),
-                  .ids = batch.on_device(batch.positions),
-                  .id_offset = static_cast<int32_t>(offset),
+void CudaBackend::compute(const ops::EmbedPositions& op) {
+  kernels::embed({.out = op.out,
+                  .table = rows_of(op.table),
+                  .ids = op.batch->on_device(op.batch->positions),
+                  .id_offset = static_cast<int32_t>(op.offset),
                   .store = Store::accumulate},
                  stream());
 }
 
-void CudaBackend::do_gather_rows(View out, View in, const BatchMeta& batch) {
-  kernels::gather_rows(out, in, batch.on_device(batch.logits_rows), stream());
+void CudaBackend::compute(const ops::GatherRows& op) {
+  kernels::gather_rows(op.out, op.in, op.batch->on_device(op.batch->logits_rows), stream());
 }
 
-void CudaBackend::do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
-                          const Weight& bias) {
-  kernels::norm({.out = out,
-                 .in = in,
+void CudaBackend::compute(const ops::Norm& op) {
+  kernels::norm({.out = op.out,
+                 .in = op.in,
                  .delta = {},
-                 .spec = spec,
-                 .weight = vector_of(weight),
-                 .bias = vector_of(bias),
-                 .turns = weight ? weight.spec->elements() / in.columns : 1},
+                 .spec = op.spec,
+                 .weight = vector_of(op.weight),
+                 .bias = vector_of(op.bias),
+                 .turns = op.weight ? op.weight.spec->elements() / op.in.columns : 1},
                 stream());
 }
 
-void CudaBackend::do_add(View residual, View delta) {
-  kernels::add(residual, delta, stream());
+void CudaBackend::compute(const ops::Add& op) {
+  kernels::add(op.residual, op.delta, stream());
 }
 
-void CudaBackend::do_add_norm(View out, View residual, View delta, const model::Norm& spec,
-                              const Weight& weight, const Weight& bias) {
-  kernels::norm({.out = out,
-                 .in = residual,
-                 .delta = delta,
-                 .spec = spec,
-                 .weight = vector_of(weight),
-                 .bias = vector_of(bias)},
+void CudaBackend::compute(const ops::AddNorm& op) {
+  kernels::norm({.out = op.out,
+                 .in = op.residual,
+                 .delta = op.delta,
+                 .spec = op.spec,
+                 .weight = vector_of(op.weight),
+                 .bias = vector_of(op.bias)},
                 stream());
 }
 
-void CudaBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
-  kernels::rope_angles(out, ropes_.of(rope), device_batch(batch), stream());
+void CudaBackend::compute(const ops::RopeAngles& op) {
+  kernels::rope_angles(op.out, ropes_.of(*op.rope), device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                    const backend::HeadNorms& norms, const KvLayer& cache,
-                                    const BatchMeta& batch) {
+void CudaBackend::compute(const ops::RopeAndStore& op) {
+  const model::AttentionSpec& spec = *op.spec;
   const auto of_heads = [&](const Weight& weight) -> HeadVector {
     if (!weight) return {};
     return {vector_of(weight), weight.spec->elements() > spec.head_dim ? spec.head_dim : 0};
   };
-  kernels::rope_and_store({.qkv = qkv,
-                           .angles = spec.rope < 0 ? View{} : angles,
+  kernels::rope_and_store({.qkv = op.qkv,
+                           .angles = spec.rope < 0 ? View{} : op.angles,
                            .spec = &spec,
-                           .q_norm = of_heads(norms.q),
-                           .q_bias = of_heads(norms.q_bias),
-                           .k_norm = of_heads(norms.k),
-                           .k_bias = of_heads(norms.k_bias),
-                           .cache = &cache},
-                          device_batch(batch), stream());
+                           .q_norm = of_heads(op.norms.q),
+                           .q_bias = of_heads(op.norms.q_bias),
+                           .k_norm = of_heads(op.norms.k),
+                           .k_bias = of_heads(op.norms.k_bias),
+                           .cache = &op.cache},
+                          device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_choose_keys(View chosen, const backend::IndexInputs& in,
-                                 const model::AttentionSpec& spec, const KvLayer& keys,
-                                 const BatchMeta& batch, std::byte* workspace) {
-  kernels::choose_keys({.chosen = chosen,
-                        .q = in.q,
-                        .weights = in.weights,
-                        .spec = &spec,
-                        .keys = &keys,
+void CudaBackend::compute(const ops::ChooseKeys& op, std::byte* workspace) {
+  kernels::choose_keys({.chosen = op.chosen,
+                        .q = op.in.q,
+                        .weights = op.in.weights,
+                        .spec = &*op.spec,
+                        .keys = &op.keys,
                         .scores = reinterpret_cast<float*>(workspace),
-                        .longest = batch.table_stride * keys.block_size},
-                       device_batch(batch), stream());
+                        .longest = op.batch->table_stride * op.keys.block_size},
+                       device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                               const backend::ScoreTerms& terms, const KvLayer& cache,
-                               const BatchMeta& batch, std::byte*) {
+void CudaBackend::compute(const ops::Attention& op) {
+  const BatchMeta& batch = *op.batch;
   StepAttention& attention = attention_of(batch.segmentation);
-  attention.run({.out = out,
-                 .qkv = qkv,
-                 .spec = &spec,
-                 .cache = &cache,
-                 .sinks = vector_of(terms.sinks),
-                 .slopes = static_cast<const float*>(terms.slopes.data),
-                 .chosen = terms.chosen},
+  attention.run({.out = op.out,
+                 .qkv = op.qkv,
+                 .spec = &*op.spec,
+                 .cache = &op.cache,
+                 .sinks = vector_of(op.terms.sinks),
+                 .slopes = static_cast<const float*>(op.terms.slopes.data),
+                 .chosen = op.terms.chosen},
                 batch, device_batch(batch), stream());
 }
 
-void CudaBackend::do_place_embeddings(View out, const BatchMeta& batch) {
-  kernels::place_rows({.out = out,
+void CudaBackend::compute(const ops::PlaceEmbeddings& op) {
+  const BatchMeta& batch = *op.batch;
+  kernels::place_rows({.out = op.out,
                        .in = batch.embeddings,
                        .out_rows = batch.on_device(batch.embedded_rows),
                        .in_rows = batch.on_device(batch.embedding_rows),
@@ -157,125 +152,116 @@ void CudaBackend::do_place_embeddings(View out, const BatchMeta& batch) {
                       stream());
 }
 
-void CudaBackend::do_average_parts(View out, View in) {
-  kernels::average_parts(out, in, stream());
+void CudaBackend::compute(const ops::AverageParts& op) {
+  kernels::average_parts(op.out, op.in, stream());
 }
 
-void CudaBackend::do_scale_columns(View x, const Weight& weight) {
-  kernels::scale_columns(x, vector_of(weight), stream());
+void CudaBackend::compute(const ops::ScaleColumns& op) {
+  kernels::scale_columns(op.x, vector_of(op.weight), stream());
 }
 
-void CudaBackend::do_copy_heads(View out, View in, const backend::HeadColumns& columns) {
-  kernels::copy_heads(out, in, columns, stream());
+void CudaBackend::compute(const ops::CopyHeads& op) {
+  kernels::copy_heads(op.out, op.in, op.columns, stream());
 }
 
-void CudaBackend::do_multiply_gates(View x, View gates, model::GateKind kind) {
-  kernels::multiply_gates(x, gates, kind, stream());
+void CudaBackend::compute(const ops::MultiplyGates& op) {
+  kernels::multiply_gates(op.x, op.gates, op.kind, stream());
 }
 
-void CudaBackend::do_xielu(View x, const Weight& parameters) {
-  kernels::xielu(x, vector_of(parameters), stream());
+void CudaBackend::compute(const ops::Xielu& op) {
+  kernels::xielu(op.x, vector_of(op.parameters), stream());
 }
 
-void CudaBackend::do_multiply_factors(View x, const Weight& factors, View indices) {
-  kernels::multiply_factors(x, vector_of(factors), indices, stream());
+void CudaBackend::compute(const ops::MultiplyFactors& op) {
+  kernels::multiply_factors(op.x, vector_of(op.factors), op.indices, stream());
 }
 
-void CudaBackend::do_scale(View x, float factor) {
-  kernels::scale(x, factor, stream());
+void CudaBackend::compute(const ops::Scale& op) {
+  kernels::scale(op.x, op.factor, stream());
 }
 
-void CudaBackend::do_limit_gates(View x, const model::GateLimits& limits) {
-  kernels::limit_gates(x, limits, stream());
+void CudaBackend::compute(const ops::LimitGates& op) {
+  kernels::limit_gates(op.x, op.limits, stream());
 }
 
-void CudaBackend::do_gated_activation(View out, View in, Activation activation) {
-  kernels::gated_activation(out, in, activation, stream());
+void CudaBackend::compute(const ops::GatedActivation& op) {
+  kernels::gated_activation(op.out, op.in, op.activation, stream());
 }
 
-void CudaBackend::do_soft_cap(View x, float cap) {
-  kernels::soft_cap(x, cap, stream());
+void CudaBackend::compute(const ops::SoftCap& op) {
+  kernels::soft_cap(op.x, op.cap, stream());
 }
 
-void CudaBackend::do_match_size(View x, View like) {
-  kernels::match_size(x, like, stream());
+void CudaBackend::compute(const ops::MatchSize& op) {
+  kernels::match_size(op.x, op.like, stream());
 }
 
-void CudaBackend::do_keep_above(View x, float deviations) {
-  kernels::keep_above(x, deviations, stream());
+void CudaBackend::compute(const ops::KeepAbove& op) {
+  kernels::keep_above(op.x, op.deviations, stream());
 }
 
-void CudaBackend::do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
-                              const Weight& bias, const StateLayer& states,
-                              const BatchMeta& batch) {
-  kernels::convolve({.out = out,
-                     .in = in,
-                     .spec = spec,
-                     .weight = vector_of(weight),
-                     .bias = vector_of(bias),
-                     .states = states},
-                    device_batch(batch), stream());
+void CudaBackend::compute(const ops::Convolve& op) {
+  kernels::convolve({.out = op.out,
+                     .in = op.in,
+                     .spec = *op.spec,
+                     .weight = vector_of(op.weight),
+                     .bias = vector_of(op.bias),
+                     .states = op.states},
+                    device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_selective_scan(View out, const backend::ScanInputs& in,
-                                    const model::RecurrentSpec& spec,
-                                    const backend::ScanWeights& weights, const StateLayer& states,
-                                    const BatchMeta& batch) {
-  kernels::selective_scan({.out = out,
-                           .in = in,
-                           .spec = &spec,
-                           .decay = vector_of(weights.decay),
-                           .decays_each = weights.decay.spec->elements() > spec.heads,
-                           .skip = vector_of(weights.skip),
-                           .step_bias = vector_of(weights.step_bias),
-                           .states = states},
-                          device_batch(batch), stream());
+void CudaBackend::compute(const ops::SelectiveScan& op) {
+  kernels::selective_scan({.out = op.out,
+                           .in = op.in,
+                           .spec = &*op.spec,
+                           .decay = vector_of(op.weights.decay),
+                           .decays_each = op.weights.decay.spec->elements() > op.spec->heads,
+                           .skip = vector_of(op.weights.skip),
+                           .step_bias = vector_of(op.weights.step_bias),
+                           .states = op.states},
+                          device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_gated_delta(View out, const backend::DeltaInputs& in,
-                                 const model::RecurrentSpec& spec,
-                                 const backend::DeltaWeights& weights, const StateLayer& states,
-                                 const BatchMeta& batch) {
-  kernels::gated_delta({.out = out,
-                        .in = in,
-                        .spec = &spec,
-                        .decay_log = vector_of(weights.decay_log),
-                        .step_bias = vector_of(weights.step_bias),
-                        .states = states},
-                       device_batch(batch), stream());
+void CudaBackend::compute(const ops::GatedDelta& op) {
+  kernels::gated_delta({.out = op.out,
+                        .in = op.in,
+                        .spec = &*op.spec,
+                        .decay_log = vector_of(op.weights.decay_log),
+                        .step_bias = vector_of(op.weights.step_bias),
+                        .states = op.states},
+                       device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_linear_recurrence(View out, const backend::LruInputs& in,
-                                       const model::RecurrentSpec& spec, const Weight& decay,
-                                       const StateLayer& states, const BatchMeta& batch) {
-  kernels::linear_recurrence({.out = out,
-                              .in = in,
-                              .head_dim = spec.head_dim,
-                              .decay = vector_of(decay),
-                              .states = states},
-                             device_batch(batch), stream());
+void CudaBackend::compute(const ops::LinearRecurrence& op) {
+  kernels::linear_recurrence({.out = op.out,
+                              .in = op.in,
+                              .head_dim = op.spec->head_dim,
+                              .decay = vector_of(op.decay),
+                              .states = op.states},
+                             device_batch(*op.batch), stream());
 }
 
-void CudaBackend::do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte*) {
+void CudaBackend::compute(const ops::Draw& op) {
+  const BatchMeta& batch = *op.batch;
   const backend::Drawing& drawing = batch.drawing;
-  const auto first_section = static_cast<int64_t>(backend::kChangeSections) * first;
-  kernels::change_logits({.logits = logits,
-                          .repetition = batch.on_device(drawing.repetition) + first,
-                          .frequency = batch.on_device(drawing.frequency) + first,
-                          .presence = batch.on_device(drawing.presence) + first,
-                          .adds_own = batch.on_device(drawing.adds_own) + first,
+  const auto first_section = static_cast<int64_t>(backend::kChangeSections) * op.first;
+  kernels::change_logits({.logits = op.logits,
+                          .repetition = batch.on_device(drawing.repetition) + op.first,
+                          .frequency = batch.on_device(drawing.frequency) + op.first,
+                          .presence = batch.on_device(drawing.presence) + op.first,
+                          .adds_own = batch.on_device(drawing.adds_own) + op.first,
                           .sections = batch.on_device(drawing.sections) + first_section,
                           .changes = batch.on_device(drawing.changes),
-                          .rows = batch.on_device(batch.logits_rows) + first,
+                          .rows = batch.on_device(batch.logits_rows) + op.first,
                           .token_ids = batch.on_device(batch.token_ids)},
                          stream());
-  kernels::sample({.logits = logits,
-                   .temperature = batch.on_device(drawing.temperature) + first,
-                   .top_k = batch.on_device(drawing.top_k) + first,
-                   .top_p = batch.on_device(drawing.top_p) + first,
-                   .min_p = batch.on_device(drawing.min_p) + first,
-                   .uniform = batch.on_device(drawing.uniform) + first,
-                   .drawn = batch.drawn_on_device + first},
+  kernels::sample({.logits = op.logits,
+                   .temperature = batch.on_device(drawing.temperature) + op.first,
+                   .top_k = batch.on_device(drawing.top_k) + op.first,
+                   .top_p = batch.on_device(drawing.top_p) + op.first,
+                   .min_p = batch.on_device(drawing.min_p) + op.first,
+                   .uniform = batch.on_device(drawing.uniform) + op.first,
+                   .drawn = batch.drawn_on_device + op.first},
                   stream());
 }
 

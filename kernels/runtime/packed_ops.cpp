@@ -14,8 +14,9 @@ using backend::cuda::multiplies_fp8;
 using backend::cuda::packed_segments;
 using backend::cuda::rewritten_bytes;
 
-void CudaBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
-                                model::Activation activation, std::byte* workspace) {
+void CudaBackend::linear_packed(const ops::Linear& op, std::byte* workspace) {
+  const View& in = op.in;
+  const Weight& weight = op.weight;
   note_packed(*weight.spec, in.dtype);
   const backend::Segments segments = packed_segments(*weight.spec, weight.dtype, 0);
   PackedInputs inputs(in, workspace, stream());
@@ -23,18 +24,18 @@ void CudaBackend::linear_packed(View out, View in, const Weight& weight, const W
   const SharedMost shared = share_most(in, weight, behind, stream());
   inputs.of_ranks(shared);
   for (const backend::Segment& segment : segments.parts) {
-    const View columns = out.slice_columns(segment.first_row, segment.part->rows());
-    Weight own_bias = bias;
-    if (bias) {
-      own_bias.data = static_cast<std::byte*>(bias.data) +
-                      static_cast<size_t>(segment.first_row) * dtype_size(bias.dtype);
+    const View columns = op.out.slice_columns(segment.first_row, segment.part->rows());
+    Weight own_bias = op.bias;
+    if (op.bias) {
+      own_bias.data = static_cast<std::byte*>(op.bias.data) +
+                      static_cast<size_t>(segment.first_row) * dtype_size(op.bias.dtype);
     }
     if (!segment.part->packing) {
       const model::WeightSpec plain{.name = weight.spec->name,
                                     .shape = {segment.part->rows(), weight.spec->columns()}};
       std::byte* const data = static_cast<std::byte*>(weight.data) + segment.offset;
-      linear_plain(columns, in, {.spec = &plain, .dtype = weight.dtype, .data = data}, own_bias,
-                   activation);
+      const Weight part{.spec = &plain, .dtype = weight.dtype, .data = data};
+      linear_plain({columns, in, part, own_bias, op.activation});
       continue;
     }
     const PackedPart part = packed_part(*weight.spec, weight.data, segments, segment);
@@ -43,7 +44,7 @@ void CudaBackend::linear_packed(View out, View in, const Weight& weight, const W
                         .in = in,
                         .part = part,
                         .bias = own,
-                        .activation = activation,
+                        .activation = op.activation,
                         .shared = shared,
                         .workspace = workspace + fp8_offset(in.rows, *weight.spec, in.dtype)};
     if (may_multiply_fp8(weight, *segment.part, in.dtype) && fp8_.run(fp8)) continue;
@@ -51,7 +52,7 @@ void CudaBackend::linear_packed(View out, View in, const Weight& weight, const W
                    .in = inputs.rows_for(part),
                    .part = part,
                    .bias = own,
-                   .activation = activation,
+                   .activation = op.activation,
                    .tiles = tiles_of_packed()},
                   stream());
   }

@@ -47,22 +47,24 @@ bool lies_apart(const View& view, const Weight& weight, int64_t depth) {
 
 }  // namespace
 
-void CudaBackend::linear_sums(View out, View in, const Weight& weight, const Weight& bias,
-                              model::Activation activation, std::byte* workspace) {
-  if (weight.spec->is_packed())
-    linear_packed_sliced(out, in, weight, bias, workspace);
+void CudaBackend::linear_sums(const ops::Linear& op, std::byte* workspace) {
+  if (op.weight.spec->is_packed())
+    linear_packed_sliced(op, workspace);
   else
-    linear_sliced(out, in, weight, bias, workspace);
-  if (activation != model::Activation::none) bias_activation(out, {}, activation, stream());
+    linear_sliced(op, workspace);
+  if (op.activation != model::Activation::none) {
+    bias_activation(op.out, {}, op.activation, stream());
+  }
 }
 
-void CudaBackend::linear_pinned(View out, View in, const Weight& weight, const Weight& bias,
-                                model::Activation activation, std::byte* workspace) {
+void CudaBackend::linear_pinned(const ops::Linear& op, std::byte* workspace) {
+  const View &out = op.out, &in = op.in;
+  const Weight& weight = op.weight;
   const int64_t depth = in.columns;
   const bool in_apart = lies_apart(in, weight, depth);
   const bool out_apart = !lies_well(out) && in.dtype == weight.dtype;
   if (workspace == nullptr || (!in_apart && !out_apart)) {
-    return linear_plain(out, in, weight, bias, activation);
+    return linear_plain(op);
   }
   const PinnedLayout layout(in.rows, *weight.spec, weight.dtype);
   for_pieces(in.rows, kStagedRows, [&](int64_t first, int64_t count) {
@@ -73,15 +75,16 @@ void CudaBackend::linear_pinned(View out, View in, const Weight& weight, const W
       copy_rows(staged, from, stream());
       from = staged;
     }
-    if (!out_apart) return linear_plain(to, from, weight, bias, activation);
+    if (!out_apart) return linear_plain({to, from, weight, op.bias, op.activation});
     const View staged = padded_rows(workspace + layout.out, to);
-    linear_plain(staged, from, weight, bias, activation);
+    linear_plain({staged, from, weight, op.bias, op.activation});
     copy_rows(to, staged, stream());
   });
 }
 
-void CudaBackend::linear_sliced(View out, View in, const Weight& weight, const Weight& bias,
-                                std::byte* workspace) {
+void CudaBackend::linear_sliced(const ops::Linear& op, std::byte* workspace) {
+  const View &out = op.out, &in = op.in;
+  const Weight& weight = op.weight;
   const model::WeightSpec& spec = *weight.spec;
   const PinnedLayout layout(in.rows, spec, weight.dtype);
   const bool apart = lies_apart(in, weight, in.columns / spec.slices);
@@ -98,14 +101,15 @@ void CudaBackend::linear_sliced(View out, View in, const Weight& weight, const W
                            .rows = count,
                            .columns = out.columns,
                            .stride = slice_stride(out.columns),
-                           .bias = vector_of(bias)};
+                           .bias = vector_of(op.bias)};
     multiply_slices(slices, sums, from, weight);
     join_slices(out.slice_rows(first, count), slices, weight.ranks);
   });
 }
 
-void CudaBackend::linear_packed_sliced(View out, View in, const Weight& weight, const Weight& bias,
-                                       std::byte* workspace) {
+void CudaBackend::linear_packed_sliced(const ops::Linear& op, std::byte* workspace) {
+  const View &out = op.out, &in = op.in;
+  const Weight& weight = op.weight;
   const model::WeightSpec& spec = *weight.spec;
   note_packed(spec, in.dtype);
   const model::WeightSpec slice = backend::cuda::slice_of(spec);
@@ -121,7 +125,7 @@ void CudaBackend::linear_packed_sliced(View out, View in, const Weight& weight, 
                            .rows = count,
                            .columns = out.columns,
                            .stride = slice_stride(out.columns),
-                           .bias = vector_of(bias)};
+                           .bias = vector_of(op.bias)};
     const SharedMost most = most_of_all(from, weight, maxima, workspace + layout.most, stream());
     for (int64_t s = 0; s < spec.slices; ++s) {
       const int64_t input = s * slice.columns();
@@ -174,14 +178,6 @@ void CudaBackend::join_experts(View out, const SliceSums& sums, backend::InputRa
   const int64_t floats = sums.slices * sums.rows * sums.stride;
   if (ranks != nullptr) ranks->sum({const_cast<float*>(sums.sums), DType::f32, 1, floats, floats});
   sum_slices(out, sums, stream());
-}
-
-void CudaBackend::do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
-                                   std::byte* workspace) {
-  if (!footprint_of_device.slices(*weight.spec)) {
-    return Backend::do_linear_across(out, in, weight, bias, workspace);
-  }
-  do_linear(out, in, weight, bias, model::Activation::none, workspace);
 }
 
 }  // namespace plimsoll::kernels

@@ -12,20 +12,15 @@ using backend::View;
 using backend::Weight;
 using model::Activation;
 
-void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                            Activation activation, std::byte* workspace) {
-  if (footprint_of_device.slices(*weight.spec)) {
-    return linear_sums(out, in, weight, bias, activation, workspace);
-  }
-  if (weight.spec->is_packed()) {
-    return linear_packed(out, in, weight, bias, activation, workspace);
-  }
-  if (is_deterministic()) return linear_pinned(out, in, weight, bias, activation, workspace);
-  linear_plain(out, in, weight, bias, activation);
+void CudaBackend::compute(const ops::Linear& op, std::byte* workspace) {
+  if (footprint_of_device.slices(*op.weight.spec)) return linear_sums(op, workspace);
+  if (op.weight.spec->is_packed()) return linear_packed(op, workspace);
+  if (is_deterministic()) return linear_pinned(op, workspace);
+  linear_plain(op);
 }
 
-void CudaBackend::linear_plain(View out, View in, const Weight& weight, const Weight& bias,
-                               Activation activation) {
+void CudaBackend::linear_plain(const ops::Linear& op) {
+  const auto& [out, in, weight, bias, activation] = op;
   // A row has the same bits in any batch only where one kernel serves all row counts.
   const bool is_small = in.rows <= kSmallRows && !is_deterministic();
   const bool alike = among_ranks_ && weight.spec->ranks == 1;
@@ -50,8 +45,7 @@ void CudaBackend::linear_plain(View out, View in, const Weight& weight, const We
                            is_activated ? Activation::none : activation, stream());
 }
 
-void CudaBackend::do_fused_linear(const backend::FusedLinear& op,
-                                  const backend::FusedParts& parts) {
+bool CudaBackend::fuse(const ops::FusedLinear& op) {
   FusedSmallLinear fused{.out = op.out,
                          .in = op.in,
                          .weight = rows_of(op.weight),
@@ -65,7 +59,7 @@ void CudaBackend::do_fused_linear(const backend::FusedLinear& op,
   const bool knows_gains = !op.norm_weight || op.norm_weight.dtype == op.in.dtype;
   const bool is_rms = !op.norm.present || op.norm.kind == model::NormKind::rms;
   if (op.weight.spec->is_packed() || !knows_gains || !is_rms || !covers_fused(fused)) {
-    return Backend::do_fused_linear(op, parts);
+    return false;
   }
   // Gates and ups are a product of twice the columns.
   View product = op.out;
@@ -74,6 +68,7 @@ void CudaBackend::do_fused_linear(const backend::FusedLinear& op,
   fused.feed = few_rows_.of({product, op.in, op.weight, op.bias, Activation::none, alike}).feed;
   if (fused_types_.insert(op.in.dtype).second) load_fused_linear(op.in.dtype);
   fused_small_linear(fused, stream());
+  return true;
 }
 
 void CudaBackend::note_small_linear(const View& in, const Weight& weight) {
@@ -84,51 +79,49 @@ void CudaBackend::note_small_linear(const View& in, const Weight& weight) {
   slow_products_.insert(product_name(in.dtype, weight.dtype, matrix.rows, matrix.columns));
 }
 
-void CudaBackend::do_route(const backend::Routing& routing, View logits,
-                           const model::RouterSpec& router, const Weight& choice_bias) {
-  kernels::route(routing.experts, routing.weights, logits, router, vector_of(choice_bias),
-                 stream());
+void CudaBackend::compute(const ops::Route& op) {
+  kernels::route(op.routing.experts, op.routing.weights, op.logits, *op.router,
+                 vector_of(op.choice_bias), stream());
 }
 
-void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
-                             const model::MlpSpec& mlp, const backend::ExpertWeights& weights,
-                             std::byte* workspace) {
+void CudaBackend::compute(const ops::Experts& op, std::byte* workspace) {
+  const model::MlpSpec& mlp = *op.mlp;
   const auto stack = [&](const Weight& weight) {
     if (!weight.spec->is_packed()) return ExpertStack{weight.data};
-    note_packed(*weight.spec, in.dtype);
+    note_packed(*weight.spec, op.in.dtype);
     return ExpertStack{weight.data, weight.spec, weight.some_experts() ? nullptr : weight.ranks};
   };
-  backend::InputRanks* const ranks = weights.down.ranks;
+  backend::InputRanks* const ranks = op.weights.down.ranks;
   const bool leads = ranks == nullptr || ranks->rank() == 0;
-  const bool adds_bias = leads || weights.down.some_experts();
-  const size_t own = footprint().experts_workspace(in.rows, mlp, in.columns, in.dtype);
-  Experts op{.out = out,
-             .in = in,
-             .choices = {routing.experts, routing.weights},
-             .mlp = &mlp,
-             .first = weights.up.first_expert(),
-             .own = weights.up.spec->matrices(),
-             .up = stack(weights.up),
-             .down = stack(weights.down),
-             .up_bias = vector_of(weights.up_bias),
-             .down_bias = adds_bias ? vector_of(weights.down_bias) : Vector{},
-             .adds_inputs = leads,
-             .workspace = workspace,
-             .rewritten = workspace + own,
-             .one_arrangement = is_deterministic()};
-  if (footprint_of_device.slices(*weights.down.spec)) {
-    const backend::cuda::SlicedExpertsLayout layout(in.rows, mlp.experts_per_token,
-                                                    *weights.up.spec, *weights.down.spec, in.dtype);
-    op.down_slices = weights.down.spec->slices;
-    op.slices_apart = weights.down.some_experts();
-    op.downs = reinterpret_cast<float*>(workspace + own + layout.downs);
-    op.waiting = reinterpret_cast<float*>(workspace + own + layout.waiting);
-    kernels::experts(op, stream());
-    if (op.slices_apart) return join_experts(out, sum_of_experts(op), ranks);
-    return join_slices(out, sum_of_experts(op), ranks);
+  const bool adds_bias = leads || op.weights.down.some_experts();
+  const size_t own = footprint().experts_workspace(op.in.rows, mlp, op.in.columns, op.in.dtype);
+  Experts launch{.out = op.out,
+                 .in = op.in,
+                 .choices = {op.routing.experts, op.routing.weights},
+                 .mlp = &mlp,
+                 .first = op.weights.up.first_expert(),
+                 .own = op.weights.up.spec->matrices(),
+                 .up = stack(op.weights.up),
+                 .down = stack(op.weights.down),
+                 .up_bias = vector_of(op.weights.up_bias),
+                 .down_bias = adds_bias ? vector_of(op.weights.down_bias) : Vector{},
+                 .adds_inputs = leads,
+                 .workspace = workspace,
+                 .rewritten = workspace + own,
+                 .one_arrangement = is_deterministic()};
+  if (footprint_of_device.slices(*op.weights.down.spec)) {
+    const backend::cuda::SlicedExpertsLayout layout(
+        op.in.rows, mlp.experts_per_token, *op.weights.up.spec, *op.weights.down.spec, op.in.dtype);
+    launch.down_slices = op.weights.down.spec->slices;
+    launch.slices_apart = op.weights.down.some_experts();
+    launch.downs = reinterpret_cast<float*>(workspace + own + layout.downs);
+    launch.waiting = reinterpret_cast<float*>(workspace + own + layout.waiting);
+    kernels::experts(launch, stream());
+    if (launch.slices_apart) return join_experts(op.out, sum_of_experts(launch), ranks);
+    return join_slices(op.out, sum_of_experts(launch), ranks);
   }
-  kernels::experts(op, stream());
-  if (ranks != nullptr) ranks->sum(out);
+  kernels::experts(launch, stream());
+  if (ranks != nullptr) ranks->sum(op.out);
 }
 
 }  // namespace plimsoll::kernels

@@ -171,12 +171,12 @@ class Sequences {
     batch.table_stride = stride_;
     const View qkv = View(all).slice_columns(0, columns_.index);
     Rows out(qkv.rows, spec_.heads * spec_.head_dim);
-    cpu_->rope_and_store(qkv, {}, spec_, {}, cache_, batch);
+    cpu_->run(ops::RopeAndStore{qkv, {}, spec_, {}, cache_, batch});
     backend::ScoreTerms terms = terms_.terms;
     std::vector<int32_t> chosen(static_cast<size_t>(qkv.rows * spec_.indexer.most), -1);
     terms.chosen = {chosen.data(), DType::i32, qkv.rows, spec_.indexer.most, spec_.indexer.most};
     if (spec_.indexer.chooses()) choose(all, terms.chosen, batch);
-    cpu_->attention(out, qkv, spec_, terms, cache_, batch);
+    cpu_->run(ops::Attention{out, qkv, spec_, terms, cache_, batch});
     return out;
   }
 
@@ -187,12 +187,19 @@ class Sequences {
     const model::AttentionSpec index = spec_.index_heads();
     KvLayer keys = cache_;
     keys.layer_offset += index_offset_;
-    cpu_->rope_and_store(all.slice_columns(columns_.index, columns_.weights - columns_.index), {},
-                         index, {}, keys, batch);
-    cpu_->choose_keys(chosen,
-                      {all.slice_columns(columns_.index, columns_.index_q),
-                       all.slice_columns(columns_.weights, index.heads)},
-                      index, keys, batch);
+    cpu_->run(
+        ops::RopeAndStore{all.slice_columns(columns_.index, columns_.weights - columns_.index),
+                          {},
+                          index,
+                          {},
+                          keys,
+                          batch});
+    cpu_->run(ops::ChooseKeys{chosen,
+                              {all.slice_columns(columns_.index, columns_.index_q),
+                               all.slice_columns(columns_.weights, index.heads)},
+                              index,
+                              keys,
+                              batch});
   }
 
   /// Blocks that no row of the next step sees become -1, as the engine releases them.
@@ -362,7 +369,7 @@ TEST_CASE("heads are clamped, normalised, rotated and stored") {
       rope.long_table = rope.table;
       rope.long_table->scale = 1.5f;
       Rows angles(4, rope.rotary_dim);
-      cpu->rope_angles(angles, rope, batch);
+      cpu->run(ops::RopeAngles{angles, rope, batch});
       Rows qkv = Rows::random(4, 8 * d, 1);
       const Rows before = qkv;
       std::vector<std::byte> pool(cpu->footprint().kv_bytes(spec, 16, DType::f32));
@@ -370,8 +377,12 @@ TEST_CASE("heads are clamped, normalised, rotated and stored") {
       const std::span<const int32_t> tables[] = {table};
       batch.block_tables = tables;
       batch.table_stride = 8192;
-      cpu->rope_and_store(qkv, c.rotary_dim > 0 ? View(angles) : View{}, spec, norms,
-                          {pool.data(), pool.size(), 0, DType::f32, 16, 0}, batch);
+      cpu->run(ops::RopeAndStore{qkv,
+                                 c.rotary_dim > 0 ? View(angles) : View{},
+                                 spec,
+                                 norms,
+                                 {pool.data(), pool.size(), 0, DType::f32, 16, 0},
+                                 batch});
       for (int64_t t = 0; t < 4; ++t) {
         Matrix row(1, 8 * d), found(1, 8 * d);
         for (int64_t i = 0; i < 8 * d; ++i) {

@@ -92,12 +92,15 @@ struct Index {
     batch.block_tables = tables;
     batch.table_stride = std::ssize(table_);
     const backend::View all = rows;
-    cpu_->rope_and_store(all.slice_columns(0, (kHeads + 1) * kDim), {}, spec_, {}, keys_, batch);
+    cpu_->run(
+        ops::RopeAndStore{all.slice_columns(0, (kHeads + 1) * kDim), {}, spec_, {}, keys_, batch});
     std::vector<int32_t> chosen(static_cast<size_t>(rows.count() * most), -1);
-    cpu_->choose_keys(
+    cpu_->run(ops::ChooseKeys{
         {chosen.data(), DType::i32, rows.count(), most, most},
         {all.slice_columns(0, kHeads * kDim), all.slice_columns((kHeads + 1) * kDim, kHeads)},
-        spec_, keys_, batch);
+        spec_,
+        keys_,
+        batch});
     return chosen;
   }
   [[nodiscard]] const model::AttentionSpec& spec() const { return spec_; }

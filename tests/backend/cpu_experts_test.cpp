@@ -47,7 +47,7 @@ TEST_CASE("routing takes the best by each rule, the first of equals") {
       const LoadedWeight bias(*cpu, {c.experts}, WeightUse::vector, DType::f32, 2, 0.3);
       const Matrix before = logits.matrix();
       Chosen chosen(7, c.chosen);
-      cpu->route(chosen.view(), logits, c.router, c.has_bias ? bias.weight : Weight{});
+      cpu->run(ops::Route{chosen.view(), logits, c.router, c.has_bias ? bias.weight : Weight{}});
       for (int64_t t = 0; t < 7; ++t) {
         const auto row = before.values.begin() + t * c.experts;
         const auto expected =
@@ -66,10 +66,10 @@ TEST_CASE("factors multiply each number by its index, or all of them") {
   CpuFixture cpu(CpuIsa::portable, 1);
   Rows logits = Rows::random(5, 12, 1, 1.5);
   Chosen chosen(5, 3);
-  cpu->route(chosen.view(), logits, {}, {});
+  cpu->run(ops::Route{chosen.view(), logits, model::RouterSpec{}, {}});
   const LoadedWeight factors(*cpu, {12}, WeightUse::vector, DType::bf16, 2);
   const auto before = chosen.choices();
-  cpu->multiply_factors(chosen.view().weights, factors.weight, chosen.view().experts);
+  cpu->run(ops::MultiplyFactors{chosen.view().weights, factors.weight, chosen.view().experts});
   const auto after = chosen.choices();
   for (size_t t = 0; t < 5; ++t)
     for (size_t i = 0; i < 3; ++i) {
@@ -80,10 +80,11 @@ TEST_CASE("factors multiply each number by its index, or all of them") {
   Rows x = Rows::random(5, 70, 4);
   Matrix expected = x.matrix();
   for (double& value : expected.values) value *= one.values.values[0];
-  cpu->multiply_factors(x, one.weight, {});
+  cpu->run(ops::MultiplyFactors{x, one.weight, {}});
   CHECK(distance(x.matrix(), expected) < 1e-7);
-  CHECK_THROWS_WITH(cpu->multiply_factors(x, factors.weight, {}), Catch::Contains("one factor"));
-  CHECK_THROWS_WITH(cpu->multiply_factors(x, factors.weight, chosen.view().experts),
+  CHECK_THROWS_WITH(cpu->run(ops::MultiplyFactors{x, factors.weight, {}}),
+                    Catch::Contains("one factor"));
+  CHECK_THROWS_WITH(cpu->run(ops::MultiplyFactors{x, factors.weight, chosen.view().experts}),
                     Catch::Contains("indices"));
 }
 
@@ -92,14 +93,19 @@ TEST_CASE("a router that the op cannot follow is refused") {
   Rows logits = Rows::random(2, 12, 1);
   Chosen chosen(2, 4);
   using Catch::Contains;
-  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {.groups = 5}, {}), Contains("in 5 groups"));
-  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {.groups = 4, .groups_chosen = 1}, {}),
-                    Contains("of which 1 are chosen"));
+  CHECK_THROWS_WITH(cpu->run(ops::Route{chosen.view(), logits, model::RouterSpec{.groups = 5}, {}}),
+                    Contains("in 5 groups"));
   CHECK_THROWS_WITH(
-      cpu->route(chosen.view(), logits, {.score = model::RouterScore::sparsemixer}, {}),
+      cpu->run(ops::Route{
+          chosen.view(), logits, model::RouterSpec{.groups = 4, .groups_chosen = 1}, {}}),
+      Contains("of which 1 are chosen"));
+  CHECK_THROWS_WITH(
+      cpu->run(ops::Route{
+          chosen.view(), logits, model::RouterSpec{.score = model::RouterScore::sparsemixer}, {}}),
       Contains("sparsemixer chooses two"));
   const LoadedWeight bias(*cpu, {11}, WeightUse::vector, DType::f32, 2);
-  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {}, bias.weight), Contains("[11]"));
+  CHECK_THROWS_WITH(cpu->run(ops::Route{chosen.view(), logits, model::RouterSpec{}, bias.weight}),
+                    Contains("[11]"));
 }
 
 TEST_CASE("experts agree with the reference") {
@@ -134,16 +140,18 @@ TEST_CASE("experts agree with the reference") {
         matrices.down_bias = down_bias.values.values;
       }
       Rows out(kRows, kHidden);
-      cpu->experts(out, in, chosen.view(), c.mlp, weights);
+      cpu->run(ops::Experts{out, in, chosen.view(), c.mlp, weights});
       const Matrix expected = reference::experts(in.matrix(), chosen.choices(), c.mlp, matrices);
       CHECK(distance(out.matrix(), expected) < 1e-6);
 
       for (int64_t t = 0; t < kRows; ++t) {
         Rows alone(1, kHidden);
-        cpu->experts(alone, View(in).slice_rows(t, 1),
-                     {{chosen.experts.data() + 2 * t, DType::i32, 1, 2, 2},
-                      View(chosen.weights).slice_rows(t, 1)},
-                     c.mlp, weights);
+        cpu->run(ops::Experts{alone,
+                              View(in).slice_rows(t, 1),
+                              {{chosen.experts.data() + 2 * t, DType::i32, 1, 2, 2},
+                               View(chosen.weights).slice_rows(t, 1)},
+                              c.mlp,
+                              weights});
         REQUIRE(alone.same_bits(0, out, t));
       }
     }
@@ -251,11 +259,10 @@ TEST_CASE("experts that ranks share or divide give the bits that one rank's give
           .up = own_up.weight, .down = own_down.weight, .down_bias = bias.weight};
       weights.up.ranks = weights.down.ranks = others;
       Rows out(kRows, kHidden);
-      cpu->experts(out, in, chosen.view(),
-                   {.intermediate = kWidth / (whole ? 1 : ranks),
-                    .experts = kExperts,
-                    .experts_per_token = 2},
-                   weights);
+      const model::MlpSpec mlp{.intermediate = kWidth / (whole ? 1 : ranks),
+                               .experts = kExperts,
+                               .experts_per_token = 2};
+      cpu->run(ops::Experts{out, in, chosen.view(), mlp, weights});
       return out;
     };
     for (const bool whole : {false, true}) {
@@ -281,9 +288,13 @@ TEST_CASE("biases of experts have a row for each output of each") {
   Rows out(1, 6);
   Chosen chosen(1, 1);
   const model::MlpSpec mlp{.intermediate = 4, .experts = 3, .experts_per_token = 1};
-  CHECK_THROWS_WITH(cpu->experts(out, in, chosen.view(), mlp,
-                                 {.up = up.weight, .down = down.weight, .up_bias = bias.weight}),
-                    Catch::Contains("[3, 7]"));
+  CHECK_THROWS_WITH(
+      cpu->run(ops::Experts{out,
+                            in,
+                            chosen.view(),
+                            mlp,
+                            {.up = up.weight, .down = down.weight, .up_bias = bias.weight}}),
+      Catch::Contains("[3, 7]"));
 }
 
 }  // namespace plimsoll::testing

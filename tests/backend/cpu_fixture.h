@@ -17,6 +17,7 @@
 
 namespace plimsoll::testing {
 
+namespace ops = backend::ops;
 using backend::CpuIsa;
 using reference::Matrix;
 

@@ -146,7 +146,7 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
       for (const int64_t rows : {1, 3, 40}) {
         Rows in = Rows::random(rows, kInputs, 3);
         Rows expected(rows, kOutputs);
-        cpu->linear(expected, in, whole.weight, biases.weight, Activation::none);
+        cpu->run(ops::Linear{expected, in, whole.weight, biases.weight, Activation::none});
         for (const int64_t ranks : {2, 4, 8}) {
           CAPTURE(on.name(), packed.name, rows, ranks, whole.spec.slices);
           if (whole.spec.slices % ranks != 0) continue;  // of 3 bits
@@ -157,8 +157,9 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
             backend::Weight weight = share.weight;
             weight.ranks = &others;
             Rows& sum = sums.emplace_back(rows, kOutputs);
-            cpu->linear(sum, View(in).slice_columns(rank * kInputs / ranks, kInputs / ranks),
-                        weight, rank == 0 ? biases.weight : backend::Weight{}, Activation::none);
+            cpu->run(ops::Linear{
+                sum, View(in).slice_columns(rank * kInputs / ranks, kInputs / ranks), weight,
+                rank == 0 ? biases.weight : backend::Weight{}, Activation::none});
           }
           for (size_t step = 1; step < sums.size(); step *= 2)
             for (size_t to = 0; to < sums.size(); to += 2 * step)

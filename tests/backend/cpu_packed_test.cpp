@@ -59,7 +59,7 @@ TEST_CASE("products with quantised weights agree with the formula for every inst
         const PackedWeight w(*cpu, packed.packing, {70, 33}, kColumns, dtype);
         Rows in = Rows::random(rows, kColumns, 3);
         Rows out(rows, 103);
-        cpu->linear(out, in, w.weight, {}, Activation::none);
+        cpu->run(ops::Linear{out, in, w.weight, {}, Activation::none});
         for (int64_t r = 0; r < rows; ++r)
           backend::round_inputs(in.row(r), kColumns,
                                 {.rounding = packed.packing.inputs, .stated = kInputScale}, {},
@@ -118,10 +118,11 @@ TEST_CASE("a row's product with quantised weights has the same bits beside any o
       const PackedWeight w(*one, packed.packing, {64, 37}, kColumns, dtype);
       Rows in = Rows::random(45, kColumns, 5);
       Rows together(45, 101);
-      three->linear(together, in, w.weight, {}, Activation::silu);
+      three->run(ops::Linear{together, in, w.weight, {}, Activation::silu});
       for (int64_t rows = 1; rows <= 20; ++rows) {
         Rows some(rows, 101);
-        one->linear(some, View(in).slice_rows(rows, rows), w.weight, {}, Activation::silu);
+        one->run(
+            ops::Linear{some, View(in).slice_rows(rows, rows), w.weight, {}, Activation::silu});
         for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, rows + r));
       }
     }

@@ -26,7 +26,7 @@ TEST_CASE("products agree with the reference for every instruction set, type and
           const LoadedWeight bias(*cpu, {shape.n}, WeightUse::vector, dtype, 2);
           Rows in = Rows::random(rows, shape.k, 3);
           Rows out(rows, shape.n);
-          cpu->linear(out, in, w.weight, bias.weight, Activation::none);
+          cpu->run(ops::Linear{out, in, w.weight, bias.weight, Activation::none});
           const Matrix expected =
               reference::linear(in.matrix(), w.values, bias.values.values, Activation::none);
           CHECK(distance(out.matrix(), expected) < tolerance(dtype));
@@ -43,11 +43,12 @@ TEST_CASE("a row's product has the same bits beside any other rows, on any numbe
         const LoadedWeight w(*one, {shape.n, shape.k}, WeightUse::linear, dtype, 1);
         Rows in = Rows::random(61, shape.k, 3);
         Rows together(61, shape.n);
-        three->linear(together, in, w.weight, {}, Activation::silu);
+        three->run(ops::Linear{together, in, w.weight, {}, Activation::silu});
         for (int64_t rows = 1; rows <= 30; ++rows) {
           Rows some(rows, shape.n);
           const int64_t first = rows % 7;
-          one->linear(some, View(in).slice_rows(first, rows), w.weight, {}, Activation::silu);
+          one->run(
+              ops::Linear{some, View(in).slice_rows(first, rows), w.weight, {}, Activation::silu});
           for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, first + r));
         }
       }
@@ -106,11 +107,11 @@ TEST_CASE("a sum that ranks share has the bits that one rank's has") {
           const RowShare whole(*cpu, values.values, dtype, 0, 1);
           Rows in = Rows::random(rows, k, 3);
           Rows expected(rows, 33);
-          cpu->linear(expected, in, whole.weight, bias.weight, Activation::silu);
+          cpu->run(ops::Linear{expected, in, whole.weight, bias.weight, Activation::silu});
           const Matrix reference =
               reference::linear(in.matrix(), values.values, bias.values.values, Activation::silu);
           CHECK(distance(expected.matrix(), reference) < tolerance(dtype));
-          cpu->linear(expected, in, whole.weight, bias.weight, Activation::none);
+          cpu->run(ops::Linear{expected, in, whole.weight, bias.weight, Activation::none});
           for (const int64_t ranks : {2, 4, 8}) {
             CAPTURE(on.name(), torch_name(dtype), k, rows, ranks);
             if (model::slices_of(k) < ranks) continue;
@@ -118,8 +119,9 @@ TEST_CASE("a sum that ranks share has the bits that one rank's has") {
             for (int64_t rank = 0; rank < ranks; ++rank) {
               const RowShare share(*cpu, values.values, dtype, rank, ranks);
               Rows& sum = sums.emplace_back(rows, 33);
-              cpu->linear(sum, View(in).slice_columns(rank * k / ranks, k / ranks), share.weight,
-                          rank == 0 ? bias.weight : backend::Weight{}, Activation::none);
+              cpu->run(ops::Linear{sum, View(in).slice_columns(rank * k / ranks, k / ranks),
+                                   share.weight, rank == 0 ? bias.weight : backend::Weight{},
+                                   Activation::none});
             }
             for (size_t step = 1; step < sums.size(); step *= 2)
               for (size_t rank = 0; rank < sums.size(); rank += 2 * step)
@@ -143,7 +145,7 @@ TEST_CASE("a product does not write beyond its columns") {
     Rows in = Rows::random(3, 40, 2);
     Rows out = Rows::random(3, 50, 3);
     const Rows before = out;
-    cpu->linear(View(out).slice_columns(0, 33), in, w.weight, {}, Activation::none);
+    cpu->run(ops::Linear{View(out).slice_columns(0, 33), in, w.weight, {}, Activation::none});
     for (int64_t r = 0; r < 3; ++r)
       CHECK(std::memcmp(out.row(r) + 33, before.row(r) + 33, 17 * sizeof(float)) == 0);
   }
@@ -162,7 +164,7 @@ TEST_CASE("every activation follows its formula") {
         in.row(0)[i] = static_cast<float>(i - 2000) / 100.f;
         in.row(0)[4001 + i] = 1;
       }
-      cpu->gated_activation(out, in, kind);
+      cpu->run(ops::GatedActivation{out, in, kind});
       for (int i = 0; i < 4001; ++i) {
         const auto x = double(in.row(0)[i]);
         // Relative to the larger of result and 1e-1 |x|: 1 + erf cancels for negative x.
@@ -181,8 +183,8 @@ TEST_CASE("tables are gathered from rows and from strips") {
       CpuFixture cpu(backend::detect_isa(), 2);
       const LoadedWeight table(*cpu, {70, 45}, use, dtype, 1);
       Rows out(5, 45);
-      cpu->embed(out, table.weight, batch, 3.f);
-      cpu->embed_positions(out, table.weight, batch, -1);
+      cpu->run(ops::Embed{out, table.weight, batch, 3.f});
+      cpu->run(ops::EmbedPositions{out, table.weight, batch, -1});
       for (int64_t r = 0; r < 5; ++r)
         for (int64_t c = 0; c < 45; ++c) {
           const auto value = static_cast<float>(table.values.at(ids[static_cast<size_t>(r)], c));

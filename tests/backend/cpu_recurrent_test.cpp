@@ -110,7 +110,7 @@ TEST_CASE("convolutions look back over steps") {
             width * (taps - 1), width,
             [&](const auto& rows, const auto& states, const BatchMeta& batch) {
               Rows some = pick(in, rows), out(some.count(), width);
-              cpu->convolve(out, some, spec, weight.weight, bias.weight, states, batch);
+              cpu->run(ops::Convolve{out, some, spec, weight.weight, bias.weight, states, batch});
               return out;
             },
             [&](int64_t s) {
@@ -146,11 +146,15 @@ TEST_CASE("selective scans decay by channel or by head") {
             Rows x_of = pick(x, rows), step_of = pick(step, rows), b_of = pick(b, rows),
                  c_of = pick(c, rows), out(x_of.count(), spec.width());
             if (steps) {
-              cpu->selective_scan(out, {x_of, step_of, b_of, c_of}, spec,
-                                  {decay.weight, skip.weight, bias.weight}, states, batch);
+              cpu->run(ops::SelectiveScan{out,
+                                          {x_of, step_of, b_of, c_of},
+                                          spec,
+                                          {decay.weight, skip.weight, bias.weight},
+                                          states,
+                                          batch});
             } else {
-              cpu->selective_scan(out, {x_of, {}, b_of, c_of}, spec, {.decay = decay.weight},
-                                  states, batch);
+              cpu->run(ops::SelectiveScan{
+                  out, {x_of, {}, b_of, c_of}, spec, {.decay = decay.weight}, states, batch});
             }
             return out;
           },
@@ -208,8 +212,12 @@ TEST_CASE("the gated delta rule forgets, corrects and reads") {
             Rows q_of = pick(q, rows), k_of = pick(k, rows), v_of = pick(v, rows),
                  beta_of = pick(beta, rows), step_of = pick(step, rows),
                  out(q_of.count(), spec.width());
-            cpu->gated_delta(out, {q_of, k_of, v_of, beta_of, step_of}, spec,
-                             {decay.weight, bias.weight}, states, batch);
+            cpu->run(ops::GatedDelta{out,
+                                     {q_of, k_of, v_of, beta_of, step_of},
+                                     spec,
+                                     {decay.weight, bias.weight},
+                                     states,
+                                     batch});
             return out;
           },
           [&](int64_t s) {
@@ -240,7 +248,8 @@ TEST_CASE("gated linear recurrences take each channel by itself") {
           [&](const auto& rows, const auto& states, const BatchMeta& batch) {
             Rows x_of = pick(x, rows), gates_of = pick(gates, rows),
                  out(x_of.count(), spec.width());
-            cpu->linear_recurrence(out, {x_of, gates_of}, spec, decay.weight, states, batch);
+            cpu->run(
+                ops::LinearRecurrence{out, {x_of, gates_of}, spec, decay.weight, states, batch});
             return out;
           },
           [&](int64_t s) {
@@ -255,7 +264,7 @@ TEST_CASE("a norm's weight of several rows takes them in turn") {
   const LoadedWeight weight(*cpu, {12}, WeightUse::vector, DType::f32, 1);
   const model::Norm spec{.epsilon = 1e-6f, .present = true};
   Rows in = Rows::random(6, 4, 2), out(6, 4);
-  cpu->norm(out, in, spec, weight.weight, {});
+  cpu->run(ops::Norm{out, in, spec, weight.weight, {}});
   const Matrix plain = reference::norm(in.matrix(), spec, {}, {});
   for (int64_t r = 0; r < 6; ++r)
     for (int64_t c = 0; c < 4; ++c) {

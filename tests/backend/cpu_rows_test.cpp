@@ -22,16 +22,16 @@ TEST_CASE("norms agree with the reference, in place and added to the residual") 
         Rows in = Rows::random(40, width, 3, 10);
         Rows delta = Rows::random(40, width, 4);
         Rows out(40, width);
-        cpu->add_norm(out, in, delta, spec, weight.weight, bias.weight);
+        cpu->run(ops::AddNorm{out, in, delta, spec, weight.weight, bias.weight});
         const Matrix expected =
             reference::norm(in.matrix(), spec, weight.values.values, bias.values.values);
         CHECK(distance(out.matrix(), expected) < 1e-6);
         Rows plain = in;
-        cpu->norm(plain, plain, spec, {}, {});
+        cpu->run(ops::Norm{plain, plain, spec, {}, {}});
         CHECK(distance(plain.matrix(), reference::norm(in.matrix(), spec, {}, {})) < 1e-6);
         // Alone, a row has the same bits.
         Rows alone(1, width);
-        cpu->norm(alone, View(in).slice_rows(17, 1), spec, weight.weight, bias.weight);
+        cpu->run(ops::Norm{alone, View(in).slice_rows(17, 1), spec, weight.weight, bias.weight});
         CHECK(alone.same_bits(0, out, 17));
       }
 }
@@ -41,16 +41,16 @@ TEST_CASE("soft caps bend, rows are gathered and added") {
     CpuFixture cpu(isa, 2);
     Rows in = Rows::random(9, 77, 1, 20);
     Rows capped = in;
-    cpu->soft_cap(capped, 30.f);
+    cpu->run(ops::SoftCap{capped, 30.f});
     for (int64_t i = 0; i < 77; ++i)
       CHECK(double(capped.row(3)[i]) ==
             Approx(30 * std::tanh(double(in.row(3)[i]) / 30)).epsilon(1e-6));
     const std::vector<int32_t> order = {8, 0, 0};
     Rows gathered(3, 77);
-    cpu->gather_rows(gathered, in, backend::BatchMeta{.logits_rows = order});
+    cpu->run(ops::GatherRows{gathered, in, backend::BatchMeta{.logits_rows = order}});
     CHECK(gathered.same_bits(0, in, 8));
     CHECK(gathered.same_bits(2, in, 0));
-    cpu->add(gathered, View(in).slice_rows(0, 3));
+    cpu->run(ops::Add{gathered, View(in).slice_rows(0, 3)});
     CHECK(gathered.row(2)[76] == in.row(0)[76] + in.row(2)[76]);
   }
 }
@@ -63,8 +63,8 @@ TEST_CASE("gates multiply columns or heads, factors all, xIELU bends") {
       const Rows in = Rows::random(20, columns, 1, 3);
       const LoadedWeight parameters(*cpu, {4}, WeightUse::vector, DType::bf16, 5);
       Rows bent = in, scaled = in;
-      cpu->xielu(bent, parameters.weight);
-      cpu->scale(scaled, 0.3f);
+      cpu->run(ops::Xielu{bent, parameters.weight});
+      cpu->run(ops::Scale{scaled, 0.3f});
       Matrix expected_bent = in.matrix(), expected_scaled = in.matrix();
       for (double& x : expected_bent.values) x = reference::xielu(parameters.values.values, x);
       for (double& x : expected_scaled.values) x *= double(0.3f);
@@ -74,7 +74,7 @@ TEST_CASE("gates multiply columns or heads, factors all, xIELU bends") {
         for (const auto kind : {model::GateKind::sigmoid, model::GateKind::softplus}) {
           Rows factors = Rows::random(20, gates, 2, 5);
           Rows out = in;
-          cpu->multiply_gates(out, factors, kind);
+          cpu->run(ops::MultiplyGates{out, factors, kind});
           Matrix expected = in.matrix();
           for (int64_t t = 0; t < 20; ++t)
             for (int64_t i = 0; i < columns; ++i) {
@@ -97,8 +97,8 @@ TEST_CASE("columns of heads are copied, shared or cleared") {
       Rows in = Rows::random(9, 22, 1);
       const Rows before = Rows::random(9, 18, 2);
       Rows out = before, cleared = before;
-      cpu->copy_heads(out, in, c);
-      cpu->copy_heads(cleared, {}, c);
+      cpu->run(ops::CopyHeads{out, in, c});
+      cpu->run(ops::CopyHeads{cleared, {}, c});
       Matrix expected = before.matrix(), zeros = before.matrix();
       for (int64_t t = 0; t < 9; ++t)
         for (int64_t h = 0; h < c.heads; ++h)
@@ -111,9 +111,9 @@ TEST_CASE("columns of heads are copied, shared or cleared") {
       CHECK(cleared.matrix().values == zeros.values);
     }
     Rows in(2, 10), out(2, 10);
-    CHECK_THROWS_WITH(
-        cpu->copy_heads(out, in, {.heads = 2, .width = 4, .from_stride = 7, .to_stride = 4}),
-        Catch::Contains("2 heads of 4 columns of in [2, 10]"));
+    CHECK_THROWS_WITH(cpu->run(ops::CopyHeads{
+                          out, in, {.heads = 2, .width = 4, .from_stride = 7, .to_stride = 4}}),
+                      Catch::Contains("2 heads of 4 columns of in [2, 10]"));
   }
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("xIELU is exact beside 0") {
     Rows x(1, 5);
     const float values[] = {-1e-3f, -1e-7f, -0.2f, -0.5f, 1e-4f};
     std::copy(std::begin(values), std::end(values), x.row(0));
-    cpu->xielu(x, parameters.weight);
+    cpu->run(ops::Xielu{x, parameters.weight});
     for (int64_t i = 0; i < 5; ++i)
       CHECK(double(x.row(0)[i]) ==
             Approx(reference::xielu(parameters.values.values, double(values[i]))).epsilon(1e-5));

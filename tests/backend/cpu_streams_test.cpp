@@ -17,7 +17,7 @@ TEST_CASE("rows take the size of others, small ones by a bound") {
       for (int64_t c = 0; c < columns; ++c) x.row(4)[c] = 0;
       const Matrix expected = reference::match_size(x.matrix(), like.matrix());
       Rows others = like;
-      cpu->match_size(x, others);
+      cpu->run(ops::MatchSize{x, others});
       CHECK(distance(x.matrix(), expected) < 1e-6);
       CHECK(x.row(4)[0] == 0);
     }
@@ -30,7 +30,7 @@ TEST_CASE("what is not far above a row's mean becomes 0") {
       CpuFixture cpu(isa, 2);
       Rows x = Rows::random(6, columns, 3);
       const Matrix expected = reference::keep_above(x.matrix(), 0.7);
-      cpu->keep_above(x, 0.7f);
+      cpu->run(ops::KeepAbove{x, 0.7f});
       CHECK(distance(x.matrix(), expected) < 2e-6);
     }
 }
@@ -42,7 +42,7 @@ TEST_CASE("gates are cut from above, ups on both sides") {
       CpuFixture cpu(isa, 2);
       Rows x = Rows::random(6, 74, 4);
       const Matrix expected = reference::limit_gates(x.matrix(), limits);
-      cpu->limit_gates(x, limits);
+      cpu->run(ops::LimitGates{x, limits});
       CHECK(distance(x.matrix(), expected) == 0);
     }
 }

@@ -86,9 +86,11 @@ void time_products(Stage& stage, const Roofs& roofs) {
       std::vector<float> in(static_cast<size_t>(rows * shape.k), 0.5f);
       std::vector<float> out(static_cast<size_t>(rows * shape.n));
       const double time = best_time([&] {
-        stage.cpu->linear({out.data(), DType::f32, rows, shape.n, shape.n},
-                          {in.data(), DType::f32, rows, shape.k, shape.k}, weights.next(), {},
-                          model::Activation::none);
+        stage.cpu->run(backend::ops::Linear{{out.data(), DType::f32, rows, shape.n, shape.n},
+                                            {in.data(), DType::f32, rows, shape.k, shape.k},
+                                            weights.next(),
+                                            {},
+                                            model::Activation::none});
       });
       const double bytes = static_cast<double>(weights.bytes()) / time;
       const double flops = 2.0 * double(rows * shape.n * shape.k) / time;
@@ -113,9 +115,11 @@ void time_slices(Stage& stage) {
         return best_time([&] {
           backend::Weight weight = weights.next();
           weight.spec = &spec;
-          stage.cpu->linear({out.data(), DType::f32, rows, shape.n, shape.n},
-                            {in.data(), DType::f32, rows, shape.k, shape.k}, weight, {},
-                            model::Activation::none);
+          stage.cpu->run(backend::ops::Linear{{out.data(), DType::f32, rows, shape.n, shape.n},
+                                              {in.data(), DType::f32, rows, shape.k, shape.k},
+                                              weight,
+                                              {},
+                                              model::Activation::none});
         });
       };
       const double one = time(weights.spec()), many = time(sliced);
@@ -166,10 +170,13 @@ void time_attention(Stage& stage, const Roofs& roofs) {
     std::vector<float> out(static_cast<size_t>(rows * spec.heads * spec.head_dim));
     const int64_t out_width = spec.heads * spec.head_dim;
     const double time = best_time([&] {
-      stage.cpu->attention(
+      stage.cpu->run(backend::ops::Attention{
           {out.data(), DType::f32, rows, out_width, out_width},
-          {qkv.data(), DType::f32, rows, width, width}, spec, {},
-          {static_cast<std::byte*>(pool.data()), block_bytes, 0, stage.dtype, 16, 0}, batch);
+          {qkv.data(), DType::f32, rows, width, width},
+          spec,
+          {},
+          {static_cast<std::byte*>(pool.data()), block_bytes, 0, stage.dtype, 16, 0},
+          batch});
     });
     const double seen = double(c.context) - 0.5 * double(c.rows - 1);
     const double flops = 4 * double(rows) * seen * double(out_width) / time;

@@ -69,9 +69,11 @@ void time_products(int threads, int64_t rows) {
     std::vector<float> out(static_cast<size_t>(taken * shape.n));
     const auto ours = [&] {
       return best_time([&] {
-        cpu->linear({out.data(), DType::f32, taken, shape.n, shape.n},
-                    {in.data(), DType::f32, taken, shape.k, shape.k}, weight, {},
-                    model::Activation::none);
+        cpu->run(backend::ops::Linear{{out.data(), DType::f32, taken, shape.n, shape.n},
+                                      {in.data(), DType::f32, taken, shape.k, shape.k},
+                                      weight,
+                                      {},
+                                      model::Activation::none});
       });
     };
     // Both are timed by turns, as other work comes and goes.

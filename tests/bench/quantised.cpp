@@ -113,9 +113,12 @@ void time_format(backend::Backend& cpu, const Format& format, MemoryReader& read
     const auto product = [&](const model::WeightSpec& spec) {
       backend::Weight weight = weights.next();
       weight.spec = &spec;
-      cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
-                 {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weight, {},
-                 model::Activation::none);
+      cpu.run(
+          backend::ops::Linear{{out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
+                               {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs},
+                               weight,
+                               {},
+                               model::Activation::none});
     };
     double time = 0;
     if (rows == 1) {

@@ -11,6 +11,7 @@
 #include "engine/specs.h"
 
 using namespace plimsoll;
+namespace ops = backend::ops;
 using backend::View;
 using backend::Weight;
 using Ops = std::vector<std::string>;
@@ -26,41 +27,27 @@ class LoggingBackend final : public testing::TouchingBackend {
   Ops log;
 
  protected:
-  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
-               const Weight& bias) override {
-    write("norm", out, in);
-    TouchingBackend::do_norm(out, in, spec, weight, bias);
-  }
-  void do_add(View residual, View delta) override {
-    write("add", residual, residual);
-    TouchingBackend::do_add(residual, delta);
-  }
-  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
-                   const Weight& weight, const Weight& bias) override {
-    write("add_norm", out, residual);
-    TouchingBackend::do_add_norm(out, residual, delta, spec, weight, bias);
-  }
-  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                 model::Activation activation, std::byte* workspace) override {
-    log.push_back(fmt::format("linear {} {}>{}", in.rows, in.columns, out.columns));
-    TouchingBackend::do_linear(out, in, weight, bias, activation, workspace);
-  }
-  void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
-                    const backend::BatchMeta& batch, std::byte* workspace) override {
-    log.push_back(fmt::format("attention {}", out.rows));
-    TouchingBackend::do_attention(out, qkv, spec, terms, cache, batch, workspace);
-  }
-  void do_scale(View x, float factor) override {
-    log.push_back(fmt::format("scale {} by {}", x.rows, factor));
-    TouchingBackend::do_scale(x, factor);
-  }
-  void do_multiply_gates(View x, View gates, model::GateKind kind) override {
-    log.push_back(fmt::format("gate {} by {}", x.columns, gates.columns));
-    TouchingBackend::do_multiply_gates(x, gates, kind);
+  void dispatch(ops::AnyOp any, std::span<std::byte> workspace) override {
+    std::visit([this](const auto* op) { note(*op); }, any);
+    TouchingBackend::dispatch(any, workspace);
   }
 
  private:
+  template <typename Op>
+  void note(const Op&) {}
+  void note(const ops::Norm& op) { write("norm", op.out, op.in); }
+  void note(const ops::Add& op) { write("add", op.residual, op.residual); }
+  void note(const ops::AddNorm& op) { write("add_norm", op.out, op.residual); }
+  void note(const ops::Linear& op) {
+    log.push_back(fmt::format("linear {} {}>{}", op.in.rows, op.in.columns, op.out.columns));
+  }
+  void note(const ops::Attention& op) { log.push_back(fmt::format("attention {}", op.out.rows)); }
+  void note(const ops::Scale& op) {
+    log.push_back(fmt::format("scale {} by {}", op.x.rows, op.factor));
+  }
+  void note(const ops::MultiplyGates& op) {
+    log.push_back(fmt::format("gate {} by {}", op.x.columns, op.gates.columns));
+  }
   void write(const char* op, View out, View in) {
     log.push_back(fmt::format("{} {}{}", op, out.rows, out.data == in.data ? " in place" : ""));
   }

@@ -2,9 +2,8 @@
 // the host waits, recorded steps, and tokens drawn where the logits are. It is strict where
 // hardware would be forgiving:
 //   - its memory cannot be touched by the host at all, except while the queue runs;
-//   - nothing runs before the host waits for it, so a result that is read too early is not there,
-//   and
-//     one that is written too early is seen by the wrong step;
+//   - nothing runs before the host waits for it: a result that is read too early is not there, one
+//     that is written too early is seen by the wrong step;
 //   - the host's arrays are spoilt once their step has been awaited (block tables stay), arrays of
 //     image encoders once they have been sent;
 //   - a recorded step is compared with the ops that would be enqueued anew, addresses included.
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/op_fields.h"
 #include "engine/guarded_memory.h"
 #include "engine/sampling/sampler.h"
 #include "engine/test_device_footprint.h"
@@ -29,6 +29,8 @@
 #include "reference/change_logits.h"
 
 namespace plimsoll::testing {
+
+namespace ops = backend::ops;
 
 class TestDevice final : public backend::Backend {
  public:
@@ -137,188 +139,12 @@ class TestDevice final : public backend::Backend {
   }
 
  protected:
+  void dispatch(ops::AnyOp any, std::span<std::byte> workspace) override {
+    std::visit([&](const auto* op) { enqueue(*op, workspace); }, any);
+  }
   void do_load_weight(const Weight& weight, const backend::RowReader& read) override {
     const GuardedMemory::Lock lock(memory_);
     cpu_.load_weight(*weight.spec, weight.dtype, weight.data, read);
-  }
-  void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) override {
-    const OnDevice there(batch);
-    const int32_t* drawn = batch.drawn_on_device;
-    enqueue("embed", {out}, [=, this] {
-      BatchMeta meta = there.meta;
-      std::vector<int32_t> ids(meta.token_ids.begin(), meta.token_ids.end());
-      for (int32_t& id : ids) id = id < 0 ? drawn[-1 - id] : id;
-      // A token could not be drawn: its sequence ends, and so does not matter.
-      for (int32_t& id : ids) id = std::max(id, 0);
-      std::ranges::copy(ids, const_cast<int32_t*>(meta.token_ids.data()));
-      meta.token_ids = ids;
-      cpu_.embed(out, table, meta, scale);
-    });
-  }
-  void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
-                          int64_t offset) override {
-    const OnDevice there(batch);
-    enqueue("embed_positions", {out},
-            [=, this] { cpu_.embed_positions(out, table, there.meta, offset); });
-  }
-  void do_gather_rows(View out, View in, const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("gather_rows", {out, in}, [=, this] { cpu_.gather_rows(out, in, there.meta); });
-  }
-  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
-               const Weight& bias) override {
-    enqueue("norm", {out, in}, [=, this] { cpu_.norm(out, in, spec, weight, bias); });
-  }
-  void do_add(View residual, View delta) override {
-    enqueue("add", {residual, delta}, [=, this] { cpu_.add(residual, delta); });
-  }
-  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
-                   const Weight& weight, const Weight& bias) override {
-    enqueue("add_norm", {out, residual, delta},
-            [=, this] { cpu_.add_norm(out, residual, delta, spec, weight, bias); });
-  }
-  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                 model::Activation activation, std::byte* workspace) override {
-    const size_t bytes = footprint().linear_workspace(in.rows, *weight.spec, weight.dtype);
-    enqueue(weight.spec->name, {out, in}, workspace, bytes,
-            [=, this] { cpu_.linear(out, in, weight, bias, activation); });
-  }
-  void do_place_embeddings(View out, const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("place_embeddings", {out}, [=, this] { cpu_.place_embeddings(out, there.meta); });
-  }
-  void do_average_parts(View out, View in) override {
-    enqueue("average_parts", {out, in}, [=, this] { cpu_.average_parts(out, in); });
-  }
-  void do_scale_columns(View x, const Weight& weight) override {
-    enqueue("scale_columns", {x}, [=, this] { cpu_.scale_columns(x, weight); });
-  }
-  void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    const model::RopeSpec* spec = &rope;
-    enqueue("rope_angles", {out}, [=, this] { cpu_.rope_angles(out, *spec, there.meta); });
-  }
-  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                         const backend::HeadNorms& norms, const backend::KvLayer& cache,
-                         const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("rope_and_store", {qkv, angles},
-            [=, this] { cpu_.rope_and_store(qkv, angles, spec, norms, cache, there.batch()); });
-  }
-  void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
-                    const BatchMeta& batch, std::byte* workspace) override {
-    const OnDevice there(batch);
-    const size_t bytes = footprint().attention_workspace(qkv.rows, there.sequences(), spec);
-    enqueue("attention", {out, qkv}, workspace, bytes, [=, this] {
-      BatchMeta meta = there.batch();
-      // Recorded ops must take the numbers of the step from the device.
-      const auto* plan = reinterpret_cast<const int32_t*>(meta.plan.data());
-      meta.padding = plan[0];
-      if (!std::ranges::equal(meta.context_length, std::span(plan + 1, there.sequences()))) {
-        throw std::logic_error("the plan of the step is not on the device");
-      }
-      cpu_.attention(out, qkv, spec, terms, cache, meta);
-    });
-  }
-  void do_limit_gates(View x, const model::GateLimits& limits) override {
-    enqueue("limit_gates", {x}, [=, this] { cpu_.limit_gates(x, limits); });
-  }
-  void do_gated_activation(View out, View in, model::Activation activation) override {
-    enqueue("gated_activation", {out, in},
-            [=, this] { cpu_.gated_activation(out, in, activation); });
-  }
-  void do_copy_heads(View out, View in, const backend::HeadColumns& columns) override {
-    enqueue("copy_heads", {out, in}, [=, this] { cpu_.copy_heads(out, in, columns); });
-  }
-  void do_multiply_gates(View x, View gates, model::GateKind kind) override {
-    enqueue("multiply_gates", {x, gates}, [=, this] { cpu_.multiply_gates(x, gates, kind); });
-  }
-  void do_xielu(View x, const Weight& parameters) override {
-    enqueue("xielu", {x}, [=, this] { cpu_.xielu(x, parameters); });
-  }
-  void do_multiply_factors(View x, const Weight& factors, View indices) override {
-    enqueue("multiply_factors", {x}, [=, this] { cpu_.multiply_factors(x, factors, indices); });
-  }
-  void do_scale(View x, float factor) override {
-    enqueue("scale", {x}, [=, this] { cpu_.scale(x, factor); });
-  }
-  void do_route(const backend::Routing& routing, View logits, const model::RouterSpec& router,
-                const Weight& choice_bias) override {
-    enqueue("route", {routing.experts, routing.weights, logits},
-            [=, this] { cpu_.route(routing, logits, router, choice_bias); });
-  }
-  void do_experts(View out, View in, const backend::Routing& routing, const model::MlpSpec& mlp,
-                  const backend::ExpertWeights& weights, std::byte* workspace) override {
-    const size_t bytes = footprint().experts_workspace(in.rows, mlp, in.columns, weights.up.dtype);
-    enqueue("experts", {out, in, routing.experts, routing.weights}, workspace, bytes,
-            [=, this] { cpu_.experts(out, in, routing, mlp, weights); });
-  }
-  void do_soft_cap(View x, float cap) override {
-    enqueue("soft_cap", {x}, [=, this] { cpu_.soft_cap(x, cap); });
-  }
-  void do_match_size(View x, View like) override {
-    enqueue("match_size", {x, like}, [=, this] { cpu_.match_size(x, like); });
-  }
-  void do_keep_above(View x, float deviations) override {
-    enqueue("keep_above", {x}, [=, this] { cpu_.keep_above(x, deviations); });
-  }
-  void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
-                   const Weight& bias, const backend::StateLayer& states,
-                   const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("convolve", {out, in, view_of(states)},
-            [=, this] { cpu_.convolve(out, in, spec, weight, bias, states, there.meta); });
-  }
-  void do_selective_scan(View out, const backend::ScanInputs& in, const model::RecurrentSpec& spec,
-                         const backend::ScanWeights& weights, const backend::StateLayer& states,
-                         const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("selective_scan", {out, in.x, in.step, in.b, in.c, view_of(states)},
-            [=, this] { cpu_.selective_scan(out, in, spec, weights, states, there.meta); });
-  }
-  void do_gated_delta(View out, const backend::DeltaInputs& in, const model::RecurrentSpec& spec,
-                      const backend::DeltaWeights& weights, const backend::StateLayer& states,
-                      const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("gated_delta", {out, in.q, in.k, in.v, in.beta, in.step, view_of(states)},
-            [=, this] { cpu_.gated_delta(out, in, spec, weights, states, there.meta); });
-  }
-  void do_linear_recurrence(View out, const backend::LruInputs& in,
-                            const model::RecurrentSpec& spec, const Weight& decay,
-                            const backend::StateLayer& states, const BatchMeta& batch) override {
-    const OnDevice there(batch);
-    enqueue("linear_recurrence", {out, in.x, in.gates, view_of(states)},
-            [=, this] { cpu_.linear_recurrence(out, in, spec, decay, states, there.meta); });
-  }
-  void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace) override {
-    const OnDevice there(batch);
-    int32_t* to = batch.drawn_on_device + first;
-    enqueue("draw", {logits}, [=, this] {
-      const auto vocabulary = static_cast<size_t>(logits.columns);
-      auto* values = reinterpret_cast<float*>(workspace);
-      engine::Sampler sampler({values, vocabulary},
-                              {reinterpret_cast<int32_t*>(values + vocabulary), vocabulary});
-      for (int64_t i = 0; i < logits.rows; ++i) {
-        const auto entry = static_cast<size_t>(first + i);
-        const backend::Drawing& drawing = there.meta.drawing;
-        const engine::DrawParams params{.temperature = drawing.temperature[entry],
-                                        .top_k = drawing.top_k[entry],
-                                        .top_p = drawing.top_p[entry],
-                                        .min_p = drawing.min_p[entry],
-                                        .uniform = drawing.uniform[entry]};
-        const std::span row(static_cast<float*>(logits.data) + i * logits.stride, vocabulary);
-        const bool is_finite = engine::scan_row(row).finite;
-        const int32_t own = there.meta.logits_rows[entry];
-        reference::change_logits(row, drawing, entry,
-                                 own < 0 ? -1 : there.meta.token_ids[static_cast<size_t>(own)]);
-        const engine::SampleResult result = sampler.sample_adjusted(row, params);
-        const bool is_token = result.outcome == engine::Sampled::token;
-        to[i] = is_token ? result.token : backend::kDrewNothingAllowed;
-        if (!is_finite) to[i] = backend::kDrewNotFinite;
-        ++drawn_tokens_;
-      }
-    });
   }
   const float* do_host_logits(View logits, std::span<float> staging) override {
     const GuardedMemory::Lock lock(memory_);
@@ -346,7 +172,6 @@ class TestDevice final : public backend::Backend {
       with_tables.block_tables = tables;
       return with_tables;
     }
-    [[nodiscard]] size_t sequences() const { return meta.context_length.size(); }
 
     BatchMeta meta;
     std::vector<std::span<const int32_t>> tables;
@@ -358,28 +183,104 @@ class TestDevice final : public backend::Backend {
     std::ranges::copy(batch.context_length, plan + 1);
   }
 
-  /// Rows of a layer's states.
-  static View view_of(const backend::StateLayer& states) { return {.data = states.of(0)}; }
-
-  template <typename F>
-  void enqueue(std::string_view what, std::initializer_list<View> views, const F& run) {
-    enqueue(what, views, nullptr, 0, run);
-  }
-  template <typename F>
-  void enqueue(std::string_view what, std::initializer_list<View> views, std::byte* workspace,
-               size_t bytes, const F& run) {
-    std::string text = fmt::format("{} {}", what, fmt::ptr(workspace));
-    for (const View& view : views) {
-      text += fmt::format(" {}[{},{}]", fmt::ptr(view.data), view.rows, view.columns);
-    }
-    const size_t room = memory::Arena::aligned(bytes);
-    auto inside = [this, run, workspace, room] {
-      memory::Arena arena = memory::Arena::placing(workspace, room);
-      cpu_.use_scratch(arena);
-      run();
+  /// Enqueues a copy of an op, with its batch on the device and its spec, which may be gone when
+  /// the queue runs.
+  template <typename Op>
+  void enqueue(const Op& op, std::span<std::byte> workspace) {
+    std::string text = fmt::format("{} {}", Op::kName, fmt::ptr(workspace.data()));
+    for_each_view(op, [&](View view) { text += show(view); });
+    if constexpr (requires { op.states; }) text += show({.data = op.states.of(0)});
+    constexpr bool kHasBatch = requires {
+      op.batch;
     };
-    queue_.push({std::move(text), std::move(inside)});
+    constexpr bool kHasSpec = requires {
+      *op.spec;
+    };
+    auto run = [=, this, there = batch_of(op), spec = spec_of(op)] {
+      memory::Arena arena =
+          memory::Arena::placing(workspace.data(), memory::Arena::aligned(workspace.size()));
+      cpu_.use_scratch(arena);
+      Op again = op;
+      BatchMeta meta;
+      if constexpr (kHasBatch) again.batch = meta = there.batch();
+      if constexpr (kHasSpec) again.spec = spec;
+      compute(again, workspace);
+    };
+    queue_.push({std::move(text), std::move(run)});
   }
+  template <typename Op>
+  static auto batch_of(const Op& op) {
+    if constexpr (requires { op.batch; }) {
+      return OnDevice(*op.batch);
+    } else {
+      return nullptr;
+    }
+  }
+  template <typename Op>
+  static auto spec_of(const Op& op) {
+    if constexpr (requires { *op.spec; }) {
+      return *op.spec;
+    } else {
+      return nullptr;
+    }
+  }
+  template <typename Op>
+  void compute(const Op& op, std::span<std::byte>) {
+    cpu_.run(op);
+  }
+  void compute(ops::Embed op, std::span<std::byte>) {
+    BatchMeta meta = *op.batch;
+    std::vector<int32_t> ids(meta.token_ids.begin(), meta.token_ids.end());
+    for (int32_t& id : ids) id = id < 0 ? meta.drawn_on_device[-1 - id] : id;
+    // A token could not be drawn: its sequence ends, and so does not matter.
+    for (int32_t& id : ids) id = std::max(id, 0);
+    std::ranges::copy(ids, const_cast<int32_t*>(meta.token_ids.data()));
+    meta.token_ids = ids;
+    op.batch = meta;
+    cpu_.run(op);
+  }
+  // Recorded ops must take the numbers of the step from the device.
+  void compute(ops::Attention op, std::span<std::byte>) {
+    BatchMeta meta = *op.batch;
+    const auto* plan = reinterpret_cast<const int32_t*>(meta.plan.data());
+    meta.padding = plan[0];
+    if (!std::ranges::equal(meta.context_length, std::span(plan + 1, meta.context_length.size()))) {
+      throw std::logic_error("the plan of the step is not on the device");
+    }
+    op.batch = meta;
+    cpu_.run(op);
+  }
+  void compute(const ops::Draw& op, std::span<std::byte> workspace) {
+    const View& logits = op.logits;
+    const auto vocabulary = static_cast<size_t>(logits.columns);
+    auto* values = reinterpret_cast<float*>(workspace.data());
+    engine::Sampler sampler({values, vocabulary},
+                            {reinterpret_cast<int32_t*>(values + vocabulary), vocabulary});
+    for (int64_t i = 0; i < logits.rows; ++i) {
+      const auto entry = static_cast<size_t>(op.first + i);
+      const backend::Drawing& drawing = op.batch->drawing;
+      const engine::DrawParams params{.temperature = drawing.temperature[entry],
+                                      .top_k = drawing.top_k[entry],
+                                      .top_p = drawing.top_p[entry],
+                                      .min_p = drawing.min_p[entry],
+                                      .uniform = drawing.uniform[entry]};
+      const std::span row(static_cast<float*>(logits.data) + i * logits.stride, vocabulary);
+      const bool is_finite = engine::scan_row(row).finite;
+      const int32_t own = op.batch->logits_rows[entry];
+      reference::change_logits(row, drawing, entry,
+                               own < 0 ? -1 : op.batch->token_ids[static_cast<size_t>(own)]);
+      const engine::SampleResult result = sampler.sample_adjusted(row, params);
+      const bool is_token = result.outcome == engine::Sampled::token;
+      int32_t& drawn = op.batch->drawn_on_device[entry];
+      drawn = is_token ? result.token : backend::kDrewNothingAllowed;
+      if (!is_finite) drawn = backend::kDrewNotFinite;
+      ++drawn_tokens_;
+    }
+  }
+  static std::string show(View view) {
+    return fmt::format(" {}[{},{}]", fmt::ptr(view.data), view.rows, view.columns);
+  }
+
   void enqueue_copy(const void* to, const void* from, size_t bytes) {
     if (bytes == 0) return;  // and perhaps no addresses
     queue_.push({"copy", [=] { std::memcpy(const_cast<void*>(to), from, bytes); }});

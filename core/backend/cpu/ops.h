@@ -104,55 +104,42 @@ class CpuBackend final : public Backend {
 
   void parallel(int64_t tasks, const HostJob& job) override;
 
+  void compute(const ops::Embed& op);
+  void compute(const ops::EmbedPositions& op);
+  void compute(const ops::PlaceEmbeddings& op);
+  void compute(const ops::GatherRows& op);
+  void compute(const ops::Norm& op);
+  void compute(const ops::Add& op);
+  void compute(const ops::AddNorm& op);
+  void compute(const ops::CopyHeads& op);
+  void compute(const ops::AverageParts& op);
+  void compute(const ops::ScaleColumns& op);
+  void compute(const ops::SoftCap& op);
+  void compute(const ops::MultiplyFactors& op);
+  void compute(const ops::Scale& op);
+  void compute(const ops::MatchSize& op);
+  void compute(const ops::KeepAbove& op);
+  void compute(const ops::Linear& op, std::byte* workspace);
+  void compute(const ops::MultiplyGates& op);
+  void compute(const ops::LimitGates& op);
+  void compute(const ops::GatedActivation& op);
+  void compute(const ops::Xielu& op);
+  void compute(const ops::Route& op);
+  void compute(const ops::Experts& op, std::byte* workspace);
+  void compute(const ops::RopeAngles& op);
+  void compute(const ops::RopeAndStore& op);
+  void compute(const ops::ChooseKeys& op, std::byte* workspace);
+  void compute(const ops::Attention& op, std::byte* workspace);
+  void compute(const ops::Convolve& op);
+  void compute(const ops::SelectiveScan& op);
+  void compute(const ops::GatedDelta& op);
+  void compute(const ops::LinearRecurrence& op);
+
  protected:
+  void dispatch(ops::AnyOp op, std::span<std::byte> workspace) override {
+    ops::compute_with(*this, op, workspace);
+  }
   void do_load_weight(const Weight& weight, const RowReader& read) override;
-  void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) override;
-  void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
-                          int64_t offset) override;
-  void do_gather_rows(View out, View in, const BatchMeta& batch) override;
-  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
-               const Weight& bias) override;
-  void do_add(View residual, View delta) override;
-  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
-                   const Weight& weight, const Weight& bias) override;
-  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                 model::Activation activation, std::byte* workspace) override;
-  void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override;
-  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                         const HeadNorms& norms, const KvLayer& cache,
-                         const BatchMeta& batch) override;
-  void do_choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
-                      const KvLayer& keys, const BatchMeta& batch, std::byte* workspace) override;
-  void do_attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
-                    const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) override;
-  void do_copy_heads(View out, View in, const HeadColumns& columns) override;
-  void do_multiply_gates(View x, View gates, model::GateKind kind) override;
-  void do_xielu(View x, const Weight& parameters) override;
-  void do_limit_gates(View x, const model::GateLimits& limits) override;
-  void do_gated_activation(View out, View in, model::Activation activation) override;
-  void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
-                const Weight& choice_bias) override;
-  void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                  const ExpertWeights& weights, std::byte* workspace) override;
-  void do_place_embeddings(View out, const BatchMeta& batch) override;
-  void do_average_parts(View out, View in) override;
-  void do_scale_columns(View x, const Weight& weight) override;
-  void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
-                   const Weight& bias, const StateLayer& states, const BatchMeta& batch) override;
-  void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
-                         const ScanWeights& weights, const StateLayer& states,
-                         const BatchMeta& batch) override;
-  void do_match_size(View x, View like) override;
-  void do_keep_above(View x, float deviations) override;
-  void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
-                      const DeltaWeights& weights, const StateLayer& states,
-                      const BatchMeta& batch) override;
-  void do_linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
-                            const Weight& decay, const StateLayer& states,
-                            const BatchMeta& batch) override;
-  void do_soft_cap(View x, float cap) override;
-  void do_multiply_factors(View x, const Weight& factors, View indices) override;
-  void do_scale(View x, float factor) override;
   const float* do_host_logits(View logits, std::span<float> staging) override;
 
  private:
@@ -255,8 +242,7 @@ class CpuBackend final : public Backend {
                          int64_t last_strip) const;
   void multiply_fixed(const Product& product, const ProductJob& job, int64_t first_strip,
                       int64_t last_strip, int thread);
-  void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
-                     model::Activation activation, std::byte* workspace);
+  void linear_packed(const ops::Linear& op, std::byte* workspace);
   void load_packed(const Weight& weight, const RowReader& read);
   void load_part(const model::Part& part, int64_t columns, const model::PackedRows& rows,
                  std::byte* to);

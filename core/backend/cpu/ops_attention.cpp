@@ -40,14 +40,16 @@ float growth_at(const model::QueryGrowth& growth, int64_t position) {
 
 }  // namespace
 
-void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
-  for_rows(out.rows, 8 * out.columns, [&](int64_t t) {
+void CpuBackend::compute(const ops::RopeAngles& op) {
+  const model::RopeSpec& rope = *op.rope;
+  const BatchMeta& batch = *op.batch;
+  for_rows(op.out.rows, 8 * op.out.columns, [&](int64_t t) {
     const auto row = static_cast<size_t>(t);
     const int32_t sequence = batch.row_sequence[row];
     const bool is_long = rope.long_table.has_value() && sequence >= 0 &&
                          batch.long_rope[static_cast<size_t>(sequence)] != 0;
     const model::RopeTable& table = is_long ? *rope.long_table : rope.table;
-    float* to = static_cast<float*>(out.data) + t * out.stride;
+    float* to = static_cast<float*>(op.out.data) + t * op.out.stride;
     const int64_t half = rope.rotary_dim / 2;
     // Each section of the speeds has a kind of position, where the step has several.
     const bool kinds = !rope.sections.empty() && !batch.rope_positions.empty();
@@ -107,37 +109,39 @@ void CpuBackend::shape_heads(float* row, const float* angles, int64_t rotary_dim
   }
 }
 
-void CpuBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                   const HeadNorms& norms, const KvLayer& cache,
-                                   const BatchMeta& batch) {
-  const KvBlock block(spec, cache.block_size, cache.dtype);
-  const CacheScales scales = cache.scales(spec);
+void CpuBackend::compute(const ops::RopeAndStore& op) {
+  const model::AttentionSpec& spec = *op.spec;
+  const BatchMeta& batch = *op.batch;
+  const KvBlock block(spec, op.cache.block_size, op.cache.dtype);
+  const CacheScales scales = op.cache.scales(spec);
   const int64_t d = spec.head_dim;
-  for_rows(qkv.rows, qkv.columns, [&](int64_t t) {
-    float* row = static_cast<float*>(qkv.data) + t * qkv.stride;
-    const float* turns =
-        angles.rows == 0 ? nullptr : static_cast<const float*>(angles.data) + t * angles.stride;
-    shape_heads(row, turns, angles.columns, batch.positions[static_cast<size_t>(t)], spec, norms);
+  for_rows(op.qkv.rows, op.qkv.columns, [&](int64_t t) {
+    float* row = static_cast<float*>(op.qkv.data) + t * op.qkv.stride;
+    const float* turns = op.angles.rows == 0
+                             ? nullptr
+                             : static_cast<const float*>(op.angles.data) + t * op.angles.stride;
+    shape_heads(row, turns, op.angles.columns, batch.positions[static_cast<size_t>(t)], spec,
+                op.norms);
     const auto at = static_cast<size_t>(t);
     if (batch.row_sequence[at] < 0) return;
     const int64_t position = batch.positions[at];
-    const int64_t slot = position % cache.block_size;
-    const int32_t number = block_at(batch, cache, batch.row_sequence[at], position);
+    const int64_t slot = position % op.cache.block_size;
+    const int32_t number = block_at(batch, op.cache, batch.row_sequence[at], position);
     std::byte* to =
-        cache.pool + static_cast<size_t>(number) * cache.block_stride + cache.layer_offset;
+        op.cache.pool + static_cast<size_t>(number) * op.cache.block_stride + op.cache.layer_offset;
     float* keys = row + spec.heads * d;
     float* values = keys + spec.kv_heads * d;
-    if (cache.dtype == DType::f8_e4m3) {
+    if (op.cache.dtype == DType::f8_e4m3) {
       // Attention reads them from the cache alone.
       kernels_.scale(keys, 1 / scales.key, spec.kv_heads * d);
       if (spec.has_values) kernels_.scale(values, 1 / scales.value, spec.kv_heads * d);
     }
     std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
-      kernels_.narrow(keys + h * d, stored.data(), cache.dtype, d);
-      store_key(stored.data(), d, slot, cache.dtype, to + block.key_tile(h, slot));
+      kernels_.narrow(keys + h * d, stored.data(), op.cache.dtype, d);
+      store_key(stored.data(), d, slot, op.cache.dtype, to + block.key_tile(h, slot));
       if (!spec.has_values) continue;
-      kernels_.narrow(values + h * d, to + block.value_row(h, slot), cache.dtype, d);
+      kernels_.narrow(values + h * d, to + block.value_row(h, slot), op.cache.dtype, d);
     }
   });
 }
@@ -167,19 +171,19 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
   return tasks;
 }
 
-void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                              const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
-                              std::byte* workspace) {
-  const KvBlock block(spec, cache.block_size, cache.dtype);
+void CpuBackend::compute(const ops::Attention& op, std::byte* workspace) {
+  const model::AttentionSpec& spec = *op.spec;
+  const BatchMeta& batch = *op.batch;
+  const KvBlock block(spec, op.cache.block_size, op.cache.dtype);
   const int64_t group = spec.heads / spec.kv_heads;
   const AttentionTasks tasks = divide_attention(spec, batch, workspace);
   const int64_t count = tasks.first[tasks.sequences];
-  const CacheScales scales = cache.scales(spec);
+  const CacheScales scales = op.cache.scales(spec);
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
-  for (int64_t row = out.rows - batch.padding; row < out.rows; ++row)
-    std::fill_n(static_cast<float*>(out.data) + row * out.stride, out.columns, 0.f);
+  for (int64_t row = op.out.rows - batch.padding; row < op.out.rows; ++row)
+    std::fill_n(static_cast<float*>(op.out.data) + row * op.out.stride, op.out.columns, 0.f);
   pool_.run(count, tasks.operations, [&](int64_t number, int thread) {
     // Last tasks first: they have the longest contexts.
     const int64_t task = count - 1 - number;
@@ -198,10 +202,10 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
       return vector ? static_cast<const float*>(vector.data) + head : nullptr;
     };
     const AttentionTile tile{
-        .q = static_cast<const float*>(qkv.data) + row * qkv.stride + column,
-        .q_stride = qkv.stride,
-        .out = static_cast<float*>(out.data) + row * out.stride + column,
-        .out_stride = out.stride,
+        .q = static_cast<const float*>(op.qkv.data) + row * op.qkv.stride + column,
+        .q_stride = op.qkv.stride,
+        .out = static_cast<float*>(op.out.data) + row * op.out.stride + column,
+        .out_stride = op.out.stride,
         .first_position = batch.context_length[at] - rows + first_row,
         .positions = static_cast<int>(std::min(tasks.positions, rows - first_row)),
         .heads = static_cast<int>(std::min(tasks.heads, group - first_head)),
@@ -210,21 +214,21 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
         .soft_cap = spec.soft_cap,
         .window = spec.window,
         .window_kind = spec.window_kind,
-        .slopes = of_head(terms.slopes),
+        .slopes = of_head(op.terms.slopes),
         .alibi = spec.alibi,
-        .sinks = of_head(terms.sinks),
+        .sinks = of_head(op.terms.sinks),
         .seen_end = batch.seen_end.empty() ? nullptr : batch.seen_end.data() + row,
-        .chosen = numbers(terms.chosen, row),
-        .chosen_stride = terms.chosen.stride,
-        .most_chosen = terms.chosen.columns,
-        .pool = cache.pool + cache.layer_offset,
-        .block_stride = cache.block_stride,
+        .chosen = numbers(op.terms.chosen, row),
+        .chosen_stride = op.terms.chosen.stride,
+        .most_chosen = op.terms.chosen.columns,
+        .pool = op.cache.pool + op.cache.layer_offset,
+        .block_stride = op.cache.block_stride,
         .blocks =
-            batch.block_tables[static_cast<size_t>(cache.group)].data() + s * batch.table_stride,
-        .block_size = cache.block_size,
+            batch.block_tables[static_cast<size_t>(op.cache.group)].data() + s * batch.table_stride,
+        .block_size = op.cache.block_size,
         .key_offset = block.key_tile(kv_head, 0),
         .value_offset = block.value_row(kv_head, 0),
-        .dtype = cache.dtype,
+        .dtype = op.cache.dtype,
         .scratch = attention_scratch_[static_cast<size_t>(thread)].data()};
     kernels_.attention(tile);
     for (int p = 0; scales.value != 1.f && p < tile.positions; ++p)

@@ -38,10 +38,10 @@ void CpuBackend::score_keys(const IndexInputs& in, const model::AttentionSpec& s
   }
 }
 
-void CpuBackend::do_choose_keys(View chosen, const IndexInputs& in,
-                                const model::AttentionSpec& spec, const KvLayer& keys,
-                                const BatchMeta& batch, std::byte* workspace) {
-  const int64_t longest = batch.table_stride * keys.block_size;
+void CpuBackend::compute(const ops::ChooseKeys& op, std::byte* workspace) {
+  const model::AttentionSpec& spec = *op.spec;
+  const BatchMeta& batch = *op.batch;
+  const int64_t longest = batch.table_stride * op.keys.block_size;
   auto* scores = reinterpret_cast<float*>(workspace);  // [kChoiceRows, longest]
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
@@ -49,10 +49,10 @@ void CpuBackend::do_choose_keys(View chosen, const IndexInputs& in,
   const auto seen_of = [&](int64_t row) {
     const auto at = static_cast<size_t>(row);
     const int64_t seen = batch.row_sequence[at] < 0 ? 0 : batch.positions[at] + 1;
-    return seen > chosen.columns ? seen : 0;
+    return seen > op.chosen.columns ? seen : 0;
   };
-  for (int64_t first = 0; first < chosen.rows; first += kChoiceRows) {
-    const int64_t rows = std::min(kChoiceRows, chosen.rows - first);
+  for (int64_t first = 0; first < op.chosen.rows; first += kChoiceRows) {
+    const int64_t rows = std::min(kChoiceRows, op.chosen.rows - first);
     int64_t most = 0, all = 0;
     for (int64_t row = first; row < first + rows; ++row) {
       most = std::max(most, seen_of(row));
@@ -63,14 +63,15 @@ void CpuBackend::do_choose_keys(View chosen, const IndexInputs& in,
       const int64_t row = task / parts, begin = task % parts * kTaskKeys;
       const int64_t end = std::min(begin + kTaskKeys, seen_of(first + row));
       if (begin >= end) return;
-      score_keys(in, spec, keys, batch, {first + row, begin, end, scores + row * longest, thread});
+      score_keys(op.in, spec, op.keys, batch,
+                 {first + row, begin, end, scores + row * longest, thread});
     });
     pool_.run(rows, 16 * all, [&](int64_t row, int) {
       const int64_t seen = seen_of(first + row);
       if (seen == 0) return;
-      auto* to = static_cast<int32_t*>(chosen.data) + (first + row) * chosen.stride;
+      auto* to = static_cast<int32_t*>(op.chosen.data) + (first + row) * op.chosen.stride;
       choose_largest({scores + row * longest, static_cast<size_t>(seen)},
-                     {to, static_cast<size_t>(chosen.columns)});
+                     {to, static_cast<size_t>(op.chosen.columns)});
     });
   }
 }

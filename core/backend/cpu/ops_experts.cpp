@@ -12,15 +12,15 @@
 
 namespace plimsoll::backend {
 
-void CpuBackend::do_route(const Routing& routing, View logits, const model::RouterSpec& router,
-                          const Weight& choice_bias) {
-  const auto k = static_cast<size_t>(routing.experts.columns);
-  for_rows(logits.rows, 4 * logits.columns, [&](int64_t t) {
-    float* row = static_cast<float*>(logits.data) + t * logits.stride;
-    const std::span<float> scores(row, static_cast<size_t>(logits.columns));
+void CpuBackend::compute(const ops::Route& op) {
+  const model::RouterSpec& router = *op.router;
+  const auto k = static_cast<size_t>(op.routing.experts.columns);
+  for_rows(op.logits.rows, 4 * op.logits.columns, [&](int64_t t) {
+    float* row = static_cast<float*>(op.logits.data) + t * op.logits.stride;
+    const std::span<float> scores(row, static_cast<size_t>(op.logits.columns));
     const RowChoice choice{
-        {static_cast<int32_t*>(routing.experts.data) + t * routing.experts.stride, k},
-        {static_cast<float*>(routing.weights.data) + t * routing.weights.stride, k}};
+        {static_cast<int32_t*>(op.routing.experts.data) + t * op.routing.experts.stride, k},
+        {static_cast<float*>(op.routing.weights.data) + t * op.routing.weights.stride, k}};
     switch (router.score) {
       case model::RouterScore::sparsemixer:
         return mix_sparsely(choice, scores, router);
@@ -28,10 +28,10 @@ void CpuBackend::do_route(const Routing& routing, View logits, const model::Rout
         for (float& score : scores) score = 1 / (1 + std::exp(-score));
         break;
       case model::RouterScore::softmax:
-        kernels_.softmax(row, logits.columns);
+        kernels_.softmax(row, op.logits.columns);
         break;
     }
-    choose_experts(choice, scores, static_cast<const float*>(choice_bias.data), router);
+    choose_experts(choice, scores, static_cast<const float*>(op.choice_bias.data), router);
   });
 }
 
@@ -118,11 +118,11 @@ void CpuBackend::join_experts(const ExpertSlots& slots, View downs, const Weight
   down.ranks->share_rows(downs, {owners, static_cast<size_t>(downs.rows)});
 }
 
-void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                            const ExpertWeights& weights, std::byte* workspace) {
+void CpuBackend::compute(const ops::Experts& op, std::byte* workspace) {
+  const model::MlpSpec& mlp = *op.mlp;
   const int64_t k = mlp.experts_per_token;
   const int64_t width = mlp.intermediate;
-  const ExpertsLayout layout(in.rows, mlp, in.columns);
+  const ExpertsLayout layout(op.in.rows, mlp, op.in.columns);
   const ExpertSlots slots{mlp.experts, reinterpret_cast<int32_t*>(workspace + layout.starts),
                           reinterpret_cast<int32_t*>(workspace + layout.order),
                           reinterpret_cast<int32_t*>(workspace + layout.place)};
@@ -133,11 +133,11 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   const bool on_input = mlp.weighs == model::ExpertWeighs::input;
   const auto weight_of = [&](int64_t slot) {
     return static_cast<const float*>(
-        routing.weights.data)[slot / k * routing.weights.stride + slot % k];
+        op.routing.weights.data)[slot / k * op.routing.weights.stride + slot % k];
   };
   const auto expert_of = [&](int64_t slot) -> int64_t {
     return static_cast<const int32_t*>(
-        routing.experts.data)[slot / k * routing.experts.stride + slot % k];
+        op.routing.experts.data)[slot / k * op.routing.experts.stride + slot % k];
   };
   // Bias of the expert of sorted slot `i`, where `biases` begins with expert `first`; null without
   // biases.
@@ -147,21 +147,21 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
            (expert_of(slots.order[i]) - first) * biases.spec->rows();
   };
   const Gating gating{mlp.activation, mlp.limits, mlp.up_offset};
-  sort_slots(slots, routing.experts);
+  sort_slots(slots, op.routing.experts);
   const auto input = [&](int64_t i) {
-    return static_cast<const float*>(in.data) + slots.order[i] / k * in.stride;
+    return static_cast<const float*>(op.in.data) + slots.order[i] / k * op.in.stride;
   };
-  multiply_experts(slots, weights.up, input, packed, ups, {});
+  multiply_experts(slots, op.weights.up, input, packed, ups, {});
   // Slots of identities are the last and need no product.
   const int64_t up_width = mlp.up_rows();
   const int64_t multiplied = slots.starts[mlp.experts];
-  const int64_t own = slots.starts[weights.up.first_expert()];
-  for_rows(slots.starts[weights.up.end_expert()] - own, up_width, [&](int64_t row) {
+  const int64_t own = slots.starts[op.weights.up.first_expert()];
+  for_rows(slots.starts[op.weights.up.end_expert()] - own, up_width, [&](int64_t row) {
     const int64_t i = own + row;
     float* gate = ups + i * up_width;
     // A product's input times a number is its output times that.
     if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), up_width);
-    if (const float* bias = bias_of(weights.up_bias, weights.up.first_expert(), i))
+    if (const float* bias = bias_of(op.weights.up_bias, op.weights.up.first_expert(), i))
       kernels_.add(gate, bias, up_width);
     if (mlp.gated) {
       kernels_.gate(gated + i * width, gate, gate + width, width, gating);
@@ -172,24 +172,24 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   const float* const activated = mlp.gated ? gated : ups;
   const auto row_of = [&](int64_t i) { return activated + i * width; };
   float* const unused = mlp.gated ? ups : gated;
-  const SharedMost most = find_most(multiplied, width, row_of, weights.down, unused);
-  multiply_experts(slots, weights.down, row_of, packed, downs, most);
-  join_experts(slots, {downs, DType::f32, multiplied, out.columns, out.columns}, weights.down,
-               reinterpret_cast<int32_t*>(unused));
-  for_rows(out.rows, k * out.columns, [&](int64_t t) {
-    float* to = static_cast<float*>(out.data) + t * out.stride;
-    std::fill_n(to, out.columns, 0.f);
+  const SharedMost most = find_most(multiplied, width, row_of, op.weights.down, unused);
+  multiply_experts(slots, op.weights.down, row_of, packed, downs, most);
+  join_experts(slots, {downs, DType::f32, multiplied, op.out.columns, op.out.columns},
+               op.weights.down, reinterpret_cast<int32_t*>(unused));
+  for_rows(op.out.rows, k * op.out.columns, [&](int64_t t) {
+    float* to = static_cast<float*>(op.out.data) + t * op.out.stride;
+    std::fill_n(to, op.out.columns, 0.f);
     for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
       if (expert_of(slot) >= mlp.experts) {
-        const float* same = static_cast<const float*>(in.data) + t * in.stride;
-        kernels_.add_scaled(to, same, weight_of(slot), out.columns);
+        const float* same = static_cast<const float*>(op.in.data) + t * op.in.stride;
+        kernels_.add_scaled(to, same, weight_of(slot), op.out.columns);
         continue;
       }
       const int64_t i = slots.place[slot];
-      float* down = downs + i * out.columns;
-      if (const float* bias = bias_of(weights.down_bias, 0, i))
-        kernels_.add(down, bias, out.columns);
-      kernels_.add_scaled(to, down, on_input ? 1.f : weight_of(slot), out.columns);
+      float* down = downs + i * op.out.columns;
+      if (const float* bias = bias_of(op.weights.down_bias, 0, i))
+        kernels_.add(down, bias, op.out.columns);
+      kernels_.add_scaled(to, down, on_input ? 1.f : weight_of(slot), op.out.columns);
     }
   });
 }

@@ -216,10 +216,11 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   }
 }
 
-void CpuBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
-                               model::Activation activation, std::byte* workspace) {
+void CpuBackend::linear_packed(const ops::Linear& op, std::byte* workspace) {
+  const View& in = op.in;
+  const Weight& weight = op.weight;
   const auto* from = static_cast<const float*>(in.data);
-  const auto* const biases = static_cast<const float*>(bias.data);
+  const auto* const biases = static_cast<const float*>(op.bias.data);
   const int64_t slices = weight.spec->slices;
   const auto row_of = [&](int64_t row) { return from + row * in.stride; };
   auto* const maxima = reinterpret_cast<float*>(workspace + packed_rows_bytes(in.rows, in.columns));
@@ -239,15 +240,15 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
                          .matrix = matrix,
                          .part = packed ? segment.part : nullptr,
                          .planes = rule.planes,
-                         .out = static_cast<float*>(out.data) + segment.first_row,
-                         .out_stride = out.stride};
+                         .out = static_cast<float*>(op.out.data) + segment.first_row,
+                         .out_stride = op.out.stride};
     multiply({.n = segment.part->rows(),
               .k = weight.spec->columns(),
               .slices = slices,
               .first_input = weight.first_input(),
               .dtype = dtype,
               .bias = biases == nullptr ? nullptr : biases + segment.first_row,
-              .activation = activation,
+              .activation = op.activation,
               .jobs = {&job, 1}});
   }
 }

@@ -213,25 +213,24 @@ void CpuBackend::multiply_tile(ProductTile tile, DType dtype, int64_t columns,
   for (int64_t r = 0; r < tile.rows; ++r) finish(c + r * tile.c_stride, columns, epilogue);
 }
 
-void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                           model::Activation activation, std::byte* workspace) {
-  if (in.rows == 0) return;
-  if (weight.spec->is_packed()) return linear_packed(out, in, weight, bias, activation, workspace);
-  const auto* from = static_cast<const float*>(in.data);
-  const int64_t slices = weight.spec->slices;
-  pack(in.rows, in.columns, weight.dtype, workspace,
-       [&](int64_t row) { return from + row * in.stride; }, {.slices = slices});
+void CpuBackend::compute(const ops::Linear& op, std::byte* workspace) {
+  if (op.in.rows == 0) return;
+  if (op.weight.spec->is_packed()) return linear_packed(op, workspace);
+  const auto* from = static_cast<const float*>(op.in.data);
+  const int64_t slices = op.weight.spec->slices;
+  pack(op.in.rows, op.in.columns, op.weight.dtype, workspace,
+       [&](int64_t row) { return from + row * op.in.stride; }, {.slices = slices});
   const ProductJob job{.rows_packed = workspace,
-                       .rows = in.rows,
-                       .matrix = static_cast<const std::byte*>(weight.data),
-                       .out = static_cast<float*>(out.data),
-                       .out_stride = out.stride};
-  multiply({.n = weight.spec->rows(),
-            .k = weight.spec->columns(),
+                       .rows = op.in.rows,
+                       .matrix = static_cast<const std::byte*>(op.weight.data),
+                       .out = static_cast<float*>(op.out.data),
+                       .out_stride = op.out.stride};
+  multiply({.n = op.weight.spec->rows(),
+            .k = op.weight.spec->columns(),
             .slices = slices,
-            .dtype = weight.dtype,
-            .bias = static_cast<const float*>(bias.data),
-            .activation = activation,
+            .dtype = op.weight.dtype,
+            .bias = static_cast<const float*>(op.bias.data),
+            .activation = op.activation,
             .jobs = {&job, 1}});
 }
 

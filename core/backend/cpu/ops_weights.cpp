@@ -124,34 +124,35 @@ void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
   kernels_.widen(stored, table.dtype, row, width);
 }
 
-void CpuBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
-  for_rows(out.rows, out.columns, [&](int64_t t) {
-    float* row = static_cast<float*>(out.data) + t * out.stride;
-    const std::optional<int64_t> own = table.own_row(batch.token_ids[static_cast<size_t>(t)]);
+void CpuBackend::compute(const ops::Embed& op) {
+  for_rows(op.out.rows, op.out.columns, [&](int64_t t) {
+    float* row = static_cast<float*>(op.out.data) + t * op.out.stride;
+    const std::optional<int64_t> own =
+        op.table.own_row(op.batch->token_ids[static_cast<size_t>(t)]);
     if (!own) {
-      std::fill_n(row, out.columns, -0.f);
+      std::fill_n(row, op.out.columns, -0.f);
       return;
     }
-    read_row(table, *own, row);
-    if (scale != 1.f) kernels_.scale(row, scale, out.columns);
+    read_row(op.table, *own, row);
+    if (op.scale != 1.f) kernels_.scale(row, op.scale, op.out.columns);
   });
 }
 
-void CpuBackend::do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
-                                    int64_t offset) {
-  for_rows(out.rows, out.columns, [&](int64_t t) {
-    std::vector<float> addend(static_cast<size_t>(out.columns));
-    read_row(table, batch.positions[static_cast<size_t>(t)] + offset, addend.data());
-    kernels_.add(static_cast<float*>(out.data) + t * out.stride, addend.data(), out.columns);
+void CpuBackend::compute(const ops::EmbedPositions& op) {
+  for_rows(op.out.rows, op.out.columns, [&](int64_t t) {
+    std::vector<float> addend(static_cast<size_t>(op.out.columns));
+    read_row(op.table, op.batch->positions[static_cast<size_t>(t)] + op.offset, addend.data());
+    kernels_.add(static_cast<float*>(op.out.data) + t * op.out.stride, addend.data(),
+                 op.out.columns);
   });
 }
 
-void CpuBackend::do_gather_rows(View out, View in, const BatchMeta& batch) {
-  for_rows(out.rows, out.columns, [&](int64_t i) {
-    std::memcpy(
-        static_cast<float*>(out.data) + i * out.stride,
-        static_cast<const float*>(in.data) + batch.logits_rows[static_cast<size_t>(i)] * in.stride,
-        static_cast<size_t>(out.columns) * sizeof(float));
+void CpuBackend::compute(const ops::GatherRows& op) {
+  for_rows(op.out.rows, op.out.columns, [&](int64_t i) {
+    std::memcpy(static_cast<float*>(op.out.data) + i * op.out.stride,
+                static_cast<const float*>(op.in.data) +
+                    op.batch->logits_rows[static_cast<size_t>(i)] * op.in.stride,
+                static_cast<size_t>(op.out.columns) * sizeof(float));
   });
 }
 

@@ -94,7 +94,7 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] const CardFigures& card() const { return card_; }
 
   /// True when products with a weight are made of slices (backend/cuda/slices.h).
-  [[nodiscard]] bool slices(const model::WeightSpec& spec) const;
+  [[nodiscard]] bool slices(const model::WeightSpec& spec) const override;
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] DType activation_dtype(DType model) const override { return model; }

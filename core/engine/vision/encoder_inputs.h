@@ -54,7 +54,7 @@ class EncoderArrays {
 
   /// gather_rows() by EncoderRows::order.
   [[nodiscard]] backend::BatchMeta order() const { return at({.logits_rows = order_}); }
-  /// rope_angles() of EncoderRows::places.
+  /// ops::RopeAngles of EncoderRows::places.
   [[nodiscard]] backend::BatchMeta places() const;
   [[nodiscard]] const Segments& frames() const { return *frames_; }
   /// Segments of the windows; the frames where there are no windows.

@@ -105,15 +105,15 @@ View VisionTower::rows_of(model::WeightId id, int64_t columns) const {
 }
 
 void VisionTower::copy(View out, View in) {
-  backend_.copy_heads(out, in, {.width = in.columns});
+  backend_.run(ops::CopyHeads{out, in, {.width = in.columns}});
 }
 
 void VisionTower::norm(View out, View in, const model::Norm& spec) {
-  backend_.norm(out, in, spec, weight(spec.weight), weight(spec.bias));
+  backend_.run(ops::Norm{out, in, spec, weight(spec.weight), weight(spec.bias)});
 }
 
 void VisionTower::linear(View out, View in, const model::Linear& linear, Activation activation) {
-  backend_.linear(out, in, weight(linear.weight), weight(linear.bias), activation);
+  backend_.run(ops::Linear{out, in, weight(linear.weight), weight(linear.bias), activation});
 }
 
 VisionTower::Memory VisionTower::memory_for(const image::Layout& layout, View out) {
@@ -180,7 +180,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
     linear(x.slice_rows(before, patches), values, spec_.patches, Activation::none);
   }
   if (before > 0) copy(x.slice_rows(0, 1), rows_of(spec_.class_token, spec_.hidden));
-  backend_.add(x, rows_of(spec_.positions, spec_.hidden));
+  backend_.run(ops::Add{x, rows_of(spec_.positions, spec_.hidden)});
   if (spec_.input_norm.present) norm(x, x, spec_.input_norm);
   const int64_t features = std::ssize(spec_.features);
   const Features kept{arrays.order(),
@@ -191,7 +191,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
   if (features == 0) {
     if (spec_.output_norm.present) norm(x, x, spec_.output_norm);
     wanted = take("ordered rows", rows, spec_.hidden);
-    backend_.gather_rows(wanted, x, kept.order);
+    backend_.run(ops::GatherRows{wanted, x, kept.order});
   }
   // These embeddings have an alignment that the launch has warmed up; rows of the cache may have
   // another.
@@ -203,7 +203,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
 void VisionTower::keep_features(int64_t layers, View x, const Features& kept) {
   for (int64_t i = 0; i < std::ssize(spec_.features); ++i) {
     if (spec_.features[static_cast<size_t>(i)] != layers) continue;
-    backend_.gather_rows(kept.rows.slice_columns(i * x.columns, x.columns), x, kept.order);
+    backend_.run(ops::GatherRows{kept.rows.slice_columns(i * x.columns, x.columns), x, kept.order});
   }
 }
 
@@ -229,7 +229,7 @@ void VisionTower::encode_frame(const image::Pixels& pixels, int64_t frame, View 
   run_layers(x, arrays, {});
   const View merged = take("merged rows", patches / unit, out.columns);
   project(x, merged);
-  backend_.gather_rows(out, merged, arrays.order());
+  backend_.run(ops::GatherRows{out, merged, arrays.order()});
 }
 
 void VisionTower::run_layers(View x, const EncoderArrays& arrays, const Features& kept) {
@@ -239,7 +239,7 @@ void VisionTower::run_layers(View x, const EncoderArrays& arrays, const Features
   View angles;
   if (spec_.rope) {
     angles = take("picture angles", x.rows, spec_.rope->rotary_dim, DType::f32);
-    backend_.rope_angles(angles, *spec_.rope, arrays.places());
+    backend_.run(ops::RopeAngles{angles, *spec_.rope, arrays.places()});
   }
   int64_t done = 0;
   for (const VisionLayer& layer : spec_.layers) {
@@ -259,16 +259,19 @@ void VisionTower::attend(const VisionLayer& layer, View x, const Sight& sight) {
   norm(delta, x, layer.attention_norm);
   const View qkv = take("qkv", x.rows, 3 * x.columns);
   linear(qkv, delta, layer.qkv, Activation::none);
-  backend_.rope_and_store(qkv, sight.angles, spec,
-                          {weight(layer.q_norm.weight), {}, weight(layer.k_norm.weight), {}},
-                          sight.cache, batch);
+  backend_.run(ops::RopeAndStore{qkv,
+                                 sight.angles,
+                                 spec,
+                                 {weight(layer.q_norm.weight), {}, weight(layer.k_norm.weight), {}},
+                                 sight.cache,
+                                 batch});
   const View attended = take("attended", x.rows, x.columns);
-  backend_.attention(attended, qkv, spec, {}, sight.cache, batch);
+  backend_.run(ops::Attention{attended, qkv, spec, {}, sight.cache, batch});
   linear(delta, attended, layer.out, Activation::none);
   if (layer.attention_scale != model::kNoWeight) {
-    backend_.scale_columns(delta, weight(layer.attention_scale));
+    backend_.run(ops::ScaleColumns{delta, weight(layer.attention_scale)});
   }
-  backend_.add(x, delta);
+  backend_.run(ops::Add{x, delta});
 }
 
 void VisionTower::feed_forward(const VisionLayer& layer, View x) {
@@ -281,15 +284,15 @@ void VisionTower::feed_forward(const VisionLayer& layer, View x) {
     const Scope inner(backend_.scratch());
     const View both = take("mlp gate and up", x.rows, 2 * mlp.intermediate);
     linear(both, delta, mlp.up, Activation::none);
-    backend_.gated_activation(up, both, mlp.activation);
+    backend_.run(ops::GatedActivation{up, both, mlp.activation});
   } else {
     linear(up, delta, mlp.up, mlp.activation);
   }
   linear(delta, up, mlp.down, Activation::none);
   if (layer.mlp_scale != model::kNoWeight) {
-    backend_.scale_columns(delta, weight(layer.mlp_scale));
+    backend_.run(ops::ScaleColumns{delta, weight(layer.mlp_scale)});
   }
-  backend_.add(x, delta);
+  backend_.run(ops::Add{x, delta});
 }
 
 void VisionTower::project(View x, View out) {
@@ -299,7 +302,7 @@ void VisionTower::project(View x, View out) {
   if (spec_.merging == model::Merging::averaged) {
     const View parts = merged;
     merged = take("averaged rows", parts.rows, spec_.hidden);
-    backend_.average_parts(merged, parts);
+    backend_.run(ops::AverageParts{merged, parts});
   }
   if (spec_.merged_norm.present && !spec_.norm_before_merging) {
     norm(merged, merged, spec_.merged_norm);

@@ -17,6 +17,8 @@
 
 namespace plimsoll::engine {
 
+namespace ops = backend::ops;
+
 /// The vision tower. A picture's embeddings depend on the picture alone: each is encoded by itself.
 class VisionTower {
  public:
