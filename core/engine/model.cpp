@@ -8,7 +8,6 @@ namespace plimsoll::engine {
 
 using backend::BatchMeta;
 using backend::View;
-using backend::Weight;
 using memory::Scope;
 using model::Activation;
 using model::LayerSpec;
@@ -24,30 +23,8 @@ std::span<std::byte> bytes_of(View view) {
 
 }  // namespace
 
-const Weight& Model::weight(model::WeightId id) const {
-  static const Weight none;
-  return id == model::kNoWeight ? none : weights_[static_cast<size_t>(id)];
-}
-
-View Model::take(std::string_view name, int64_t rows, int64_t columns) {
-  return take(name, rows, columns, backend_.footprint().activation_dtype(dtype_));
-}
-
-View Model::take(std::string_view name, int64_t rows, int64_t columns, DType dtype) {
-  const size_t bytes = static_cast<size_t>(rows * columns) * dtype_size(dtype);
-  return {backend_.scratch().take(name, bytes), dtype, rows, columns, columns};
-}
-
 bool Model::is_last(const LayerSpec& layer) const {
   return has_head() && &layer == &spec_.layers.back();
-}
-
-void Model::copy(View out, View in) {
-  backend_.run(ops::CopyHeads{out, in, {.heads = 1, .width = in.columns}});
-}
-
-void Model::norm(View out, View in, const model::Norm& spec) {
-  backend_.run(ops::Norm{out, in, spec, weight(spec.weight), weight(spec.bias)});
 }
 
 View Model::forward(const BatchMeta& batch) {
@@ -155,14 +132,17 @@ void Model::layer(Step& step, size_t index, View hidden) {
     if (layer.input) keep_wanted("layer input rows", step.inputs);
     delta = delta.slice_rows(0, hidden.rows);
   }
-  const Sum mixed = sum_of_mixer(layer);
+  const LayerEnds& ends = ends_[index];
+  const Sum mixed = sum_before(ends.norms_mixed ? &layer.mlp_norm : nullptr, layer.attention.out);
   mix(step, index, input, delta, mixed);
   const model::Norm* next = next_norm(index);
+  const Sum fed = sum_before(ends.sums_product ? next : nullptr, layer.mlp.down);
   for_row_slices(delta.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const View residual = step.residual.slice_rows(first, count);
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
-    finish_rows(layer, {residual, delta.slice_rows(first, count),
-                        shortcut ? step.shortcut.slice_rows(first, count) : View{}, next, mixed});
+    finish_rows(layer,
+                {residual, delta.slice_rows(first, count),
+                 shortcut ? step.shortcut.slice_rows(first, count) : View{}, next, mixed, fed});
     if (layer.input) {
       const int64_t width = spec_.layer_inputs.width;
       const View inputs = step.inputs.slice_rows(first, count);
@@ -258,19 +238,10 @@ void Model::blend(const model::Blend& blend, View residual, View delta) {
   backend_.run(ops::Add{residual, delta});
 }
 
-// Layers that end by more than a sum, or begin by more than a norm, stand apart.
 const model::Norm* Model::next_norm(size_t index) const {
   if (index + 1 == spec_.layers.size()) return nullptr;
-  const LayerSpec& layer = spec_.layers[index];
-  const LayerSpec& next = spec_.layers[index + 1];
-  const bool ends_by_sum =
-      (layer.placement == NormPlacement::pre || layer.placement == NormPlacement::sandwich ||
-       layer.placement == NormPlacement::parallel) &&
-      !layer.ends_shortcut && !layer.input && layer.factor == model::kNoWeight;
-  const bool begins_by_norm = next.placement != NormPlacement::post &&
-                              next.placement != NormPlacement::residual && !next.shared_block &&
-                              next.attention_norm.present;
-  return ends_by_sum && begins_by_norm ? &next.attention_norm : nullptr;
+  const bool joins = ends_[index].ends_by_sum && ends_[index + 1].begins_by_norm;
+  return joins ? &spec_.layers[index + 1].attention_norm : nullptr;
 }
 
 void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
@@ -313,7 +284,6 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
     case NormPlacement::sandwich:
       break;
   }
-  const Sum fed = sum_of_mlp(layer, next);
   if (layer.attention_post_norm.present) norm(delta, delta, layer.attention_post_norm);
   if (layer.branch_factor != 1) backend_.run(ops::Scale{delta, layer.branch_factor});
   if (layer.mlp_norm.present) {
@@ -321,13 +291,13 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
     const View input = take("mlp in", delta.rows, delta.columns);
     add_norm(input, residual, delta, layer.mlp_norm, rows.mixed);
     if (layer.shortcut) experts(*layer.shortcut, {input, residual}, rows.shortcut);
-    feed(input, fed);
+    feed(input, rows.fed);
   } else {
     backend_.run(ops::Add{residual, delta});
-    feed(residual, fed);
+    feed(residual, rows.fed);
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
-  add_branch(layer, residual, delta, next, fed);
+  add_branch(layer, residual, delta, next, rows.fed);
   if (layer.ends_shortcut) backend_.run(ops::Add{residual, rows.shortcut});
 }
 

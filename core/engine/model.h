@@ -9,14 +9,14 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/layer_ends.h"
 #include "engine/ranks/communicator.h"
 #include "engine/state_layout.h"
+#include "engine/weights.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::engine {
-
-namespace ops = backend::ops;
 
 /// Layers that share block tables: all of one window, as many as fill one block.
 struct KvGroup {
@@ -77,14 +77,7 @@ struct ModelCaches {
   int64_t handed_tokens = 0;  // most tokens whose hidden states a stage sends to the next
 };
 
-/// Whether a model has weights of its own, or uses those of another model of the same spec.
-enum class WeightsOf : uint8_t { itself, another };
-
-/// True when all layers of a model can be made of fused products (ops::FusedLinear): norm,
-/// attention, sum, norm, gated MLP, sum, with whole weights that are not quantised.
-bool has_plain_layers(const model::ModelSpec& spec);
-
-class Model {
+class Model : public Weights {
  public:
   /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "hidden states" (of
   /// a pipeline) and "recurrent states" from the arena (counting or placing).
@@ -101,12 +94,7 @@ class Model {
     tensor_ = tensor;
   }
 
-  /// Uses the weights of a model that has loaded its own and outlives this one.
-  void borrow(const Model& other) { weights_ = other.weights_; }
-  /// Fills the weights (placing arenas only).
-  void load(const checkpoint::WeightSource& stored);
-  /// Fills the weights with small random numbers instead, for benchmarks.
-  void fill_random(uint64_t seed);
+  using Weights::borrow;
 
   /// True for a pipeline's last stage or the whole model, or a tensor-parallel rank of either.
   [[nodiscard]] bool has_head() const { return spec_.head != model::kNoWeight; }
@@ -229,6 +217,7 @@ class Model {
     /// Norm with which the next layer begins, in place of delta; null: none, or it needs more rows.
     const model::Norm* next_norm = nullptr;
     Sum mixed = Sum::now;  // of delta
+    Sum fed = Sum::now;    // of what the MLP makes of it
   };
   void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
   /// LayerRows::next_norm after a layer.
@@ -261,16 +250,11 @@ class Model {
   /// Adds the output of the shared experts for `in`.
   void add_shared(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
-  /// Copies `in` to the first columns of `out`.
-  void copy(backend::View out, backend::View in);
-  void norm(backend::View out, backend::View in, const model::Norm& spec);
   /// A product; where ranks have some inputs each, its sum over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
               model::Activation activation, Sum sum = Sum::now);
   /// When to sum a product that `next` follows, if it is not null.
   [[nodiscard]] Sum sum_before(const model::Norm* next, const model::Linear& linear) const;
-  [[nodiscard]] Sum sum_of_mixer(const model::LayerSpec& layer) const;
-  [[nodiscard]] Sum sum_of_mlp(const model::LayerSpec& layer, const model::Norm* next) const;
   /// residual += delta; out = norm(residual), which may be in place of delta.
   void add_norm(backend::View out, backend::View residual, backend::View delta,
                 const model::Norm& spec, Sum sum);
@@ -283,22 +267,16 @@ class Model {
   void share_columns(backend::View columns, backend::View all);
   /// Distance in ranks to the equally numbered rank of the next stage.
   [[nodiscard]] int64_t stage_ranks() const { return tensor_ == nullptr ? 1 : tensor_->ranks(); }
-  [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;
   [[nodiscard]] bool is_last(const model::LayerSpec& layer) const;
-  /// A matrix in scratch, of the activations' type unless another is named.
-  backend::View take(std::string_view name, int64_t rows, int64_t columns);
-  backend::View take(std::string_view name, int64_t rows, int64_t columns, DType dtype);
 
   const model::ModelSpec& spec_;
-  DType dtype_;
-  backend::Backend& backend_;
-  std::vector<backend::Weight> weights_;                   // by WeightId
   std::vector<backend::KvLayer> caches_;                   // by layer
   std::vector<backend::StateLayer> conv_states_, states_;  // by layer
   std::vector<backend::View> angles_;                      // by rope, of the step that runs
   Communicator* ranks_ = nullptr;                          // null: the model is whole
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
+  std::vector<LayerEnds> ends_;    // by layer
   bool has_plain_layers_ = false;  // fused_layer() can run all layers
   /// [T, hidden] the residual, which stages send on; empty where there is one stage.
   backend::View handed_{};

@@ -10,7 +10,6 @@ using backend::View;
 using backend::Weight;
 using memory::Scope;
 using model::Activation;
-using model::LayerSpec;
 
 Weight Model::share(model::WeightId id) const {
   Weight share = weight(id);
@@ -34,26 +33,6 @@ void Model::linear(View out, View in, const model::Linear& linear, Activation ac
 Model::Sum Model::sum_before(const model::Norm* next, const model::Linear& linear) const {
   const bool follows = next != nullptr && backend_.footprint().sums_with_norms();
   return follows && share(linear.weight).ranks != nullptr ? Sum::with_norm : Sum::now;
-}
-
-// Time of the sum of the mixer's product: with the norm of the MLP where nothing stands between the
-// two.
-Model::Sum Model::sum_of_mixer(const LayerSpec& layer) const {
-  const bool plain = (layer.placement == model::NormPlacement::pre ||
-                      layer.placement == model::NormPlacement::sandwich) &&
-                     !layer.recurrent && layer.has_attention() && layer.attention.out_factor == 1 &&
-                     layer.branch_factor == 1 && !layer.attention_post_norm.present &&
-                     layer.mlp.kind != model::MlpKind::none && layer.mlp_norm.present;
-  return plain ? sum_before(&layer.mlp_norm, layer.attention.out) : Sum::now;
-}
-
-// Time of the sum of the MLP's last product: with the norm of the next layer where nothing stands
-// between the two.
-Model::Sum Model::sum_of_mlp(const LayerSpec& layer, const model::Norm* next) const {
-  const bool plain =
-      (layer.mlp.kind == model::MlpKind::gated || layer.mlp.kind == model::MlpKind::plain) &&
-      layer.mlp.out_factor == 1 && layer.branch_factor == 1 && !layer.mlp_post_norm.present;
-  return plain ? sum_before(next, layer.mlp.down) : Sum::now;
 }
 
 void Model::add_norm(View out, View residual, View delta, const model::Norm& spec, Sum sum) {

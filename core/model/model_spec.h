@@ -28,6 +28,7 @@ enum class NormPlacement : uint8_t {
 /// x = alpha y + beta f(y).
 struct Blend {
   float alpha = 1, beta = 1;
+  bool operator==(const Blend&) const = default;
 };
 
 /// One layer of a model with several residuals (AltUp; Gemma 3n), whose layers compute with the
@@ -42,6 +43,8 @@ struct StreamLayer {
   WeightId input_scale = kNoWeight;  // [hidden]: factor of X_0 where the layer's input reads it
   Adapter laurel{};
   Norm laurel_norm{};
+
+  bool operator==(const StreamLayer&) const = default;
 };
 
 /// Residuals after the first: X_i = in_i(X_0), at the end out_i(X_i), both scaled to X_0's size.
@@ -59,6 +62,7 @@ struct LayerInput {
   Linear projection{};  // [hidden, LayerInputs::width]
   Norm norm{};
   Activation activation = Activation::gelu_tanh;
+  bool operator==(const LayerInput&) const = default;
 };
 
 /// A block of attention (LayerSpec::attention) and MLP that several layers share, each with
@@ -70,6 +74,8 @@ struct SharedBlock {
   MlpSpec mlp{};
   Adapter adapter{};  // of the MLP's gate and up
   Linear out{};       // [hidden, hidden], the layer's own
+
+  bool operator==(const SharedBlock&) const = default;
 };
 
 struct LayerSpec {
@@ -94,6 +100,8 @@ struct LayerSpec {
   [[nodiscard]] bool has_experts() const {
     return mlp.kind == MlpKind::experts || shortcut.has_value();
   }
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 /// Names of the scales that vLLM's attention has as parameters, in its order.

@@ -16,7 +16,6 @@ using model::VisionLayer;
 
 namespace {
 
-constexpr float kTowerRandomScale = 1e-3f;
 /// Pieces of pixel values that a thread takes at a time.
 constexpr int64_t kPieces = 256;
 
@@ -52,68 +51,14 @@ View reshape(View view, int64_t columns) {
 
 VisionTower::VisionTower(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
                          memory::Arena& arena)
-    : spec_(*spec.vision), dtype_(dtype), backend_(backend), weight_specs_(run_specs(spec)) {
-  size_t bytes = 0;
-  std::vector<size_t> offsets;
-  for (const model::WeightSpec& weight : weight_specs_) {
-    offsets.push_back(bytes);
-    bytes += memory::Arena::aligned(backend.footprint().weight_bytes(weight, dtype));
-  }
-  auto* storage = arena.take_array<std::byte>("vision weights", bytes);
-  for (size_t i = 0; i < weight_specs_.size(); ++i) {
-    weights_.push_back({&weight_specs_[i], dtype, storage + offsets[i]});
-  }
-}
-
-void VisionTower::load(const checkpoint::WeightSource& source) {
-  for (Weight& weight : weights_) {
-    const model::WeightSpec& spec = *weight.spec;
-    const auto read = [&](int64_t first, int64_t count, void* to) {
-      source.read_rows(spec, first, count, weight.dtype, to);
-    };
-    const auto packed = [&](size_t part) {
-      return source.packed(spec, part, {0, spec.parts[part].rows(), 0, spec.columns()});
-    };
-    weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});
-  }
-  backend_.finish_loading();
-}
-
-void VisionTower::fill_random(uint64_t seed) {
-  for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kTowerRandomScale);
-  backend_.finish_loading();
-}
-
-const Weight& VisionTower::weight(model::WeightId id) const {
-  static const Weight none;
-  return id == model::kNoWeight ? none : weights_[static_cast<size_t>(id)];
-}
-
-View VisionTower::take(std::string_view name, int64_t rows, int64_t columns) {
-  return take(name, rows, columns, backend_.footprint().activation_dtype(dtype_));
-}
-
-View VisionTower::take(std::string_view name, int64_t rows, int64_t columns, DType dtype) {
-  const size_t bytes = static_cast<size_t>(rows * columns) * dtype_size(dtype);
-  return {backend_.scratch().take(name, bytes), dtype, rows, columns, columns};
+    : Weights(dtype, backend), spec_(*spec.vision), weight_specs_(run_specs(spec)) {
+  place("vision weights", weight_specs_, std::vector(weight_specs_.size(), dtype), arena,
+        WeightsOf::itself);
 }
 
 View VisionTower::rows_of(model::WeightId id, int64_t columns) const {
   const Weight& values = weight(id);
-  return {values.data, backend_.footprint().activation_dtype(dtype_),
-          values.spec->elements() / columns, columns, columns};
-}
-
-void VisionTower::copy(View out, View in) {
-  backend_.run(ops::CopyHeads{out, in, {.width = in.columns}});
-}
-
-void VisionTower::norm(View out, View in, const model::Norm& spec) {
-  backend_.run(ops::Norm{out, in, spec, weight(spec.weight), weight(spec.bias)});
-}
-
-void VisionTower::linear(View out, View in, const model::Linear& linear, Activation activation) {
-  backend_.run(ops::Linear{out, in, weight(linear.weight), weight(linear.bias), activation});
+  return {values.data, activation_dtype(), values.spec->elements() / columns, columns, columns};
 }
 
 VisionTower::Memory VisionTower::memory_for(const image::Layout& layout, View out) {
@@ -140,7 +85,7 @@ void VisionTower::encode(const image::Pixels& pixels, View out) {
 
 View VisionTower::take_values(EncoderInputs& inputs, int64_t rows, int64_t columns, int64_t pieces,
                               const std::function<void(int64_t piece, float* to)>& write) {
-  const DType dtype = backend_.footprint().activation_dtype(dtype_);
+  const DType dtype = activation_dtype();
   const auto count = static_cast<size_t>(rows * columns / pieces);
   const size_t bytes = count * dtype_size(dtype);
   const StagedPiece piece = inputs.take("pixel values", static_cast<size_t>(pieces) * bytes);

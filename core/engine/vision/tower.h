@@ -11,23 +11,19 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/vision/encoder_inputs.h"
+#include "engine/weights.h"
 #include "image/pixels.h"
 #include "memory/arena.h"
 #include "model/vision_spec.h"
 
 namespace plimsoll::engine {
 
-namespace ops = backend::ops;
-
 /// The vision tower. A picture's embeddings depend on the picture alone: each is encoded by itself.
-class VisionTower {
+class VisionTower : public Weights {
  public:
   /// Takes the region "vision weights" from the arena. `spec` has a vision part and outlives it.
   VisionTower(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
               memory::Arena& arena);
-
-  void load(const checkpoint::WeightSource& source);
-  void fill_random(uint64_t seed);
 
   /// Sets the region "picture staging": host memory, where memory is not shared.
   void use_staging(std::span<std::byte> memory) {
@@ -77,26 +73,16 @@ class VisionTower {
   /// Projects rows in the order of blocks to embeddings, a block's rows to one.
   void project(backend::View x, backend::View out);
 
-  void copy(backend::View out, backend::View in);
-  void norm(backend::View out, backend::View in, const model::Norm& spec);
-  void linear(backend::View out, backend::View in, const model::Linear& linear,
-              model::Activation activation);
-  [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;
   /// A vector weight's values as rows of `columns` columns.
   [[nodiscard]] backend::View rows_of(model::WeightId id, int64_t columns) const;
   /// The attention that all layers have; without layers an empty one.
   [[nodiscard]] model::AttentionSpec attention() const {
     return spec_.layers.empty() ? model::AttentionSpec{} : spec_.attention(spec_.layers.front());
   }
-  backend::View take(std::string_view name, int64_t rows, int64_t columns);
-  backend::View take(std::string_view name, int64_t rows, int64_t columns, DType dtype);
 
   const model::VisionSpec& spec_;
-  DType dtype_;
-  backend::Backend& backend_;
   memory::Arena staging_ = memory::Arena::counting();
   std::vector<model::WeightSpec> weight_specs_;  // as the tower runs them, by WeightId
-  std::vector<backend::Weight> weights_;
 };
 
 }  // namespace plimsoll::engine

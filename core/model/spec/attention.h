@@ -21,6 +21,8 @@ struct Norm {
   WeightId weight = kNoWeight;  // no weight: no affine part
   WeightId bias = kNoWeight;
   bool present = false;  // absent norms are skipped
+
+  bool operator==(const Norm&) const = default;
 };
 
 enum class Activation : uint8_t { none, silu, gelu, gelu_tanh, relu, gelu_quick, relu_squared };
@@ -76,6 +78,7 @@ struct QueryGrowth {
   float beta = 0;  // 0: none
   int64_t period = 1;
   int64_t shift = 0;
+  bool operator==(const QueryGrowth&) const = default;
 };
 
 /// Press et al. 2022, "ALiBi": what is added to the score of head h at key position k for a query
@@ -88,6 +91,8 @@ struct Alibi {
     root,           // -factor * slope * sqrt(p - k): Step 1
     position_bf16,  // factor * bf16(slope * k): Falcon's reference rounds
   } of = Of::distance;
+
+  bool operator==(const Alibi&) const = default;
 };
 
 /// Function of a gate before it multiplies the output of attention or of a recurrent mixer.
@@ -107,6 +112,8 @@ struct LatentSpec {
   Norm q_norm{}, kv_norm{};
   Linear q_up{};   // [heads * (unrotated + rotated), q_rank or hidden]
   Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
+
+  bool operator==(const LatentSpec&) const = default;
 };
 
 /// The indexer, which chooses the keys that each row of a latent attention sees (DeepSeek-AI 2025,
@@ -122,6 +129,8 @@ struct IndexerSpec {
   Norm k_norm{};                             // [head_dim], before RoPE
 
   [[nodiscard]] bool chooses() const { return heads > 0; }
+
+  bool operator==(const IndexerSpec&) const = default;
 };
 
 struct AttentionSpec {
@@ -189,6 +198,8 @@ struct AttentionSpec {
     index.k_norm = indexer.k_norm;
     return index;
   }
+
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 }  // namespace plimsoll::model

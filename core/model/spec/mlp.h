@@ -39,6 +39,8 @@ struct RouterSpec {
   float least_sum = 0;
   float factor = 1;    // of the weights
   float nearness = 0;  // sparsemixer: largest (best - s) / max(|s|, best) that counts
+
+  bool operator==(const RouterSpec&) const = default;
 };
 
 /// Bounds of the two factors of a gated MLP; 0: none.
@@ -52,6 +54,8 @@ struct GateLimits {
     constexpr float kNone = std::numeric_limits<float>::infinity();
     return {.gate = gate > 0 ? gate : kNone, .up = up > 0 ? up : kNone};
   }
+
+  bool operator==(const GateLimits&) const = default;
 };
 
 /// Factor's place: an expert's weight is multiplied into its output or into its input.
@@ -65,6 +69,8 @@ struct SharedExperts {
   Linear gate{};     // [1, hidden]: the output is multiplied by its sigmoid (Qwen2-MoE)
   float factor = 1;  // of its output
   Norm out_norm{};   // of its output
+
+  bool operator==(const SharedExperts&) const = default;
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts, none };
@@ -103,6 +109,8 @@ struct MlpSpec {
   [[nodiscard]] int64_t expert_width(int64_t hidden) const { return latent > 0 ? latent : hidden; }
   /// Rows of one expert's `up`.
   [[nodiscard]] int64_t up_rows() const { return (gated ? 2 : 1) * intermediate; }
+
+  bool operator==(const MlpSpec&) const = default;
 };
 
 }  // namespace plimsoll::model

@@ -15,6 +15,8 @@ struct ConvSpec {
   WeightId weight = kNoWeight;  // [width, 1, taps], the oldest token's first
   WeightId bias = kNoWeight;    // [width]
   Activation activation = Activation::none;
+
+  bool operator==(const ConvSpec&) const = default;
 };
 inline constexpr int64_t kMostTaps = 16;
 
@@ -65,6 +67,8 @@ struct RecurrentSpec {
   /// Floats of a sequence's state, without those of the convolution.
   [[nodiscard]] int64_t state_floats() const { return heads * head_dim * state; }
   [[nodiscard]] int64_t conv_floats() const { return conv.width * (conv.taps - 1); }
+
+  bool operator==(const RecurrentSpec&) const = default;
 };
 
 }  // namespace plimsoll::model

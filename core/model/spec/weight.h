@@ -224,11 +224,13 @@ inline constexpr WeightId kNoWeight = -1;
 struct Linear {
   WeightId weight = kNoWeight;
   WeightId bias = kNoWeight;
+  bool operator==(const Linear&) const = default;
 };
 
 /// An adapter beside a product of x: up(down(x)), of low rank (LoRA).
 struct Adapter {
   Linear down{}, up{};
+  bool operator==(const Adapter&) const = default;
 };
 
 }  // namespace plimsoll::model
