@@ -10,7 +10,7 @@ namespace plimsoll::backend {
 namespace {
 
 View take_rows(memory::Arena& scratch, std::string_view name, View like, int64_t columns) {
-  const size_t bytes = static_cast<size_t>(like.rows * columns) * dtype_size(like.dtype);
+  const size_t bytes = like.rows * columns * dtype_size(like.dtype);
   return {scratch.take(name, bytes), like.dtype, like.rows, columns, columns};
 }
 
@@ -30,7 +30,7 @@ View View::slice_columns(int64_t first, int64_t count) const {
     disagree("slice: columns [{}, {}) of {}", first, first + count, show(*this));
   }
   View slice = *this;
-  slice.data = static_cast<std::byte*>(data) + static_cast<size_t>(first) * dtype_size(dtype);
+  slice.data = static_cast<std::byte*>(data) + first * dtype_size(dtype);
   slice.columns = count;
   return slice;
 }
@@ -40,8 +40,7 @@ View View::slice_rows(int64_t first, int64_t count) const {
     disagree("slice: rows [{}, {}) of {}", first, first + count, show(*this));
   }
   View slice = *this;
-  slice.data = static_cast<std::byte*>(data) +
-               static_cast<size_t>(first) * static_cast<size_t>(stride) * dtype_size(dtype);
+  slice.data = static_cast<std::byte*>(data) + first * stride * dtype_size(dtype);
   slice.rows = count;
   return slice;
 }
@@ -56,13 +55,12 @@ Weight Backend::load_weight(const model::WeightSpec& spec, DType dtype, void* st
 void Backend::fill_random(const Weight& weight, uint64_t seed, float scale) {
   const int64_t columns = weight.spec->columns();
   const auto rows = [&](int64_t first, int64_t count, void* to) {
-    std::vector<float> row(static_cast<size_t>(columns));
+    std::vector<float> row(columns);
     const size_t row_bytes = row.size() * dtype_size(weight.dtype);
     for (int64_t r = first; r < first + count; ++r) {
       uint64_t state = seed + static_cast<uint64_t>(r) * 0x9E3779B97F4A7C15;
       for (float& value : row) value = scale * uniform_of(state);
-      convert(row.data(), DType::f32,
-              static_cast<std::byte*>(to) + static_cast<size_t>(r - first) * row_bytes,
+      convert(row.data(), DType::f32, static_cast<std::byte*>(to) + (r - first) * row_bytes,
               weight.dtype, row.size());
     }
   };

@@ -50,7 +50,7 @@ void check_tables(const char* op, const KvLayer& cache, const BatchMeta& batch) 
   if (static_cast<size_t>(cache.group) >= batch.block_tables.size()) {
     disagree("{}: KV group {} of {}", op, cache.group, batch.block_tables.size());
   }
-  const std::span<const int32_t> table = batch.block_tables[static_cast<size_t>(cache.group)];
+  const std::span<const int32_t> table = batch.block_tables[cache.group];
   if (static_cast<int64_t>(table.size()) < sequences(batch) * batch.table_stride) {
     disagree("{}: block table of {} entries does not match [{}, {}]", op, table.size(),
              sequences(batch), batch.table_stride);

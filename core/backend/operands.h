@@ -22,9 +22,7 @@ struct View {
   /// Columns [first, first + count) of every row.
   [[nodiscard]] View slice_columns(int64_t first, int64_t count) const;
   [[nodiscard]] View slice_rows(int64_t first, int64_t count) const;
-  [[nodiscard]] size_t bytes() const {
-    return static_cast<size_t>(rows * stride) * dtype_size(dtype);
-  }
+  [[nodiscard]] size_t bytes() const { return rows * stride * dtype_size(dtype); }
 };
 
 /// Collectives of ranks that have some of a product's inputs each, or some of a mixture's experts.
@@ -112,7 +110,7 @@ struct StateLayer {
   size_t offset = 0;       // bytes
 
   [[nodiscard]] float* of(int32_t slot) const {
-    return reinterpret_cast<float*>(pool + static_cast<size_t>(slot) * slot_stride + offset);
+    return reinterpret_cast<float*>(pool + slot * slot_stride + offset);
   }
 };
 

@@ -29,7 +29,7 @@ struct Segments {
   template <typename F>
   Segments(const model::WeightSpec& spec, int64_t matrix, size_t aligned, const F& bytes_of) {
     const size_t count = spec.parts_in_matrix();
-    const size_t first = static_cast<size_t>(matrix) * count;
+    const size_t first = matrix * count;
     int64_t row = 0;
     for (size_t i = first; i < first + count; ++i) {
       const model::Part& part = spec.parts[i];

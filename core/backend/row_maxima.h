@@ -20,7 +20,7 @@ struct RowMaxima {
 
 /// Room in bytes for the maxima of `rows` rows.
 inline size_t maxima_bytes(int64_t rows, const model::WeightSpec& spec) {
-  return static_cast<size_t>(rows * RowMaxima(spec).count) * sizeof(float);
+  return rows * RowMaxima(spec).count * sizeof(float);
 }
 
 }  // namespace plimsoll::backend

@@ -84,42 +84,40 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
   const auto t = static_cast<size_t>(extent.tokens);
   const auto b = static_cast<size_t>(extent.sequences);
   const auto d = static_cast<size_t>(extent.drawn);
-  backend::BatchMeta meta{
-      .token_ids = slab.token_ids.first(t),
-      .positions = slab.positions.first(t),
-      .row_sequence = slab.row_sequence.first(t),
-      .query_start = slab.query_start.first(b + 1),
-      .context_length = slab.context_length.first(b),
-      .long_rope = slab.long_rope.first(b),
-      .state_slots = slab.state_slots.first(slab.state_slots.empty() ? 0 : b),
-      .logits_rows = slab.logits_rows.first(static_cast<size_t>(extent.logits_rows)),
-      .block_tables = slab.const_tables_,
-      .table_stride = table_stride_,
-      .table_width = extent.table_width,
-      .padding = extent.padding};
+  backend::BatchMeta meta{.token_ids = slab.token_ids.first(t),
+                          .positions = slab.positions.first(t),
+                          .row_sequence = slab.row_sequence.first(t),
+                          .query_start = slab.query_start.first(b + 1),
+                          .context_length = slab.context_length.first(b),
+                          .long_rope = slab.long_rope.first(b),
+                          .state_slots = slab.state_slots.first(slab.state_slots.empty() ? 0 : b),
+                          .logits_rows = slab.logits_rows.first(extent.logits_rows),
+                          .block_tables = slab.const_tables_,
+                          .table_stride = table_stride_,
+                          .table_width = extent.table_width,
+                          .padding = extent.padding};
   if (extent.turns) meta.rope_positions = slab.rope_positions.first(3 * t);
   if (extent.sees_ahead) meta.seen_end = slab.seen_end.first(t);
-  meta.embedded_rows = slab.embedded_rows.first(static_cast<size_t>(extent.embedded));
-  meta.embedding_rows = slab.embedding_rows.first(static_cast<size_t>(extent.embedded));
+  meta.embedded_rows = slab.embedded_rows.first(extent.embedded);
+  meta.embedding_rows = slab.embedding_rows.first(extent.embedded);
   meta.slot = static_cast<int32_t>(slot);
   meta.host_base = host_bases_[slot];
   meta.device_base = device_base_ == nullptr ? host_bases_[slot] : device_base_;
   meta.plan = slab.plan;
   meta.drawn_on_device = device_drawn_.data();
   if (d == 0) return meta;
-  meta.drawing = {
-      .temperature = slab.temperature.first(d),
-      .top_k = slab.top_k.first(d),
-      .top_p = slab.top_p.first(d),
-      .min_p = slab.min_p.first(d),
-      .uniform = slab.uniform.first(d),
-      .repetition = slab.repetition.first(d),
-      .frequency = slab.frequency.first(d),
-      .presence = slab.presence.first(d),
-      .adds_own = slab.adds_own.first(d),
-      .sections = slab.sections.first(backend::kChangeSections * d + 1),
-      // A recorded step has the address, whatever it was recorded with.
-      .changes = slab.changes.first(static_cast<size_t>(std::max<int64_t>(extent.changes, 1)))};
+  meta.drawing = {.temperature = slab.temperature.first(d),
+                  .top_k = slab.top_k.first(d),
+                  .top_p = slab.top_p.first(d),
+                  .min_p = slab.min_p.first(d),
+                  .uniform = slab.uniform.first(d),
+                  .repetition = slab.repetition.first(d),
+                  .frequency = slab.frequency.first(d),
+                  .presence = slab.presence.first(d),
+                  .adds_own = slab.adds_own.first(d),
+                  .sections = slab.sections.first(backend::kChangeSections * d + 1),
+                  // A recorded step has the address, whatever it was recorded with.
+                  .changes = slab.changes.first(std::max<int64_t>(extent.changes, 1))};
   meta.drawn = host_drawn_[slot].first(d);
   return meta;
 }

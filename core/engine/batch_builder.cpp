@@ -13,7 +13,7 @@ BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits,
       table_stride_(limits.table_stride),
       footprint_(footprint),
       recorded_sizes_(std::move(recorded_sizes)),
-      rows_(arrays.slabs(), std::vector<TableRow>(static_cast<size_t>(limits.sequences))) {
+      rows_(arrays.slabs(), std::vector<TableRow>(limits.sequences)) {
   const size_t groups = arrays.slab().block_tables.size();
   for (std::vector<TableRow>& slab : rows_) {
     for (TableRow& row : slab) row.released.resize(groups);
@@ -129,7 +129,7 @@ void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
   pad(size, slab, extent);
   if (!slab.rope_positions.empty()) write_rope_positions({}, slab, extent);
   step.drawn.clear();
-  step.read.resize(static_cast<size_t>(size - extent.drawn));
+  step.read.resize(size - extent.drawn);
   step.meta = arrays_.meta(slot, extent);
 }
 
@@ -173,7 +173,7 @@ bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
                                  StepExtent& extent) const {
   const SamplingState& sampling = wanted.sequence->choice->sampling();
   const bool is_pending = wanted.sequence->pending >= 0;
-  ChangeList list(slab.changes.subspan(static_cast<size_t>(extent.changes)));
+  ChangeList list(slab.changes.subspan(extent.changes));
   sampling.list_changes(is_pending ? LastToken::pending : LastToken::known, list);
   if (!list.fits()) return false;
   const auto entry = static_cast<size_t>(extent.drawn);
@@ -243,11 +243,11 @@ void BatchBuilder::write_tables(TableRow& row, size_t index, BatchSlab& slab,
   }
   for (size_t group = 0; group < sequence.tables.size(); ++group) {
     const BlockTable& table = sequence.tables[group];
-    int32_t* entries = slab.block_tables[group].data() + index * static_cast<size_t>(table_stride_);
+    int32_t* entries = slab.block_tables[group].data() + index * table_stride_;
     for (int64_t& i = row.released[group]; i < table.released; ++i) entries[i] = kNoBlock;
     const auto length = static_cast<int64_t>(table.blocks.size());
     for (int64_t i = std::max(row.filled, table.released); i < length; ++i) {
-      entries[i] = table.blocks[static_cast<size_t>(i)].id();
+      entries[i] = table.blocks[i].id();
     }
   }
   row.filled = static_cast<int64_t>(sequence.tables.front().blocks.size());

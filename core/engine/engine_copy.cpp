@@ -219,7 +219,7 @@ bool Engine::Copy::count_pieces(const std::vector<Piece>& pieces) {
 // Reads rows of logits on all threads, each with its own working memory; a row's result depends on
 // nothing but the row and its sequence.
 void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
-  rows.resize(static_cast<size_t>(slice.count));
+  rows.resize(slice.count);
   for (size_t i = 0; i < rows.size(); ++i) {
     const WantedRow& wanted = step.read[static_cast<size_t>(slice.first) + i];
     rows[i].sequence = wanted.sequence;
@@ -227,7 +227,7 @@ void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
   }
   std::atomic<size_t> next = 0;
   const auto work = [&](int64_t thread) {
-    RowReader& reader = readers[static_cast<size_t>(thread)];
+    RowReader& reader = readers[thread];
     for (size_t i = next++; i < rows.size(); i = next++) {
       if (rows[i].sequence->choice->ended()) continue;
       const float* values = slice.values + static_cast<int64_t>(i) * slice.stride;

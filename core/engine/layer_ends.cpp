@@ -112,7 +112,7 @@ LayerEnds ends_of(const Layer& layer) {
 
 bool has_plain_layers(const model::ModelSpec& spec) {
   const auto is_whole = [&](const model::Linear& linear) {
-    const model::WeightSpec& weight = spec.weights[static_cast<size_t>(linear.weight)];
+    const model::WeightSpec& weight = spec.weights[linear.weight];
     return weight.ranks == 1 && !weight.is_packed();
   };
   const auto fits = [&](const Layer& layer) {

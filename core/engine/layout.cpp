@@ -53,8 +53,7 @@ backend::View take_embeddings(const model::ModelSpec& spec, const EngineLayout& 
   if (!layout.pictures) return {};
   const DType dtype = footprint.activation_dtype(layout.dtype);
   const int64_t rows = layout.pictures->cache_tokens, columns = spec.hidden_size;
-  void* data =
-      device.take("picture embeddings", static_cast<size_t>(rows * columns) * dtype_size(dtype));
+  void* data = device.take("picture embeddings", rows * columns * dtype_size(dtype));
   return {data, dtype, rows, columns, columns};
 }
 
@@ -192,7 +191,7 @@ std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory
     MeasuredRegion& line =
         measured.emplace_back(MeasuredRegion{region.name, planned, region.bytes, std::nullopt});
     if (region.name == "kv blocks") {
-      line.used_bytes = static_cast<size_t>(blocks) * plan.kv_block_bytes;
+      line.used_bytes = blocks * plan.kv_block_bytes;
     } else if (region.name == "step scratch") {
       line.used_bytes = launch.scratch.peak();
     }

@@ -201,7 +201,7 @@ View Model::attend(const Step& step, size_t index, View qkv) {
   model::AttentionSpec stored = spec;  // what the layer gives the cache
   if (spec.keys_of >= 0) stored.kv_heads = 0;
   const int64_t q = spec.heads * spec.head_dim, kv = stored.kv_heads * spec.head_dim;
-  const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
+  const View angles = spec.rope < 0 ? View{} : angles_[spec.rope];
   if (spec.norm_span == model::NormSpan::all_heads && weight(spec.out.weight).spec->ranks > 1) {
     if (spec.q_norm.present) norm_across(qkv.slice_columns(0, q), spec.q_norm, 1);
     if (spec.k_norm.present) norm_across(qkv.slice_columns(q, kv), spec.k_norm, 1);

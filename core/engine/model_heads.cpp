@@ -38,7 +38,7 @@ void Model::choose_keys(const Step& step, size_t index, View input, View q_laten
           .index_offset;
   const backend::HeadNorms norms{.k = weight(spec.k_norm.weight),
                                  .k_bias = weight(spec.k_norm.bias)};
-  const View angles = angles_[static_cast<size_t>(spec.rope)];
+  const View angles = angles_[spec.rope];
   backend_.run(ops::RopeAndStore{qk, angles, spec, norms, keys, step.batch});
   backend_.run(ops::ChooseKeys{
       step.chosen, {q, down.slice_columns(dim, spec.heads)}, spec, keys, step.batch});

@@ -218,7 +218,7 @@ void Model::gated_linear(const Step& step, size_t index, View input, View out) {
   const int64_t first_head = tensor_ == nullptr ? 0 : tensor_->rank() * spec.heads;
   for (int64_t h = 0; h < spec.heads; ++h) {
     linear(gates.slice_columns(2 * head * h, 2 * head), u.slice_columns(head * h, head),
-           spec.head_gates[static_cast<size_t>(first_head + h)], Activation::none);
+           spec.head_gates[first_head + h], Activation::none);
   }
   backend_.run(
       ops::LinearRecurrence{x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch});

@@ -20,7 +20,7 @@ void Model::stream_layers(Step& step, View hidden) {
   copy(streams, step.residual);
   for (int64_t i = 1; i < n; ++i) {
     const View stream = streams.slice_columns(i * width, width);
-    linear(stream, step.residual, spec_.streams.in[static_cast<size_t>(i - 1)], Activation::none);
+    linear(stream, step.residual, spec_.streams.in[i - 1], Activation::none);
     backend_.run(ops::MatchSize{stream, step.residual});
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) stream_layer(step, i, streams);
@@ -29,8 +29,8 @@ void Model::stream_layers(Step& step, View hidden) {
   for (int64_t i = 1; i < n; ++i) {
     const Scope inner(backend_.scratch());
     const View stream = take("stream's end", step.residual.rows, width);
-    linear(stream, streams.slice_columns(i * width, width),
-           spec_.streams.out[static_cast<size_t>(i - 1)], Activation::none);
+    linear(stream, streams.slice_columns(i * width, width), spec_.streams.out[i - 1],
+           Activation::none);
     backend_.run(ops::MatchSize{stream, first});
     backend_.run(ops::Add{step.residual, stream});
   }

@@ -23,7 +23,7 @@ std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType a
   for (const LayerSpec& layer : spec.layers) {
     const model::MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
     if (mlp.kind != MlpKind::experts) continue;
-    dtypes[static_cast<size_t>(mlp.router.gate.weight)] = activations;
+    dtypes[mlp.router.gate.weight] = activations;
   }
   return dtypes;
 }
@@ -40,8 +40,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   const backend::Footprint& footprint = backend.footprint();
   place("weights", spec.weights, run_dtypes(spec, dtype, activation_dtype()), arena, weights);
   const KvLayout& kv = caches.kv;
-  auto* pool = arena.take_array<std::byte>("kv blocks",
-                                           static_cast<size_t>(caches.kv_blocks) * kv.block_bytes);
+  auto* pool = arena.take_array<std::byte>("kv blocks", caches.kv_blocks * kv.block_bytes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     caches_.push_back({.pool = pool,
                        .block_stride = kv.block_bytes,
@@ -54,13 +53,13 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   if (!is_whole()) {
     const DType handed = footprint.activation_dtype(dtype);
     const int64_t rows = caches.handed_tokens, columns = spec.hidden_size;
-    const size_t size = static_cast<size_t>(rows * columns) * dtype_size(handed);
+    const size_t size = rows * columns * dtype_size(handed);
     handed_ = {arena.take("hidden states", size), handed, rows, columns, columns};
   }
   const StateLayout& states = caches.states;
   if (states.slot_bytes == 0) return;
-  auto* slots = arena.take_array<std::byte>(
-      "recurrent states", static_cast<size_t>(caches.state_slots) * states.slot_bytes);
+  auto* slots =
+      arena.take_array<std::byte>("recurrent states", caches.state_slots * states.slot_bytes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     conv_states_.push_back({slots, states.slot_bytes, states.layer_offset[i]});
     states_.push_back({slots, states.slot_bytes, states.state_offset[i]});

@@ -56,8 +56,7 @@ struct Sequence {
   [[nodiscard]] int64_t length() const { return known_length() + (pending < 0 ? 0 : 1); }
   /// A token of a position before known_length().
   [[nodiscard]] TokenId token(int64_t position) const {
-    return position < prompt_length() ? prompt[static_cast<size_t>(position)]
-                                      : output[static_cast<size_t>(position - prompt_length())];
+    return position < prompt_length() ? prompt[position] : output[position - prompt_length()];
   }
   /// True when one new token follows after all that is computed.
   [[nodiscard]] bool decoding() const {

@@ -8,7 +8,7 @@ StateLayout make_state_layout(const model::ModelSpec& spec) {
   StateLayout layout;
   const auto take = [&](int64_t floats) {
     const size_t offset = layout.slot_bytes;
-    layout.slot_bytes += memory::Arena::aligned(static_cast<size_t>(floats) * sizeof(float));
+    layout.slot_bytes += memory::Arena::aligned(floats * sizeof(float));
     return offset;
   };
   for (const model::LayerSpec& layer : spec.layers) {

@@ -101,7 +101,7 @@ void StepRunner::fill(Step& step, int64_t tokens) {
               slab.logits_rows.begin() + extent.logits_rows, 0);
   }
   extent.table_width = layout_.limits.table_stride;
-  step.read.resize(static_cast<size_t>(extent.logits_rows));
+  step.read.resize(extent.logits_rows);
   if (!slab.rope_positions.empty()) {
     extent.turns = true;
     std::ranges::fill(slab.rope_positions, 0);

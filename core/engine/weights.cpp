@@ -21,14 +21,14 @@ class InOrder final : public checkpoint::WeightSource {
   void read_rows(const model::WeightSpec& spec, int64_t first, int64_t count, DType dtype,
                  void* to) const override {
     if (!spec.rows_in_turn) return source_.read_rows(spec, first, count, dtype, to);
-    const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(dtype);
+    const auto row_bytes = spec.columns() * dtype_size(dtype);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t matrix = (first + i) / spec.rows();
       const int64_t row = (first + i) % spec.rows();
       const int64_t half = spec.rows() / 2;
       const int64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
       source_.read_rows(spec, matrix * spec.rows() + stored, 1, dtype,
-                        static_cast<std::byte*>(to) + static_cast<size_t>(i) * row_bytes);
+                        static_cast<std::byte*>(to) + i * row_bytes);
     }
   }
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(
@@ -84,7 +84,7 @@ void Weights::fill_random(uint64_t seed) {
 
 const Weight& Weights::weight(model::WeightId id) const {
   static const Weight none;
-  return id == model::kNoWeight ? none : weights_[static_cast<size_t>(id)];
+  return id == model::kNoWeight ? none : weights_[id];
 }
 
 View Weights::take(std::string_view name, int64_t rows, int64_t columns) {
@@ -92,7 +92,7 @@ View Weights::take(std::string_view name, int64_t rows, int64_t columns) {
 }
 
 View Weights::take(std::string_view name, int64_t rows, int64_t columns, DType dtype) {
-  const size_t bytes = static_cast<size_t>(rows * columns) * dtype_size(dtype);
+  const size_t bytes = rows * columns * dtype_size(dtype);
   return {backend_.scratch().take(name, bytes), dtype, rows, columns, columns};
 }
 

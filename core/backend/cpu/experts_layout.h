@@ -24,13 +24,13 @@ struct ExpertsLayout {
 
   ExpertsLayout(int64_t rows, const model::MlpSpec& mlp, int64_t hidden)
       : slots(rows * mlp.experts_per_token) {
-    starts = take(static_cast<size_t>(mlp.experts + 2) * sizeof(int32_t));
-    order = take(static_cast<size_t>(slots) * sizeof(int32_t));
-    place = take(static_cast<size_t>(slots) * sizeof(int32_t));
+    starts = take((mlp.experts + 2) * sizeof(int32_t));
+    order = take(slots * sizeof(int32_t));
+    place = take(slots * sizeof(int32_t));
     packed = take(packed_rows_bytes(slots, std::max(hidden, mlp.intermediate)));
-    up = take(static_cast<size_t>(slots * mlp.up_rows()) * sizeof(float));
-    gated = take(static_cast<size_t>(slots * mlp.intermediate) * sizeof(float));
-    down = take(static_cast<size_t>(slots * hidden) * sizeof(float));
+    up = take(slots * mlp.up_rows() * sizeof(float));
+    gated = take(slots * mlp.intermediate * sizeof(float));
+    down = take(slots * hidden * sizeof(float));
   }
 
  private:

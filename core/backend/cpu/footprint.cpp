@@ -18,12 +18,12 @@ class CpuFootprint final : public Footprint {
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
     // All experts' matrices are alike.
     if (spec.is_packed()) {
-      return static_cast<size_t>(spec.matrices()) * packed_segments(spec, dtype, 0).end;
+      return spec.matrices() * packed_segments(spec, dtype, 0).end;
     }
     const auto elements = static_cast<size_t>(spec.elements());
     if (spec.is_vector()) return elements * sizeof(float);
     if (spec.use == model::WeightUse::embedding) return elements * dtype_size(dtype);
-    return static_cast<size_t>(spec.matrices()) * matrix_bytes(spec, dtype);
+    return spec.matrices() * matrix_bytes(spec, dtype);
   }
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::f8_e4m3;
@@ -34,8 +34,7 @@ class CpuFootprint final : public Footprint {
   }
   [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                         DType) const override {
-    return packed_rows_bytes(rows, spec.columns()) +
-           static_cast<size_t>(rows * RowMaxima(spec).count) * sizeof(float);
+    return packed_rows_bytes(rows, spec.columns()) + rows * RowMaxima(spec).count * sizeof(float);
   }
   [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
                                          DType) const override {
@@ -43,10 +42,10 @@ class CpuFootprint final : public Footprint {
   }
   [[nodiscard]] size_t attention_workspace(int64_t, int64_t sequences,
                                            const model::AttentionSpec&) const override {
-    return static_cast<size_t>(sequences + 1) * sizeof(int64_t);
+    return (sequences + 1) * sizeof(int64_t);
   }
   [[nodiscard]] size_t choice_workspace(int64_t rows, int64_t longest) const override {
-    return static_cast<size_t>(std::min(rows, kChoiceRows) * longest) * sizeof(float);
+    return std::min(rows, kChoiceRows) * longest * sizeof(float);
   }
 };
 

@@ -29,19 +29,18 @@ constexpr int64_t padded_columns(int64_t columns) {
 
 /// Bytes of one strip of a matrix with `columns` columns.
 inline size_t strip_bytes(int64_t columns, DType dtype) {
-  return static_cast<size_t>(kStrip * padded_columns(columns)) * dtype_size(dtype);
+  return kStrip * padded_columns(columns) * dtype_size(dtype);
 }
 
 /// Bytes of one packed matrix.
 inline size_t matrix_bytes(const model::WeightSpec& spec, DType dtype) {
-  return static_cast<size_t>(round_up(spec.rows(), kStrip) / kStrip) *
-         strip_bytes(spec.columns(), dtype);
+  return round_up(spec.rows(), kStrip) / kStrip * strip_bytes(spec.columns(), dtype);
 }
 
 /// Bytes that hold `rows` rows packed for products: floats, or less where the
 /// instruction set multiplies 16-bit pairs.
 inline size_t packed_rows_bytes(int64_t rows, int64_t columns) {
-  return static_cast<size_t>(rows * padded_columns(columns)) * sizeof(float);
+  return rows * padded_columns(columns) * sizeof(float);
 }
 
 /// Columns of a stored key: even, because they are read in pairs; a last one beyond the head is
@@ -73,12 +72,11 @@ struct KvBlock {
   [[nodiscard]] int64_t value_stride() const { return round_up(head_dim, 16); }
   /// Offset in bytes of the K tile that holds `slot`, and of the V row of `slot`.
   [[nodiscard]] size_t key_tile(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>((kv_head * tokens + slot / kTile * kTile) * key_columns(head_dim)) *
-           element;
+    return (kv_head * tokens + slot / kTile * kTile) * key_columns(head_dim) * element;
   }
   [[nodiscard]] size_t value_row(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>(kv_heads * tokens * key_columns(head_dim) +
-                               (kv_head * tokens + slot) * value_stride()) *
+    return (kv_heads * tokens * key_columns(head_dim) +
+            (kv_head * tokens + slot) * value_stride()) *
            element;
   }
   [[nodiscard]] size_t bytes() const { return value_row(value_heads, 0); }

@@ -31,8 +31,7 @@ template <size_t kBytes>
 void turn(const std::byte* from, int64_t count, int64_t groups, std::byte* to) {
   for (int64_t r = 0; r < count; ++r)
     for (int64_t g = 0; g < groups; ++g)
-      std::memcpy(to + static_cast<size_t>(g * kStrip + r) * kBytes,
-                  from + static_cast<size_t>(r * groups + g) * kBytes, kBytes);
+      std::memcpy(to + (g * kStrip + r) * kBytes, from + (r * groups + g) * kBytes, kBytes);
 }
 
 /// Buffers of one thread, for a strip.
@@ -49,8 +48,8 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   const int64_t count = std::min(kStrip, layout.rows - first);
   const auto index = static_cast<size_t>(strip);
   const int64_t scale_size = model::scale_bytes(packing.scale);
-  buffers.codes.resize(static_cast<size_t>(kStrip * layout.columns));
-  buffers.scales.resize(static_cast<size_t>(kStrip * layout.groups * scale_size));
+  buffers.codes.resize(kStrip * layout.columns);
+  buffers.scales.resize(kStrip * layout.groups * scale_size);
   std::byte* codes = to + index * layout.strip_codes;
   std::memset(codes, 0, layout.strip_codes);
   rows.codes(first, count, buffers.codes.data());
@@ -65,7 +64,7 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   if (packing.zeros) {
     std::byte* zeros = to + layout.zeros + index * layout.strip_zeros;
     std::memset(zeros, 0, layout.strip_zeros);
-    buffers.zeros.resize(static_cast<size_t>(kStrip * layout.groups));
+    buffers.zeros.resize(kStrip * layout.groups);
     rows.zeros(first, count, buffers.zeros.data());
     turn<1>(reinterpret_cast<const std::byte*>(buffers.zeros.data()), count, layout.groups, zeros);
   }
@@ -81,10 +80,10 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
                            std::byte* to) {
   const model::Packing& packing = *part.packing;
   const PackedPart layout(part, columns);
-  std::vector<StripBuffers> buffers(static_cast<size_t>(pool_.threads()));
+  std::vector<StripBuffers> buffers(pool_.threads());
   pool_.run(divide_up(layout.rows, kStrip), 8 * layout.rows * columns,
             [&](int64_t strip, int thread) {
-              load_strip(packing, layout, rows, strip, buffers[static_cast<size_t>(thread)], to);
+              load_strip(packing, layout, rows, strip, buffers[thread], to);
             });
   if (packing.ordered) rows.input_groups(reinterpret_cast<int32_t*>(to + layout.order));
   if (model::has_input_scale(packing.inputs)) {

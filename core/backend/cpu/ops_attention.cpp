@@ -18,18 +18,17 @@ const int32_t* numbers(const View& view, int64_t row) {
 
 /// Block that holds a position of a sequence.
 int32_t block_at(const BatchMeta& batch, const KvLayer& cache, int64_t sequence, int64_t position) {
-  const auto& table = batch.block_tables[static_cast<size_t>(cache.group)];
-  return table[static_cast<size_t>(sequence * batch.table_stride + position / cache.block_size)];
+  const auto& table = batch.block_tables[cache.group];
+  return table[sequence * batch.table_stride + position / cache.block_size];
 }
 
 /// Writes a key [key_columns(d)], already in the cache's type, into the lane of `slot` in its tile,
 /// [d / step][16][step].
 void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype, std::byte* tile) {
-  const size_t unit = dtype_size(dtype) * static_cast<size_t>(pair_step(dtype));
-  std::byte* to = tile + static_cast<size_t>(slot % kTile) * unit;
+  const size_t unit = dtype_size(dtype) * pair_step(dtype);
+  std::byte* to = tile + slot % kTile * unit;
   const auto units = static_cast<size_t>(key_columns(head_dim) / pair_step(dtype));
-  for (size_t i = 0; i < units; ++i)
-    std::memcpy(to + i * static_cast<size_t>(kTile) * unit, key + i * unit, unit);
+  for (size_t i = 0; i < units; ++i) std::memcpy(to + i * kTile * unit, key + i * unit, unit);
 }
 
 /// Factor of q at `position` by QueryGrowth.
@@ -46,8 +45,8 @@ void CpuBackend::compute(const ops::RopeAngles& op) {
   for_rows(op.out.rows, 8 * op.out.columns, [&](int64_t t) {
     const auto row = static_cast<size_t>(t);
     const int32_t sequence = batch.row_sequence[row];
-    const bool is_long = rope.long_table.has_value() && sequence >= 0 &&
-                         batch.long_rope[static_cast<size_t>(sequence)] != 0;
+    const bool is_long =
+        rope.long_table.has_value() && sequence >= 0 && batch.long_rope[sequence] != 0;
     const model::RopeTable& table = is_long ? *rope.long_table : rope.table;
     float* to = static_cast<float*>(op.out.data) + t * op.out.stride;
     const int64_t half = rope.rotary_dim / 2;
@@ -59,8 +58,7 @@ void CpuBackend::compute(const ops::RopeAngles& op) {
       while (i >= section_end) section_end += rope.sections[++section];
       const int32_t position = kinds ? batch.rope_positions[section * batch.positions.size() + row]
                                      : batch.positions[row];
-      const float angle =
-          static_cast<float>(position) * table.inverse_frequencies[static_cast<size_t>(i)];
+      const float angle = static_cast<float>(position) * table.inverse_frequencies[i];
       to[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table.scale;
       to[half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table.scale;
     }
@@ -120,15 +118,13 @@ void CpuBackend::compute(const ops::RopeAndStore& op) {
     const float* turns = op.angles.rows == 0
                              ? nullptr
                              : static_cast<const float*>(op.angles.data) + t * op.angles.stride;
-    shape_heads(row, turns, op.angles.columns, batch.positions[static_cast<size_t>(t)], spec,
-                op.norms);
+    shape_heads(row, turns, op.angles.columns, batch.positions[t], spec, op.norms);
     const auto at = static_cast<size_t>(t);
     if (batch.row_sequence[at] < 0) return;
     const int64_t position = batch.positions[at];
     const int64_t slot = position % op.cache.block_size;
     const int32_t number = block_at(batch, op.cache, batch.row_sequence[at], position);
-    std::byte* to =
-        op.cache.pool + static_cast<size_t>(number) * op.cache.block_stride + op.cache.layer_offset;
+    std::byte* to = op.cache.pool + number * op.cache.block_stride + op.cache.layer_offset;
     float* keys = row + spec.heads * d;
     float* values = keys + spec.kv_heads * d;
     if (op.cache.dtype == DType::f8_e4m3) {
@@ -136,7 +132,7 @@ void CpuBackend::compute(const ops::RopeAndStore& op) {
       kernels_.scale(keys, 1 / scales.key, spec.kv_heads * d);
       if (spec.has_values) kernels_.scale(values, 1 / scales.value, spec.kv_heads * d);
     }
-    std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
+    std::vector<std::byte> stored(key_columns(d) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
       kernels_.narrow(keys + h * d, stored.data(), op.cache.dtype, d);
       store_key(stored.data(), d, slot, op.cache.dtype, to + block.key_tile(h, slot));
@@ -223,13 +219,12 @@ void CpuBackend::compute(const ops::Attention& op, std::byte* workspace) {
         .most_chosen = op.terms.chosen.columns,
         .pool = op.cache.pool + op.cache.layer_offset,
         .block_stride = op.cache.block_stride,
-        .blocks =
-            batch.block_tables[static_cast<size_t>(op.cache.group)].data() + s * batch.table_stride,
+        .blocks = batch.block_tables[op.cache.group].data() + s * batch.table_stride,
         .block_size = op.cache.block_size,
         .key_offset = block.key_tile(kv_head, 0),
         .value_offset = block.value_row(kv_head, 0),
         .dtype = op.cache.dtype,
-        .scratch = attention_scratch_[static_cast<size_t>(thread)].data()};
+        .scratch = attention_scratch_[thread].data()};
     kernels_.attention(tile);
     for (int p = 0; scales.value != 1.f && p < tile.positions; ++p)
       kernels_.scale(tile.out + p * tile.out_stride, scales.value, tile.heads * spec.head_dim);

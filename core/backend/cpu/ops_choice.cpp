@@ -14,21 +14,21 @@ constexpr int64_t kTaskKeys = 1024;  // keys that a task scores for a row
 
 void CpuBackend::score_keys(const IndexInputs& in, const model::AttentionSpec& spec,
                             const KvLayer& keys, const BatchMeta& batch, const KeyRange& range) {
-  const auto sequence = static_cast<int64_t>(batch.row_sequence[static_cast<size_t>(range.row)]);
-  IndexTile tile{.query = {.q_stride = in.q.stride,
-                           .positions = 1,
-                           .head_dim = spec.head_dim,
-                           .scale = spec.scale,
-                           .pool = keys.pool + keys.layer_offset,
-                           .block_stride = keys.block_stride,
-                           .blocks = batch.block_tables[static_cast<size_t>(keys.group)].data() +
-                                     sequence * batch.table_stride,
-                           .block_size = keys.block_size,
-                           .dtype = keys.dtype,
-                           .scratch = attention_scratch_[static_cast<size_t>(range.thread)].data()},
-                 .begin = range.begin,
-                 .end = range.end,
-                 .scores = range.scores};
+  const auto sequence = static_cast<int64_t>(batch.row_sequence[range.row]);
+  IndexTile tile{
+      .query = {.q_stride = in.q.stride,
+                .positions = 1,
+                .head_dim = spec.head_dim,
+                .scale = spec.scale,
+                .pool = keys.pool + keys.layer_offset,
+                .block_stride = keys.block_stride,
+                .blocks = batch.block_tables[keys.group].data() + sequence * batch.table_stride,
+                .block_size = keys.block_size,
+                .dtype = keys.dtype,
+                .scratch = attention_scratch_[range.thread].data()},
+      .begin = range.begin,
+      .end = range.end,
+      .scores = range.scores};
   std::fill(range.scores + range.begin, range.scores + range.end, 0.f);
   for (int64_t head = 0; head < spec.heads; head += kAttentionRows) {
     tile.query.q = row_of(in.q, range.row) + head * spec.head_dim;

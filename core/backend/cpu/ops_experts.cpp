@@ -65,12 +65,12 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
   const model::WeightSpec& spec = *weight.spec;
   const bool is_packed = spec.is_packed();
   const DType dtype = is_packed ? DType::f32 : weight.dtype;
-  const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
+  const size_t row_bytes = padded_columns(k) * kernels_.packed_element(dtype);
   const Segments segments = is_packed ? packed_segments(spec, weight.dtype, 0) : Segments();
   const size_t matrix = is_packed ? segments.end : matrix_bytes(spec, weight.dtype);
   const size_t parts = spec.parts_in_matrix();
   // By which each expert's rows are packed.
-  std::vector<InputRule> rules(static_cast<size_t>(slots.experts));
+  std::vector<InputRule> rules(slots.experts);
   // A plain matrix is one, whatever it was put together from.
   for (size_t s = 0; s < (is_packed ? parts : 1); ++s) {
     const Segment segment = is_packed ? segments.parts[s] : Segment{};
@@ -84,9 +84,9 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
           static_cast<const std::byte*>(weight.data) + own * matrix + segment.offset;
       const model::Part* const part = is_packed ? &spec.parts[own * parts + s] : nullptr;
       const InputRule rule = is_packed ? rule_of(*part, weight, from) : InputRule{};
-      std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
-      if (s == 0 || rule != rules[static_cast<size_t>(e)]) {
-        rules[static_cast<size_t>(e)] = rule;
+      std::byte* const mine = packed + first * row_bytes;
+      if (s == 0 || rule != rules[e]) {
+        rules[e] = rule;
         const auto input = [&](int64_t i) { return row_of(first + i); };
         pack(rows, k, dtype, mine, input, {rule, spec.slices, most.from_row(first)});
       }

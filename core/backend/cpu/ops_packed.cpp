@@ -34,8 +34,7 @@ void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip
   const auto* numbers = view.at<float>(layout.nested);
   const auto* place = reinterpret_cast<const NestedPlace*>(numbers + 256);
   const auto* absmax = reinterpret_cast<const float*>(place + 1);
-  const auto* codes =
-      view.at<uint8_t>(layout.scales + static_cast<size_t>(strip) * layout.strip_scales);
+  const auto* codes = view.at<uint8_t>(layout.scales + strip * layout.strip_scales);
   for (int64_t g = 0, end = 0; g < layout.groups; g = end) {
     std::array<float, kStrip> most;
     end = layout.groups;
@@ -43,7 +42,7 @@ void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip
       const int64_t row = std::min(strip * kStrip + r, layout.rows - 1);
       const int64_t number = place->first + row * int64_t{place->stride} + g;
       // A rank may have room for a group that it has no inputs of.
-      most[static_cast<size_t>(r)] = absmax[std::min(number / block, layout.nested_blocks - 1)];
+      most[r] = absmax[std::min(number / block, layout.nested_blocks - 1)];
       end = std::min(end, g + block - number % block);
     }
     kernels.decode_scales({.numbers = numbers,
@@ -80,9 +79,9 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t firs
 void decode_nested(const Kernels& kernels, const PackedView& view, int64_t first_strip,
                    std::vector<float>& scales, PackedTile& tile) {
   const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
-  scales.resize(std::max(scales.size(), static_cast<size_t>(tile.strips) * floats));
+  scales.resize(std::max(scales.size(), tile.strips * floats));
   for (int s = 0; s < tile.strips; ++s)
-    nested_scales(kernels, view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
+    nested_scales(kernels, view, first_strip + s, scales.data() + s * floats);
   tile.scales = reinterpret_cast<const std::byte*>(scales.data());
   tile.strip_scales = floats * sizeof(float);
   tile.scale = model::ScaleType::f32;
@@ -117,7 +116,7 @@ std::array<float, 16> integers(int64_t zero) {
 }  // namespace
 
 float* CpuBackend::rounded_rows(int thread, int64_t rows, int64_t k) {
-  std::vector<float>& rounded = rounded_[static_cast<size_t>(thread)];
+  std::vector<float>& rounded = rounded_[thread];
   rounded.resize(std::max(rounded.size(), static_cast<size_t>(rows * k)));
   return rounded.data();
 }
@@ -136,7 +135,7 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.c_stride = strips * kStrip;
     if (tile.table == nullptr) tile.table = numbers.data();
     if (tile.scale == model::ScaleType::nested)
-      decode_nested(kernels_, view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
+      decode_nested(kernels_, view, strip, nested_scales_[thread], tile);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first = t * job.rows / tiles;
       tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
@@ -194,7 +193,7 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
     PackedTile tile = packed_tile(view, strip, product.first_input);
     tile.strips = static_cast<int>(std::min(together, last_strip - strip));
     if (tile.scale == model::ScaleType::nested)
-      decode_nested(kernels_, view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
+      decode_nested(kernels_, view, strip, nested_scales_[thread], tile);
     for (int64_t first = 0; first < job.rows; first += kFixedRows) {
       const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
       const std::byte* const a = job.rows_packed + first * stride;

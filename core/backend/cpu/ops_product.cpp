@@ -42,7 +42,7 @@ void CpuBackend::multiply(const Product& product) {
   for (const ProductJob& job : product.jobs) rows += job.rows;
   const int64_t operations = 2 * rows * product.n * product.k;
   const auto run = [&](int64_t task, int thread) {
-    const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
+    const ProductJob& job = product.jobs[task / tasks];
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
@@ -122,8 +122,8 @@ void CpuBackend::multiply_slice(const Product& product, const ProductJob& job,
   const int64_t tiles = region.end_tile - region.first_tile;
   const int64_t block = tiles > 1 ? kBlock : width;
   const size_t element = kernels_.packed_element(product.dtype);
-  const size_t column_bytes = static_cast<size_t>(kStrip) * dtype_size(product.dtype);
-  const std::byte* weight = job.matrix + static_cast<size_t>(region.first_strip * k) * column_bytes;
+  const size_t column_bytes = kStrip * dtype_size(product.dtype);
+  const std::byte* weight = job.matrix + region.first_strip * k * column_bytes;
   const int64_t first_column = region.first_strip * kStrip;
   const Epilogue epilogue = epilogue_of(product, slice, first_column);
   // Over its tiles, a block's products fetch the block after it.
@@ -139,24 +139,22 @@ void CpuBackend::multiply_slice(const Product& product, const ProductJob& job,
       const int64_t first_row = tile * job.rows / all_tiles;
       const int64_t rows = (tile + 1) * job.rows / all_tiles - first_row;
       const int64_t row_of_region = first_row - region.first_tile * job.rows / all_tiles;
-      const size_t ahead = tiles == 1
-                               ? kPrefetchDistance
-                               : static_cast<size_t>(block + block * t / tiles) * column_bytes;
-      multiply_tile(
-          {.a = job.rows_packed + static_cast<size_t>(first_row * k + begin * rows) * element,
-           .rows = static_cast<int>(rows),
-           .weight = weight,
-           .strip_bytes = static_cast<size_t>(k) * column_bytes,
-           .k_begin = begin,
-           .k_end = std::min(end, begin + block),
-           .strips = static_cast<int>(region.strips),
-           .c = out.data + row_of_region * out.stride,
-           .c_stride = out.stride,
-           .continues = begin > slice * width,
-           .prefetch = weight + static_cast<size_t>(begin) * column_bytes + ahead,
-           .prefetch_lines = lines},
-          product.dtype, std::min(region.strips * kStrip, product.n - first_column),
-          begin + block < end ? Epilogue{} : epilogue);
+      const size_t ahead =
+          tiles == 1 ? kPrefetchDistance : (block + block * t / tiles) * column_bytes;
+      multiply_tile({.a = job.rows_packed + (first_row * k + begin * rows) * element,
+                     .rows = static_cast<int>(rows),
+                     .weight = weight,
+                     .strip_bytes = k * column_bytes,
+                     .k_begin = begin,
+                     .k_end = std::min(end, begin + block),
+                     .strips = static_cast<int>(region.strips),
+                     .c = out.data + row_of_region * out.stride,
+                     .c_stride = out.stride,
+                     .continues = begin > slice * width,
+                     .prefetch = weight + begin * column_bytes + ahead,
+                     .prefetch_lines = lines},
+                    product.dtype, std::min(region.strips * kStrip, product.n - first_column),
+                    begin + block < end ? Epilogue{} : epilogue);
     }
 }
 
@@ -173,8 +171,7 @@ void CpuBackend::multiply_tiles(const Product& product, const ProductJob& job, i
         bf16_tiles_({.a = rows + first * stride + slice * width,
                      .stride = stride,
                      .rows = static_cast<int>(count),
-                     .weight = job.matrix + static_cast<size_t>(s) * strip +
-                               static_cast<size_t>(slice) * strip_bytes(width, DType::bf16),
+                     .weight = job.matrix + s * strip + slice * strip_bytes(width, DType::bf16),
                      .columns = width,
                      .c = to,
                      .c_stride = kStrip});
@@ -202,7 +199,7 @@ void CpuBackend::multiply_tile(ProductTile tile, DType dtype, int64_t columns,
     for (int64_t r = 0; r < tile.rows && tile.continues; ++r)
       std::copy_n(rest + r * tile.c_stride, left, detour.data() + r * kStrip);
     ProductTile last = tile;
-    last.weight += static_cast<size_t>(whole) * tile.strip_bytes;
+    last.weight += whole * tile.strip_bytes;
     last.strips = 1;
     last.c = detour.data();
     last.c_stride = kStrip;

@@ -41,7 +41,7 @@ template <int64_t kFloats, typename Make>
 void CpuBackend::add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
                             const Make& make) const {
   std::array<std::array<float, kFloats>, kWaitingSums + 1> sums;  // by level
-  const auto at = [&](int64_t level) { return sums[static_cast<size_t>(level)].data(); };
+  const auto at = [&](int64_t level) { return sums[level].data(); };
   const int64_t stride = tile.strips * kStrip;
   const int64_t first_column = tile.first_strip * kStrip;
   const int64_t columns = std::min(stride, product.n - first_column);
@@ -110,7 +110,7 @@ void CpuBackend::pack_fixed(int64_t rows, int64_t k, std::byte* to, const RowOf&
       round_inputs(from, k, rule, how.most.of_row(r), rounded);
       from = rounded;
     }
-    fixed_->store(from, layout, rule.bits, to + static_cast<size_t>(r) * packed_rows_bytes(1, k));
+    fixed_->store(from, layout, rule.bits, to + r * packed_rows_bytes(1, k));
   });
 }
 
@@ -122,20 +122,19 @@ void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const
   if (rule.planes > 0) return pack_fixed(rows, k, to, row, how);
   if (has_tiles(dtype, k / how.slices)) return pack_bf16(rows, k, to, row);
   const int64_t tiles = product_tiles(rows);
-  const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
+  const size_t row_bytes = padded_columns(k) * kernels_.packed_element(dtype);
   const auto pack_tile = [&](int64_t tile, int thread) {
     const int64_t first = tile * rows / tiles;
     const int64_t count = (tile + 1) * rows / tiles - first;
     std::array<const float*, kMaxProductRows> from{};
-    for (int64_t i = 0; i < count; ++i) from[static_cast<size_t>(i)] = row(first + i);
+    for (int64_t i = 0; i < count; ++i) from[i] = row(first + i);
     for (int64_t i = 0; rule && i < count; ++i) {
       float* const rounded = rounded_rows(thread, count, k) + i * k;
-      const float*& inputs = from[static_cast<size_t>(i)];
+      const float*& inputs = from[i];
       round_inputs(inputs, k, rule, how.most.of_row(first + i), rounded);
       inputs = rounded;
     }
-    kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype,
-                       to + static_cast<size_t>(first) * row_bytes);
+    kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype, to + first * row_bytes);
   };
   pool_.run(tiles, 8 * rows * k, pack_tile);
 }

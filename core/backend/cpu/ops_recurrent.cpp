@@ -33,7 +33,7 @@ SequenceRows rows_of(const BatchMeta& batch, const StateLayer& states, int64_t s
   return {.first = first,
           .count = count,
           .state = count == 0 ? nullptr : states.of(batch.state_slots[s]),
-          .starts = count > 0 && batch.positions[static_cast<size_t>(first)] == 0};
+          .starts = count > 0 && batch.positions[first] == 0};
 }
 
 int64_t sequences_of(const BatchMeta& batch) {
@@ -64,8 +64,7 @@ void CpuBackend::compute(const ops::Convolve& op) {
               std::array<float, kConvColumns * model::kMostTaps> taps;  // [taps][count]
               for (int64_t tap = 0; tap < spec.taps; ++tap)
                 for (int64_t c = 0; c < count; ++c)
-                  taps[static_cast<size_t>(tap * count + c)] =
-                      floats(op.weight)[(begin + c) * spec.taps + tap];
+                  taps[tap * count + c] = floats(op.weight)[(begin + c) * spec.taps + tap];
               const auto input = [&](int64_t row) {  // before the first row: kept ones
                 return row < 0 ? state + (past + row) * spec.width
                                : row_of(op.in, rows.first + row) + begin;
@@ -140,7 +139,7 @@ void CpuBackend::compute(const ops::GatedDelta& op) {
                   op.in.step.columns / spec.heads;  // numbers with one of theirs
               float* state = rows.state + head * head_floats;
               if (rows.starts) std::fill_n(state, head_floats, 0.f);
-              std::vector<float> q(keys), k(keys), decays(static_cast<size_t>(decayed));
+              std::vector<float> q(keys), k(keys), decays(decayed);
               for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
                 scaled(row_of(op.in.q, row) + group, query_factor, q);
                 scaled(row_of(op.in.k, row) + group, 1.f, k);
@@ -148,8 +147,7 @@ void CpuBackend::compute(const ops::GatedDelta& op) {
                 for (int64_t i = 0; i < decayed; ++i) {
                   const int64_t at = head * decayed + i;
                   const float bias = op.weights.step_bias ? floats(op.weights.step_bias)[at] : 0.f;
-                  decays[static_cast<size_t>(i)] =
-                      std::exp(rate * softplus(row_of(op.in.step, row)[at] + bias));
+                  decays[i] = std::exp(rate * softplus(row_of(op.in.step, row)[at] + bias));
                 }
                 kernels_.delta_step({.s = state,
                                      .q = q.data(),
@@ -175,9 +173,9 @@ void CpuBackend::compute(const ops::LinearRecurrence& op) {
               const SequenceRows rows = rows_of(*op.batch, op.states, task / spec.heads);
               if (rows.count == 0) return;
               const int64_t first = task % spec.heads * channels;
-              std::vector<float> rates(static_cast<size_t>(channels));
+              std::vector<float> rates(channels);
               for (int64_t i = 0; i < channels; ++i) {
-                rates[static_cast<size_t>(i)] = kSharpness * softplus(floats(op.decay)[first + i]);
+                rates[i] = kSharpness * softplus(floats(op.decay)[first + i]);
               }
               for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
                 const float* gates = row_of(op.in.gates, row) + 2 * first;

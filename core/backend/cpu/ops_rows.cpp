@@ -23,9 +23,9 @@ CpuBackend::CpuBackend(CpuOptions options)
       fixed_(fixed_kernels(options.isa)),
       bf16_tiles_(options.bf16_tiles != nullptr ? options.bf16_tiles : bf16_tiles(options.isa)),
       pool_(options.threads),
-      attention_scratch_(static_cast<size_t>(options.threads)),
-      nested_scales_(static_cast<size_t>(options.threads)),
-      rounded_(static_cast<size_t>(options.threads)) {}
+      attention_scratch_(options.threads),
+      nested_scales_(options.threads),
+      rounded_(options.threads) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
   pool_.run(tasks, INT64_MAX, [&](int64_t task, int) { job(task); });

@@ -25,15 +25,13 @@ void interleave(const std::byte* from, int64_t rows, size_t row_bytes, int64_t u
   for (int64_t first = 0; first < units; first += kLine) {
     const int64_t count = std::min(kLine, units - first);
     for (int64_t r = 0; r < rows; ++r) {
-      const std::byte* at = from + static_cast<size_t>(r) * row_bytes;
+      const std::byte* at = from + r * row_bytes;
       if (count == kLine) {
-        std::memcpy(line.data(), at + static_cast<size_t>(first) * sizeof(Unit), sizeof line);
-        for (int64_t i = 0; i < kLine; ++i)
-          to[(first + i) * kStrip + r] = line[static_cast<size_t>(i)];
+        std::memcpy(line.data(), at + first * sizeof(Unit), sizeof line);
+        for (int64_t i = 0; i < kLine; ++i) to[(first + i) * kStrip + r] = line[i];
       } else {
         for (int64_t i = first; i < units; ++i)
-          std::memcpy(to + i * kStrip + r, at + static_cast<size_t>(i) * sizeof(Unit),
-                      sizeof(Unit));
+          std::memcpy(to + i * kStrip + r, at + i * sizeof(Unit), sizeof(Unit));
       }
     }
   }
@@ -41,7 +39,7 @@ void interleave(const std::byte* from, int64_t rows, size_t row_bytes, int64_t u
 
 /// Packs up to 32 rows [rows, columns], row-major, as a strip (layout.h).
 void pack_strip(const std::byte* from, int64_t rows, int64_t columns, DType dtype, std::byte* to) {
-  const size_t row_bytes = static_cast<size_t>(columns) * dtype_size(dtype);
+  const size_t row_bytes = columns * dtype_size(dtype);
   if (rows < kStrip || columns % 2 != 0) std::memset(to, 0, strip_bytes(columns, dtype));
   if (dtype == DType::f16)
     return interleave(from, rows, row_bytes, columns, reinterpret_cast<uint16_t*>(to));
@@ -49,21 +47,19 @@ void pack_strip(const std::byte* from, int64_t rows, int64_t columns, DType dtyp
   interleave(from, rows, row_bytes, columns / step, reinterpret_cast<uint32_t*>(to));
   if (columns % step == 0) return;
   for (int64_t r = 0; r < rows; ++r)  // the first of the last pair
-    std::memcpy(to + static_cast<size_t>(columns / 2 * kStrip + r) * sizeof(uint32_t),
-                from + static_cast<size_t>(r + 1) * row_bytes - sizeof(uint16_t), sizeof(uint16_t));
+    std::memcpy(to + (columns / 2 * kStrip + r) * sizeof(uint32_t),
+                from + (r + 1) * row_bytes - sizeof(uint16_t), sizeof(uint16_t));
 }
 
 /// Row `id` of a table packed as strips, row-major in the table's type.
 void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id, std::byte* out) {
-  const size_t unit = dtype_size(dtype) * static_cast<size_t>(pair_step(dtype));
-  const std::byte* strip = table + static_cast<size_t>(id / kStrip) * strip_bytes(columns, dtype);
-  const std::byte* from = strip + static_cast<size_t>(id % kStrip) * unit;
+  const size_t unit = dtype_size(dtype) * pair_step(dtype);
+  const std::byte* strip = table + id / kStrip * strip_bytes(columns, dtype);
+  const std::byte* from = strip + id % kStrip * unit;
   const auto units = static_cast<size_t>(columns / pair_step(dtype));
-  for (size_t i = 0; i < units; ++i)
-    std::memcpy(out + i * unit, from + i * static_cast<size_t>(kStrip) * unit, unit);
+  for (size_t i = 0; i < units; ++i) std::memcpy(out + i * unit, from + i * kStrip * unit, unit);
   if (columns % pair_step(dtype) != 0)  // the first of the last pair
-    std::memcpy(out + units * unit, from + units * static_cast<size_t>(kStrip) * unit,
-                dtype_size(dtype));
+    std::memcpy(out + units * unit, from + units * kStrip * unit, dtype_size(dtype));
 }
 
 }  // namespace
@@ -72,14 +68,13 @@ void CpuBackend::load_rows(const Weight& weight, const RowReader& read, int64_t 
                            std::byte* to) {
   const int64_t columns = weight.spec->columns();
   const size_t bytes = strip_bytes(columns, weight.dtype);
-  const size_t buffer_bytes = static_cast<size_t>(kStrip * columns) * dtype_size(weight.dtype);
-  const auto buffers = std::make_unique_for_overwrite<std::byte[]>(
-      static_cast<size_t>(pool_.threads()) * buffer_bytes);
+  const size_t buffer_bytes = kStrip * columns * dtype_size(weight.dtype);
+  const auto buffers = std::make_unique_for_overwrite<std::byte[]>(pool_.threads() * buffer_bytes);
   pool_.run(divide_up(rows, kStrip), 8 * rows * columns, [&](int64_t strip, int thread) {
-    std::byte* buffer = buffers.get() + static_cast<size_t>(thread) * buffer_bytes;
+    std::byte* buffer = buffers.get() + thread * buffer_bytes;
     const int64_t count = std::min(kStrip, rows - strip * kStrip);
     read(first + strip * kStrip, count, buffer);
-    pack_strip(buffer, count, columns, weight.dtype, to + static_cast<size_t>(strip) * bytes);
+    pack_strip(buffer, count, columns, weight.dtype, to + strip * bytes);
   });
 }
 
@@ -89,9 +84,9 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   const int64_t rows = spec.rows();
   const int64_t columns = spec.columns();
   auto* to = static_cast<std::byte*>(weight.data);
-  const size_t row_bytes = static_cast<size_t>(columns) * dtype_size(weight.dtype);
+  const size_t row_bytes = columns * dtype_size(weight.dtype);
   if (spec.is_vector()) {
-    std::vector<std::byte> buffer(static_cast<size_t>(spec.elements()) * dtype_size(weight.dtype));
+    std::vector<std::byte> buffer(spec.elements() * dtype_size(weight.dtype));
     read(0, spec.matrices() * rows, buffer.data());
     convert(buffer.data(), weight.dtype, to, DType::f32, static_cast<size_t>(spec.elements()));
     return;
@@ -100,21 +95,20 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   if (spec.use == model::WeightUse::embedding) {
     pool_.run(divide_up(rows, chunk), 8 * spec.elements(), [&](int64_t task, int) {
       const int64_t first = task * chunk;
-      read(first, std::min(chunk, rows - first), to + static_cast<size_t>(first) * row_bytes);
+      read(first, std::min(chunk, rows - first), to + first * row_bytes);
     });
     return;
   }
   for (int64_t matrix = 0; matrix < spec.matrices(); ++matrix) {
-    load_rows(weight, read, matrix * rows, rows,
-              to + static_cast<size_t>(matrix) * matrix_bytes(spec, weight.dtype));
+    load_rows(weight, read, matrix * rows, rows, to + matrix * matrix_bytes(spec, weight.dtype));
   }
 }
 
 void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
   const auto* from = static_cast<const std::byte*>(table.data);
   const int64_t width = table.spec->columns();
-  const size_t row_bytes = static_cast<size_t>(width) * dtype_size(table.dtype);
-  const std::byte* stored = from + static_cast<size_t>(id) * row_bytes;
+  const size_t row_bytes = width * dtype_size(table.dtype);
+  const std::byte* stored = from + id * row_bytes;
   std::vector<std::byte> unpacked;
   if (table.spec->use == model::WeightUse::linear) {
     unpacked.resize(row_bytes);
@@ -127,8 +121,7 @@ void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
 void CpuBackend::compute(const ops::Embed& op) {
   for_rows(op.out.rows, op.out.columns, [&](int64_t t) {
     float* row = static_cast<float*>(op.out.data) + t * op.out.stride;
-    const std::optional<int64_t> own =
-        op.table.own_row(op.batch->token_ids[static_cast<size_t>(t)]);
+    const std::optional<int64_t> own = op.table.own_row(op.batch->token_ids[t]);
     if (!own) {
       std::fill_n(row, op.out.columns, -0.f);
       return;
@@ -140,8 +133,8 @@ void CpuBackend::compute(const ops::Embed& op) {
 
 void CpuBackend::compute(const ops::EmbedPositions& op) {
   for_rows(op.out.rows, op.out.columns, [&](int64_t t) {
-    std::vector<float> addend(static_cast<size_t>(op.out.columns));
-    read_row(op.table, op.batch->positions[static_cast<size_t>(t)] + op.offset, addend.data());
+    std::vector<float> addend(op.out.columns);
+    read_row(op.table, op.batch->positions[t] + op.offset, addend.data());
     kernels_.add(static_cast<float*>(op.out.data) + t * op.out.stride, addend.data(),
                  op.out.columns);
   });
@@ -150,9 +143,8 @@ void CpuBackend::compute(const ops::EmbedPositions& op) {
 void CpuBackend::compute(const ops::GatherRows& op) {
   for_rows(op.out.rows, op.out.columns, [&](int64_t i) {
     std::memcpy(static_cast<float*>(op.out.data) + i * op.out.stride,
-                static_cast<const float*>(op.in.data) +
-                    op.batch->logits_rows[static_cast<size_t>(i)] * op.in.stride,
-                static_cast<size_t>(op.out.columns) * sizeof(float));
+                static_cast<const float*>(op.in.data) + op.batch->logits_rows[i] * op.in.stride,
+                op.out.columns * sizeof(float));
   });
 }
 

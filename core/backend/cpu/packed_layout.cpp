@@ -21,11 +21,10 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
   constexpr auto kRows = static_cast<size_t>(kStrip);
   groups = packing.groups(columns);
-  strip_codes = static_cast<size_t>(divide_up(columns, model::word_inputs(packing.bits)) *
-                                    unit_words(packing.bits)) *
+  strip_codes = divide_up(columns, model::word_inputs(packing.bits)) * unit_words(packing.bits) *
                 kRows * sizeof(uint32_t);
-  strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale)) * kRows;
-  strip_zeros = packing.zeros ? static_cast<size_t>(groups) * kRows : 0;
+  strip_scales = groups * model::scale_bytes(packing.scale) * kRows;
+  strip_zeros = packing.zeros ? groups * kRows : 0;
   if (packing.scale == model::ScaleType::nested) {
     nested_blocks = packing.absmax_count(part.stored_shape.front(), part.stored_shape.back());
   }
@@ -33,10 +32,9 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   scales = take(bytes, strips * strip_scales);
   zeros = take(bytes, strips * strip_zeros);
   factors = take(bytes, packing.factors ? strips * kRows * sizeof(float) : 0);
-  order = take(bytes, packing.ordered ? static_cast<size_t>(columns) * sizeof(int32_t) : 0);
+  order = take(bytes, packing.ordered ? columns * sizeof(int32_t) : 0);
   table = take(bytes, packing.code == model::Code::table ? 16 * sizeof(float) : 0);
-  const size_t nested_bytes =
-      static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
+  const size_t nested_bytes = (256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
   nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
   input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(model::InputScale) : 0);
 }
@@ -51,8 +49,7 @@ InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* 
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
   return {spec, matrix, kAligned, [&](const model::Part& part) {
             if (part.packing) return PackedPart(part, spec.columns()).bytes;
-            return static_cast<size_t>(divide_up(part.rows(), kStrip)) *
-                   strip_bytes(spec.columns(), dtype);
+            return divide_up(part.rows(), kStrip) * strip_bytes(spec.columns(), dtype);
           }};
 }
 

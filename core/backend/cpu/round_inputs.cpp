@@ -119,8 +119,7 @@ float largest_input(const float* from, int64_t count) {
   for (; i + kLanes <= count; i += kLanes)
     for (int64_t j = 0; j < kLanes; ++j) {
       const float size = std::fabs(from[i + j]);
-      most[static_cast<size_t>(j)] =
-          size > most[static_cast<size_t>(j)] ? size : most[static_cast<size_t>(j)];
+      most[j] = size > most[j] ? size : most[j];
     }
   for (; i < count; ++i) most[0] = std::max(most[0], std::fabs(from[i]));
   return *std::ranges::max_element(most);

@@ -14,8 +14,7 @@ constexpr float kOut = -std::numeric_limits<float>::infinity();
 int32_t best_of(std::span<const float> scores, std::span<const int32_t> taken) {
   int32_t best = -1;
   for (int32_t e = 0; e < static_cast<int32_t>(scores.size()); ++e) {
-    if (best >= 0 && !(scores[static_cast<size_t>(e)] > scores[static_cast<size_t>(best)]))
-      continue;
+    if (best >= 0 && !(scores[e] > scores[best])) continue;
     if (std::ranges::find(taken, e) == taken.end()) best = e;
   }
   return best;
@@ -61,7 +60,7 @@ void choose_experts(const RowChoice& choice, std::span<const float> scores,
   float total = 0;
   for (size_t i = 0; i < choice.experts.size(); ++i) {
     choice.experts[i] = best_of(ranks, choice.experts.first(i));
-    choice.weights[i] = scores[static_cast<size_t>(choice.experts[i])];
+    choice.weights[i] = scores[choice.experts[i]];
     total += choice.weights[i];
   }
   const float divisor = router.normalize ? std::max(total + router.epsilon, router.least_sum) : 1.f;
@@ -72,14 +71,14 @@ void mix_sparsely(const RowChoice& choice, std::span<float> logits,
                   const model::RouterSpec& router) {
   for (size_t i = 0; i < choice.experts.size(); ++i) {
     const int32_t expert = best_of(logits, choice.experts.first(i));
-    const float best = logits[static_cast<size_t>(expert)];
+    const float best = logits[expert];
     float total = 0;
     for (const float s : logits) {
       if ((best - s) / std::max(std::abs(s), best) <= router.nearness) total += std::exp(s - best);
     }
     choice.experts[i] = expert;
     choice.weights[i] = router.factor / total;
-    logits[static_cast<size_t>(expert)] = kOut;
+    logits[expert] = kOut;
   }
 }
 

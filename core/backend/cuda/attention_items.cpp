@@ -26,8 +26,7 @@ void for_tiles(const PlainBatch& batch, const PlainShape& shape, F f) {
         const int64_t position = context_length[s] - (end_row - row);
         item.kv_end = static_cast<int32_t>(position + item.rows);
         if (!seen_end.empty()) {
-          item.kv_end = std::ranges::max(
-              seen_end.subspan(static_cast<size_t>(row), static_cast<size_t>(item.rows)));
+          item.kv_end = std::ranges::max(seen_end.subspan(row, static_cast<size_t>(item.rows)));
         }
         if (shape.window > 0)
           item.kv_begin = static_cast<int32_t>(std::max<int64_t>(0, position - shape.window + 1));
@@ -96,7 +95,7 @@ PlainPlan plan_attention(const PlainBatch& batch, const PlainShape& shape,
   const auto add = [&](const AttentionItem& item) {
     if (plan.items == static_cast<int64_t>(items.size()))
       throw std::logic_error("plan_attention: more items than the bound");
-    items[static_cast<size_t>(plan.items++)] = item;
+    items[plan.items++] = item;
   };
   for_tiles(batch, shape, [&](AttentionItem item) {
     const int64_t begin = tile_begin(item.kv_begin);
@@ -105,11 +104,10 @@ PlainPlan plan_attention(const PlainBatch& batch, const PlainShape& shape,
     if (plan.merges + item.rows > static_cast<int64_t>(merges.size()))
       throw std::logic_error("plan_attention: more merges than the bound");
     for (int32_t i = 0; i < item.rows; ++i)
-      merges[static_cast<size_t>(plan.merges++)] = {
-          .row = item.first_row + i,
-          .first = static_cast<int32_t>(plan.partial_rows) + i,
-          .step = item.rows,
-          .count = static_cast<int32_t>(count)};
+      merges[plan.merges++] = {.row = item.first_row + i,
+                               .first = static_cast<int32_t>(plan.partial_rows) + i,
+                               .step = item.rows,
+                               .count = static_cast<int32_t>(count)};
     const AttentionItem whole = item;
     for (int64_t c = 0; c < count; ++c) {
       item.kv_begin = static_cast<int32_t>(std::max<int64_t>(whole.kv_begin, begin + c * chunk));

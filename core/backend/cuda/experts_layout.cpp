@@ -21,7 +21,7 @@ ExpertsLayout experts_layout(int64_t rows, const model::MlpSpec& mlp, int64_t hi
   ExpertsLayout layout;
   const auto take = [&](int64_t count, size_t size) {
     const size_t at = layout.bytes;
-    layout.bytes += memory::Arena::aligned(static_cast<size_t>(count) * size);
+    layout.bytes += memory::Arena::aligned(count * size);
     return at;
   };
   layout.starts = take(mlp.experts + 1, sizeof(int32_t));

@@ -10,8 +10,7 @@ namespace plimsoll::backend::cuda {
 
 void FlashPlanner::classify(const FlashBatch& batch) {
   const auto sequences = static_cast<int64_t>(batch.context_length.size());
-  if (sequences > limits_.sequences ||
-      batch.query_start[static_cast<size_t>(sequences)] > limits_.tokens) {
+  if (sequences > limits_.sequences || batch.query_start[sequences] > limits_.tokens) {
     throw std::logic_error(
         fmt::format("flash plan: {} sequences with {} rows, limits are {} and {}", sequences,
                     batch.query_start.back(), limits_.sequences, limits_.tokens));

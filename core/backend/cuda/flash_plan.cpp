@@ -62,15 +62,13 @@ int64_t flash_partial_rows(const FlashLimits& limits, const FlashShape& shape) {
 }
 
 size_t flash_lse_offset(const FlashLimits& limits, const FlashShape& shape) {
-  return memory::Arena::aligned(
-      static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads * shape.head_dim) *
-      sizeof(float));
+  return memory::Arena::aligned(flash_partial_rows(limits, shape) * shape.heads * shape.head_dim *
+                                sizeof(float));
 }
 
 size_t flash_workspace_bytes(const FlashLimits& limits, const FlashShape& shape) {
   return flash_lse_offset(limits, shape) +
-         memory::Arena::aligned(
-             static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads) * sizeof(float));
+         memory::Arena::aligned(flash_partial_rows(limits, shape) * shape.heads * sizeof(float));
 }
 
 FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
@@ -95,7 +93,7 @@ FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
   size_t end = 0;
   const auto place = [&end](int64_t count, size_t size) {
     const size_t at = end;
-    end = (end + static_cast<size_t>(count) * size + 15) / 16 * 16;
+    end = (end + count * size + 15) / 16 * 16;
     return at;
   };
   slab.chunk_tokens = place(slab.launches, sizeof(int32_t));
@@ -145,14 +143,14 @@ FlashPlanner::FlashPlanner(const FlashShape& shape, const FlashLimits& limits)
       limits_(limits),
       layout_(flash_slab(limits, shape)),
       partial_rows_(flash_partial_rows(limits, shape)) {
-  for (auto& sequences : classes_) sequences.reserve(static_cast<size_t>(limits.sequences));
+  for (auto& sequences : classes_) sequences.reserve(limits.sequences);
   if (has_hopper(limits, shape)) {
     hopper_.emplace(hopper_limits(limits, shape));
-    long_.reserve(static_cast<size_t>(limits.sequences));
-    on_hopper_.reserve(static_cast<size_t>(limits.sequences));
+    long_.reserve(limits.sequences);
+    on_hopper_.reserve(limits.sequences);
   }
-  work_.reserve(static_cast<size_t>(limits.sequences));
-  launches_.reserve(static_cast<size_t>(layout_.launches));
+  work_.reserve(limits.sequences);
+  launches_.reserve(layout_.launches);
 }
 
 int64_t FlashPlanner::tiles(const Sequence& of, FlashKind kind) const {
@@ -237,7 +235,7 @@ void FlashPlanner::emit_round(FlashKind kind, std::span<const Sequence> of, int6
   }
   int32_t row = 0;
   for (const Sequence& s : of) {
-    to.partial_start[static_cast<size_t>(s.index)] = row;
+    to.partial_start[s.index] = row;
     const auto count = static_cast<int32_t>(chunks(s, kind, chunk));
     for (int32_t r = 0; r < s.rows; ++r) {
       const auto m = static_cast<size_t>(launch.first_merge + launch.merge_rows++);
@@ -246,7 +244,7 @@ void FlashPlanner::emit_round(FlashKind kind, std::span<const Sequence> of, int6
       row += count;
     }
   }
-  to.merge_start[static_cast<size_t>(launch.first_merge + launch.merge_rows + launch.index)] = row;
+  to.merge_start[launch.first_merge + launch.merge_rows + launch.index] = row;
   emit_items(launch, of, chunk, to);
   const auto sequences = static_cast<int64_t>(of.size());
   if (recordable_ && of.size() == classes_[static_cast<size_t>(kind)].size()) {
@@ -329,7 +327,7 @@ void FlashPlanner::emit_items(FlashLaunch& launch, std::span<const Sequence> of,
     to.item_chunk[at] = static_cast<int32_t>(c);
     to.item_valid[at] = 1;
   });
-  to.chunk_tokens[static_cast<size_t>(launch.index)] = static_cast<int32_t>(chunk);
+  to.chunk_tokens[launch.index] = static_cast<int32_t>(chunk);
 }
 
 void FlashPlanner::pad_items(FlashLaunch& launch, int64_t items, const Arrays& to) {

@@ -72,10 +72,8 @@ AttentionPart attention_part(const cuda::FlashShape& of, const cuda::FlashLimits
   part.plain = cuda::plain_bounds({of.heads, of.kv_heads, of.window}, plain);
   part.flash_offset = offset;
   part.items_offset = part.flash_offset + aligned(cuda::flash_slab(flash, of).bytes);
-  part.merges_offset = part.items_offset +
-                       aligned(static_cast<size_t>(part.plain.items) * sizeof(cuda::AttentionItem));
-  part.end = part.merges_offset +
-             aligned(static_cast<size_t>(part.plain.merges) * sizeof(cuda::MergeItem));
+  part.merges_offset = part.items_offset + aligned(part.plain.items * sizeof(cuda::AttentionItem));
+  part.end = part.merges_offset + aligned(part.plain.merges * sizeof(cuda::MergeItem));
   return part;
 }
 
@@ -179,16 +177,15 @@ size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) c
   if (spec.is_packed()) {
     const bool sliced = slices(spec);
     const model::WeightSpec& of = sliced ? cuda::slice_of(spec) : spec;
-    return aligned(static_cast<size_t>(spec.matrices() * (sliced ? spec.slices : 1)) *
+    return aligned(spec.matrices() * (sliced ? spec.slices : 1) *
                    cuda::packed_segments(of, dtype, 0).end);
   }
-  return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
+  return aligned(spec.elements() * dtype_size(dtype));
 }
 
 size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
                                DType dtype) const {
-  return aligned(static_cast<size_t>(spec.stored_heads() * block_size * spec.head_dim) *
-                 dtype_size(dtype));
+  return aligned(spec.stored_heads() * block_size * spec.head_dim * dtype_size(dtype));
 }
 
 // device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
@@ -222,7 +219,7 @@ size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::Attenti
 }
 
 size_t CudaFootprint::choice_workspace(int64_t rows, int64_t longest) const {
-  return static_cast<size_t>(std::min(rows, kCudaChoiceRows) * longest) * sizeof(float);
+  return std::min(rows, kCudaChoiceRows) * longest * sizeof(float);
 }
 
 size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {
@@ -240,8 +237,8 @@ size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
   size_t partials = 0;
   for (const AttentionPart& part : attention_parts(shape, card_)) {
     const int64_t floats = part.plain.partial_rows * part.shape.heads * (part.shape.head_dim + 1);
-    partials = std::max({partials, cuda::flash_workspace_bytes(limits, part.shape),
-                         static_cast<size_t>(floats) * sizeof(float)});
+    partials = std::max(
+        {partials, cuda::flash_workspace_bytes(limits, part.shape), floats * sizeof(float)});
   }
   return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials) +
          cuda::rank_area_bytes(shape.tensor_ranks);

@@ -13,7 +13,7 @@ constexpr int64_t kTile = 16;  // cuBLASLt's, of bytes
 
 size_t take(size_t& end, int64_t count, size_t element) {
   const size_t at = end;
-  end += round_up(static_cast<size_t>(count) * element, kAligned);
+  end += round_up(count * element, kAligned);
   return at;
 }
 

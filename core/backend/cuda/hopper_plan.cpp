@@ -41,7 +41,7 @@ HopperSlab hopper_slab(const HopperLimits& limits) {
   slab.tiles = limits.tokens / hopper_tile(limits.head_dim).rows + limits.tokens / kLeastHopperRows;
   const auto place = [&slab](int64_t count) {
     const size_t at = slab.bytes;
-    slab.bytes = (at + static_cast<size_t>(count) * sizeof(int32_t) + 15) / 16 * 16;
+    slab.bytes = (at + count * sizeof(int32_t) + 15) / 16 * 16;
     return at;
   };
   slab.start = place(limits.multiprocessors + 1);
@@ -53,10 +53,10 @@ HopperSlab hopper_slab(const HopperLimits& limits) {
 
 HopperPlanner::HopperPlanner(const HopperLimits& limits)
     : limits_(limits), layout_(hopper_slab(limits)) {
-  tiles_.reserve(static_cast<size_t>(layout_.tiles));
-  blocks_.resize(static_cast<size_t>(layout_.tiles * limits.heads));
-  load_.reserve(static_cast<size_t>(limits.multiprocessors));
-  next_.resize(static_cast<size_t>(limits.multiprocessors) + 1);
+  tiles_.reserve(layout_.tiles);
+  blocks_.resize(layout_.tiles * limits.heads);
+  load_.reserve(limits.multiprocessors);
+  next_.resize(limits.multiprocessors + 1);
 }
 
 HopperWorks HopperPlanner::works_in(const std::byte* slab) const {
@@ -125,8 +125,7 @@ int64_t HopperPlanner::plan(std::span<const Sequence> sequences, std::span<std::
     ints(layout_.tile_sequence)[tile] = tiles_[tile].sequence;
     ints(layout_.tile_index)[tile] = tiles_[tile].index;
   }
-  const std::span<const int32_t> block_of(blocks_.data(),
-                                          tiles_.size() * static_cast<size_t>(limits_.heads));
+  const std::span<const int32_t> block_of(blocks_.data(), tiles_.size() * limits_.heads);
   std::ranges::fill(next_, 0);
   for (const int32_t block : block_of) ++next_[static_cast<size_t>(block) + 1];
   for (size_t block = 1; block < next_.size(); ++block) next_[block] += next_[block - 1];
@@ -135,7 +134,7 @@ int64_t HopperPlanner::plan(std::span<const Sequence> sequences, std::span<std::
   for (size_t work = 0; work < block_of.size(); ++work) {
     const auto heads = static_cast<size_t>(limits_.heads);
     const size_t packed = work / heads * kMostHopperHeads + work % heads;
-    works[next_[static_cast<size_t>(block_of[work])]++] = static_cast<int32_t>(packed);
+    works[next_[block_of[work]]++] = static_cast<int32_t>(packed);
   }
   return blocks;
 }

@@ -24,7 +24,7 @@ size_t take(size_t& end, size_t bytes) {
 void turn(const std::byte* from, int64_t count, const PackedMatrix& layout, const SlotOrder& order,
           int64_t size, std::byte* to) {
   for (int64_t g = 0; g < layout.groups; ++g) {
-    const int64_t stored = order.groups.empty() ? g : order.groups[static_cast<size_t>(g)];
+    const int64_t stored = order.groups.empty() ? g : order.groups[g];
     for (int64_t r = 0; r < count; ++r)
       std::memcpy(to + (g * kStripRows + r) * size,
                   from + (r * layout.stored_groups + stored) * size, static_cast<size_t>(size));
@@ -41,7 +41,7 @@ void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout, const SlotOr
   for (int64_t i = 0; i < kChunkInputs; ++i) {
     const int64_t slot = chunk * kChunkInputs + i;
     int64_t input = slot < layout.columns ? slot : -1;
-    if (layout.spread) input = slot < layout.slots() ? order.inputs[static_cast<size_t>(slot)] : -1;
+    if (layout.spread) input = slot < layout.slots() ? order.inputs[slot] : -1;
     to[i] = input < 0 ? uint8_t{0} : row[input];
   }
 }
@@ -67,11 +67,10 @@ void put_code(const model::Packing& packing, int64_t i, uint32_t code, uint32_t*
 /// Group after group, each from a new step on; `groups` has that of each input.
 SlotOrder slots_by_steps(const std::vector<int32_t>& groups, const PackedMatrix& layout) {
   SlotOrder order;
-  order.inputs.resize(static_cast<size_t>(layout.slots()), -1);
-  order.groups.resize(static_cast<size_t>(layout.groups), 0);
-  std::vector<std::vector<int32_t>> inputs(static_cast<size_t>(layout.stored_groups));
-  for (size_t n = 0; n < groups.size(); ++n)
-    inputs[static_cast<size_t>(groups[n])].push_back(static_cast<int32_t>(n));
+  order.inputs.resize(layout.slots(), -1);
+  order.groups.resize(layout.groups, 0);
+  std::vector<std::vector<int32_t>> inputs(layout.stored_groups);
+  for (size_t n = 0; n < groups.size(); ++n) inputs[groups[n]].push_back(static_cast<int32_t>(n));
   size_t step = 0;
   for (size_t g = 0; g < inputs.size(); ++g) {
     const std::vector<int32_t>& own = inputs[g];
@@ -109,10 +108,9 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   scales = take(bytes, count * strip_scales);
   zeros = take(bytes, count * strip_zeros);
   factors = take(bytes, packing.factors ? count * kStripRows * sizeof(float) : 0);
-  order = take(bytes, spread ? static_cast<size_t>(slots()) * sizeof(int32_t) : 0);
+  order = take(bytes, spread ? slots() * sizeof(int32_t) : 0);
   table = take(bytes, packing.code == model::Code::table ? 16 * sizeof(float) : 0);
-  const size_t nested_bytes =
-      static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
+  const size_t nested_bytes = (256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
   nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
   input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(model::InputScale) : 0);
 }
@@ -134,7 +132,7 @@ void pack_strip(const model::Part& part, const PackedMatrix& layout, const model
                 const SlotOrder& order, int64_t strip, std::byte* to) {
   const model::Packing& packing = *part.packing;
   const int64_t count = rows_of_strip(layout, strip);
-  std::vector<uint8_t> codes(static_cast<size_t>(count * layout.columns));
+  std::vector<uint8_t> codes(count * layout.columns);
   rows.codes(strip * kStripRows, count, codes.data());
   std::memset(to, 0, layout.strip_codes);
   uint8_t chunk[kChunkInputs];
@@ -155,7 +153,7 @@ void pack_scales(const model::Part& part, const PackedMatrix& layout, const mode
                  const SlotOrder& order, int64_t strip, std::byte* to) {
   const int64_t count = rows_of_strip(layout, strip);
   const int64_t size = model::scale_bytes(part.packing->scale);
-  std::vector<std::byte> scales(static_cast<size_t>(count * layout.stored_groups * size));
+  std::vector<std::byte> scales(count * layout.stored_groups * size);
   rows.scales(strip * kStripRows, count, scales.data());
   std::memset(to, 0, layout.strip_scales);
   turn(scales.data(), count, layout, order, size, to);
@@ -164,7 +162,7 @@ void pack_scales(const model::Part& part, const PackedMatrix& layout, const mode
 void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
                 int64_t strip, std::byte* to) {
   const int64_t count = rows_of_strip(layout, strip);
-  std::vector<uint8_t> zeros(static_cast<size_t>(count * layout.stored_groups));
+  std::vector<uint8_t> zeros(count * layout.stored_groups);
   rows.zeros(strip * kStripRows, count, zeros.data());
   std::memset(to, 0, layout.strip_zeros);
   turn(reinterpret_cast<const std::byte*>(zeros.data()), count, layout, order, 1, to);
@@ -174,7 +172,7 @@ SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
                      const model::PackedRows& rows) {
   if (!layout.spread) return {};
   const model::Packing& packing = *part.packing;
-  std::vector<int32_t> groups(static_cast<size_t>(layout.columns));
+  std::vector<int32_t> groups(layout.columns);
   if (packing.ordered && packing.group > 0) {
     rows.input_groups(groups.data());
   } else if (packing.group > 0) {
@@ -185,8 +183,8 @@ SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
   if (packing.scattered) return slots_by_steps(groups, layout);
   const int64_t room = layout.group_steps > 0 ? layout.group_steps * kStepInputs : layout.slots();
   SlotOrder order;
-  order.inputs.resize(static_cast<size_t>(layout.slots()), -1);
-  std::vector<int64_t> filled(static_cast<size_t>(layout.groups));
+  order.inputs.resize(layout.slots(), -1);
+  std::vector<int64_t> filled(layout.groups);
   for (size_t n = 0; n < groups.size(); ++n) {
     const auto group = static_cast<size_t>(groups[n]);
     if (filled[group] == room) {
@@ -195,8 +193,7 @@ SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
            "of {}; --device cpu runs it",
            part.tensor, group, room, packing.group);
     }
-    order.inputs[group * static_cast<size_t>(room) + static_cast<size_t>(filled[group]++)] =
-        static_cast<int32_t>(n);
+    order.inputs[group * room + static_cast<size_t>(filled[group]++)] = static_cast<int32_t>(n);
   }
   return order;
 }
@@ -204,7 +201,7 @@ SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
   return {spec, matrix, kPieceBytes, [&](const model::Part& part) {
             if (part.packing) return PackedMatrix(part, spec.columns()).bytes;
-            return static_cast<size_t>(part.rows() * spec.columns()) * dtype_size(dtype);
+            return part.rows() * spec.columns() * dtype_size(dtype);
           }};
 }
 

@@ -98,7 +98,7 @@ Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t mat
 /// rows are read unchanged.
 int64_t rewritten_columns(const model::WeightSpec& spec);
 inline size_t rewritten_bytes(int64_t rows, const model::WeightSpec& spec, DType dtype) {
-  return static_cast<size_t>(rows * rewritten_columns(spec)) * dtype_size(dtype);
+  return rows * rewritten_columns(spec) * dtype_size(dtype);
 }
 
 }  // namespace plimsoll::backend::cuda

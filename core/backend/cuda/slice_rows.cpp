@@ -21,7 +21,7 @@ SliceRows::SliceRows(const model::PackedRows& rows, const model::Part& part, int
 }
 
 void SliceRows::codes(int64_t first, int64_t count, uint8_t* to) const {
-  std::vector<uint8_t> all(static_cast<size_t>(count * columns_));
+  std::vector<uint8_t> all(count * columns_);
   rows_.codes(first, count, all.data());
   for (int64_t row = 0; row < count; ++row) {
     std::copy_n(all.data() + row * columns_ + inputs_.first, inputs_.count,
@@ -30,20 +30,20 @@ void SliceRows::codes(int64_t first, int64_t count, uint8_t* to) const {
 }
 
 void SliceRows::scales(int64_t first, int64_t count, std::byte* to) const {
-  std::vector<std::byte> all(static_cast<size_t>(count * all_groups_ * scale_bytes_));
+  std::vector<std::byte> all(count * all_groups_ * scale_bytes_);
   rows_.scales(first, count, all.data());
   copy_groups(all.data(), count, scale_bytes_, to);
 }
 
 void SliceRows::zeros(int64_t first, int64_t count, uint8_t* to) const {
-  std::vector<uint8_t> all(static_cast<size_t>(count * all_groups_));
+  std::vector<uint8_t> all(count * all_groups_);
   rows_.zeros(first, count, all.data());
   copy_groups(reinterpret_cast<const std::byte*>(all.data()), count, 1,
               reinterpret_cast<std::byte*>(to));
 }
 
 void SliceRows::input_groups(int32_t* to) const {
-  std::vector<int32_t> all(static_cast<size_t>(columns_));
+  std::vector<int32_t> all(columns_);
   rows_.input_groups(all.data());
   std::copy_n(all.begin() + inputs_.first, inputs_.count, to);
 }

@@ -15,7 +15,7 @@ constexpr size_t kRegion = 256;
 
 size_t take_region(size_t& end, int64_t count, size_t element) {
   const size_t at = end;
-  end += round_up(static_cast<size_t>(count) * element, kRegion);
+  end += round_up(count * element, kRegion);
   return at;
 }
 
@@ -37,7 +37,7 @@ int64_t sums_of(int64_t rows, const model::WeightSpec& spec) {
 
 size_t pin_trial_bytes(int64_t depth, DType dtype) {
   constexpr size_t kMost = 1024, kOuts = kTrialSlices * 64 + 1;
-  const size_t row = static_cast<size_t>(depth) * dtype_size(dtype);
+  const size_t row = depth * dtype_size(dtype);
   return 2 * (kMost * (row + kOuts * sizeof(float)) + 4 * kRegion);
 }
 

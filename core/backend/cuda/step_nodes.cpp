@@ -74,9 +74,7 @@ int64_t ranks_of(const model::ModelSpec& spec) {
 /// MLP one. Maxima of rounded inputs are found and exchanged before each.
 int64_t rank_nodes(const model::ModelSpec& spec) {
   constexpr int64_t kOfLayer = 4, kOfModel = 3, kRows = 1024, kLogitsRows = 256;
-  const auto pieces = [](int64_t numbers) {
-    return cuda::rank_pieces(static_cast<size_t>(numbers) * sizeof(float));
-  };
+  const auto pieces = [](int64_t numbers) { return cuda::rank_pieces(numbers * sizeof(float)); };
   return pieces(kRows * spec.hidden_size) * (kOfLayer * std::ssize(spec.layers) + kOfModel) +
          2 * kOfLayer * std::ssize(spec.layers) +
          (kRows / kLogitsRows) * (pieces(kLogitsRows * spec.vocab_size) + 1);

@@ -75,7 +75,7 @@ class BlockPool {
     bool remembered = false;
   };
 
-  [[nodiscard]] Slot& slot(BlockId id) { return slots_[static_cast<size_t>(id)]; }
+  [[nodiscard]] Slot& slot(BlockId id) { return slots_[id]; }
   [[nodiscard]] int64_t touched() const { return static_cast<int64_t>(slots_.size()); }
   void release(BlockId id);
   BlockId evict_oldest();

@@ -29,7 +29,7 @@ KvCache::KvCache(KvCacheOptions options)
     : options_(std::move(options)),
       pool_(options_.blocks),
       prefixes_(pool_, options_.block_size),
-      block_tokens_(static_cast<size_t>(options_.block_size)) {
+      block_tokens_(options_.block_size) {
   for (int64_t slot = options_.state_slots; slot-- > 0;) {
     free_slots_.push_back(static_cast<int32_t>(slot));
   }
@@ -44,7 +44,7 @@ int64_t KvCache::first_visible_block(size_t group, int64_t position) const {
 std::span<const TokenId> KvCache::block_tokens(const Sequence& sequence, int64_t block) {
   const int64_t first = block * options_.block_size;
   for (int64_t i = 0; i < options_.block_size; ++i) {
-    block_tokens_[static_cast<size_t>(i)] = sequence.token(first + i);
+    block_tokens_[i] = sequence.token(first + i);
   }
   return block_tokens_;
 }
@@ -53,15 +53,14 @@ std::span<const TokenId> KvCache::block_tokens(const Sequence& sequence, int64_t
 BlockContents KvCache::contents(Sequence& sequence, size_t group, int64_t block) {
   std::vector<BlockKey>& keys = sequence.keys;
   const auto parent = [&](int64_t of) {
-    return of == 0 ? root_key(sequence.long_rope ? 1 : 0) : keys[static_cast<size_t>(of - 1)];
+    return of == 0 ? root_key(sequence.long_rope ? 1 : 0) : keys[of - 1];
   };
   for (auto next = static_cast<int64_t>(keys.size()); next <= block; ++next) {
     const BlockKey of_tokens = chain_key(parent(next), block_tokens(sequence, next));
     keys.push_back(with_pictures(of_tokens, sequence, next * options_.block_size,
                                  (next + 1) * options_.block_size));
   }
-  return {static_cast<int32_t>(group), parent(block), keys[static_cast<size_t>(block)],
-          block_tokens(sequence, block)};
+  return {static_cast<int32_t>(group), parent(block), keys[block], block_tokens(sequence, block)};
 }
 
 void KvCache::attach(Sequence& sequence) {
@@ -78,11 +77,11 @@ void KvCache::attach(Sequence& sequence) {
   const int64_t matched = matched_blocks(sequence, limit);
   for (size_t group = 0; group < groups(); ++group) {
     BlockTable& table = sequence.tables[group];
-    table.blocks.resize(static_cast<size_t>(matched));
+    table.blocks.resize(matched);
     table.released = std::min(matched, first_visible_block(group, matched * options_.block_size));
     for (int64_t block = table.released; block < matched; ++block) {
       const BlockId id = prefixes_.find(contents(sequence, group, block));
-      table.blocks[static_cast<size_t>(block)] = pool_.share(id);
+      table.blocks[block] = pool_.share(id);
     }
   }
   sequence.remembered = matched;
@@ -184,7 +183,7 @@ void KvCache::settle(Sequence& sequence) {
     const int64_t first =
         std::min(first_visible_block(group, end), static_cast<int64_t>(table.blocks.size()));
     for (; table.released < first; ++table.released) {
-      table.blocks[static_cast<size_t>(table.released)] = Block();
+      table.blocks[table.released] = Block();
     }
   }
 }

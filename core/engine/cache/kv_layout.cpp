@@ -32,8 +32,8 @@ void share_places(const model::ModelSpec& spec, KvLayout& layout) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const int32_t source = spec.layers[i].attention.keys_of;
     if (source < 0) continue;
-    layout.layer_group[i] = layout.layer_group[static_cast<size_t>(source)];
-    layout.layer_offset[i] = layout.layer_offset[static_cast<size_t>(source)];
+    layout.layer_group[i] = layout.layer_group[source];
+    layout.layer_offset[i] = layout.layer_offset[source];
   }
 }
 

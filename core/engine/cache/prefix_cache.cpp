@@ -16,14 +16,14 @@ BlockKey chain_key(const BlockKey& parent, std::span<const TokenId> tokens) {
 
 PrefixCache::PrefixCache(BlockPool& pool, int64_t block_size)
     : pool_(pool),
-      block_size_(static_cast<size_t>(block_size)),
+      block_size_(block_size),
       buckets_(std::bit_ceil(static_cast<size_t>(std::max<int64_t>(pool.total(), 1))), kNoBlock) {
   pool_.on_evict = [this](BlockId id) { forget(id); };
 }
 
 BlockId PrefixCache::find(const BlockContents& contents) const {
   BlockId id = buckets_[bucket(contents.key, contents.group)];
-  while (id != kNoBlock && !holds(id, contents)) id = entries_[static_cast<size_t>(id)].next;
+  while (id != kNoBlock && !holds(id, contents)) id = entries_[id].next;
   return id;
 }
 
@@ -48,17 +48,17 @@ size_t PrefixCache::bucket(const BlockKey& key, int32_t group) const {
 }
 
 bool PrefixCache::holds(BlockId id, const BlockContents& contents) const {
-  const Entry& entry = entries_[static_cast<size_t>(id)];
+  const Entry& entry = entries_[id];
   return entry.key == contents.key && entry.group == contents.group &&
          entry.parent == contents.parent &&
          std::equal(contents.tokens.begin(), contents.tokens.end(),
-                    tokens_.data() + static_cast<size_t>(id) * block_size_);
+                    tokens_.data() + id * block_size_);
 }
 
 void PrefixCache::forget(BlockId id) {
-  const Entry& entry = entries_[static_cast<size_t>(id)];
+  const Entry& entry = entries_[id];
   BlockId* link = &buckets_[bucket(entry.key, entry.group)];
-  while (*link != id) link = &entries_[static_cast<size_t>(*link)].next;
+  while (*link != id) link = &entries_[*link].next;
   *link = entry.next;
   --size_;
 }

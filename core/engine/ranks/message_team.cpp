@@ -11,8 +11,7 @@ namespace {
 std::span<std::byte> row_bytes(const backend::View& matrix, int64_t row, int64_t first,
                                int64_t count) {
   const backend::View part = matrix.slice_rows(row, 1).slice_columns(first, count);
-  return {static_cast<std::byte*>(part.data),
-          static_cast<size_t>(count) * dtype_size(matrix.dtype)};
+  return {static_cast<std::byte*>(part.data), count * dtype_size(matrix.dtype)};
 }
 
 void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to) {
@@ -96,11 +95,11 @@ void MessageTeam::most(backend::View values) {
 void MessageTeam::share_rows(backend::View rows, std::span<const int32_t> owners) {
   const auto of = [&](int64_t owner) {
     return [&rows, owners, owner](int64_t t) {
-      const bool owned = owners[static_cast<size_t>(t)] == owner;
+      const bool owned = owners[t] == owner;
       return owned ? row_bytes(rows, t, 0, rows.columns) : std::span<std::byte>();
     };
   };
-  const size_t bytes = static_cast<size_t>(rows.columns) * dtype_size(rows.dtype);
+  const size_t bytes = rows.columns * dtype_size(rows.dtype);
   for (int64_t step = 1; step < ranks_; ++step) {
     exchange_rows(rank_ ^ step, rows.rows, bytes, of(rank_), of(rank_ ^ step));
   }
@@ -108,7 +107,7 @@ void MessageTeam::share_rows(backend::View rows, std::span<const int32_t> owners
 
 void MessageTeam::share_columns(backend::View columns, backend::View all) {
   const int64_t own = columns.columns, alike = own * ranks_ / all.columns;
-  const size_t bytes = static_cast<size_t>(own) * dtype_size(columns.dtype);
+  const size_t bytes = own * dtype_size(columns.dtype);
   const auto place = [&](int64_t rank) {  // of a rank's columns, in `all`
     return [&all, own, first = rank / alike * own](int64_t t) {
       return row_bytes(all, t, first, own);
@@ -126,7 +125,7 @@ void MessageTeam::share_columns(backend::View columns, backend::View all) {
 }
 
 void MessageTeam::gather_columns(backend::View columns, backend::View all) {
-  const size_t bytes = static_cast<size_t>(columns.columns) * dtype_size(columns.dtype);
+  const size_t bytes = columns.columns * dtype_size(columns.dtype);
   const auto first = [&](int64_t rank) { return std::min(all.columns, rank * columns.columns); };
   const auto count = [&](int64_t rank) {  // columns of the rank in `all`
     return std::min(all.columns - first(rank), columns.columns);

@@ -80,7 +80,7 @@ Order receive_order(Communicator& world, int64_t from) {
 }
 
 std::vector<EmbeddingRows> receive_pictures(Communicator& world, int64_t from, const Order& order) {
-  std::vector<EmbeddingRows> pictures(static_cast<size_t>(order.pictures));
+  std::vector<EmbeddingRows> pictures(order.pictures);
   world.receive(from, std::as_writable_bytes(std::span(pictures)));
   return pictures;
 }

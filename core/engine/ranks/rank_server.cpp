@@ -4,7 +4,7 @@ namespace plimsoll::engine {
 
 RankServer::RankServer(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                        const EngineOptions& options, Processes& processes)
-    : kv_blocks_(static_cast<size_t>(options.copies)),
+    : kv_blocks_(options.copies),
       crew_(std::make_unique<Crew>(options.copies, [&] { processes.give_up(); })) {
   const std::vector<RankPlan> plans = plan_ranks(spec, ranks, options, &processes);
   for (size_t copy = 0; copy < kv_blocks_.size(); ++copy) {

@@ -24,9 +24,9 @@ class SharedTeam::End final : public TensorRanks {
 
   void share_rows(backend::View rows, std::span<const int32_t> owners) override {
     team_.show(rank_, rows);
-    const size_t bytes = static_cast<size_t>(rows.columns) * dtype_size(rows.dtype);
+    const size_t bytes = rows.columns * dtype_size(rows.dtype);
     for (int64_t t = 0; t < rows.rows; ++t) {
-      const int64_t owner = owners[static_cast<size_t>(t)];
+      const int64_t owner = owners[t];
       if (owner != rank_) std::memcpy(team_.row(rank_, t), team_.row(owner, t), bytes);
     }
     team_.meet();
@@ -34,7 +34,7 @@ class SharedTeam::End final : public TensorRanks {
 
   void share_columns(backend::View columns, backend::View all) override {
     const int64_t own = columns.columns, first = first_column(own, all.columns);
-    const size_t element = dtype_size(columns.dtype), bytes = static_cast<size_t>(own) * element;
+    const size_t element = dtype_size(columns.dtype), bytes = own * element;
     for (int64_t t = 0; t < columns.rows; ++t) {
       std::memcpy(all.slice_columns(first, own).slice_rows(t, 1).data,
                   columns.slice_rows(t, 1).data, bytes);
@@ -43,7 +43,7 @@ class SharedTeam::End final : public TensorRanks {
     const int64_t alike = own * ranks() / all.columns;  // ranks that have the same columns
     for (int64_t column = 0; column < all.columns; column += own) {
       if (column == first) continue;
-      const size_t at = static_cast<size_t>(column) * element;
+      const size_t at = column * element;
       for (int64_t t = 0; t < all.rows; ++t) {
         std::memcpy(team_.row(rank_, t) + at, team_.row(column / own * alike, t) + at, bytes);
       }
@@ -57,8 +57,8 @@ class SharedTeam::End final : public TensorRanks {
     const int64_t first = std::min(all.columns, rank_ * columns.columns);
     const int64_t count = std::min(all.columns - first, columns.columns);
     for (int64_t t = 0; t < columns.rows; ++t) {
-      std::memcpy(team_.row(0, t) + static_cast<size_t>(first) * element,
-                  columns.slice_rows(t, 1).data, static_cast<size_t>(count) * element);
+      std::memcpy(team_.row(0, t) + first * element, columns.slice_rows(t, 1).data,
+                  count * element);
     }
     team_.meet();
   }
@@ -81,7 +81,7 @@ class SharedTeam::End final : public TensorRanks {
       for (int64_t to = 0; to < ranks(); to += 2 * step) join_floats(at(to), at(to + step), own, f);
     }
     for (int64_t to = 1; to < ranks(); ++to) {
-      std::memcpy(at(to), at(0), static_cast<size_t>(own) * sizeof(float));
+      std::memcpy(at(to), at(0), own * sizeof(float));
     }
     team_.meet();
   }
@@ -95,7 +95,7 @@ class SharedTeam::End final : public TensorRanks {
   int64_t rank_;
 };
 
-SharedTeam::SharedTeam(int64_t ranks) : shown_(static_cast<size_t>(ranks)) {
+SharedTeam::SharedTeam(int64_t ranks) : shown_(ranks) {
   for (int64_t rank = 0; rank < ranks; ++rank) ends_.push_back(std::make_unique<End>(*this, rank));
 }
 
@@ -105,12 +105,12 @@ void SharedTeam::show(int64_t rank, const backend::View& matrix) {
   if (matrix.stride != matrix.columns) {
     throw std::logic_error("ranks share a matrix with gaps between its rows");
   }
-  shown_[static_cast<size_t>(rank)] = matrix;
+  shown_[rank] = matrix;
   meet();
 }
 
 std::byte* SharedTeam::row(int64_t rank, int64_t row) const {
-  return static_cast<std::byte*>(shown_[static_cast<size_t>(rank)].slice_rows(row, 1).data);
+  return static_cast<std::byte*>(shown_[rank].slice_rows(row, 1).data);
 }
 
 // A rank that is the last to come lets the others go; they come again only after that.

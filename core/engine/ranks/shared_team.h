@@ -15,9 +15,7 @@ class SharedTeam final : public RankTeam {
   explicit SharedTeam(int64_t ranks);
   ~SharedTeam() override;
 
-  [[nodiscard]] TensorRanks& rank(int64_t index) override {
-    return *ends_[static_cast<size_t>(index)];
-  }
+  [[nodiscard]] TensorRanks& rank(int64_t index) override { return *ends_[index]; }
   /// Wakes ranks that wait; they throw RankLost.
   void give_up() noexcept override;
 

@@ -25,7 +25,7 @@ class SharedWorld::End final : public Communicator {
       throw std::logic_error("a rank receives another number of bytes than was sent");
     }
     lock.unlock();
-    if (backend::Backend* own = world_.backends_[static_cast<size_t>(rank_)]) {
+    if (backend::Backend* own = world_.backends_[rank_]) {
       own->take_from(offer.bytes, bytes.data());
     } else if (!bytes.empty()) {
       std::memcpy(bytes.data(), offer.bytes.data(), bytes.size());
@@ -50,7 +50,7 @@ SharedWorld::SharedWorld(std::vector<backend::Backend*> backends)
 SharedWorld::~SharedWorld() = default;
 
 SharedWorld::Offer& SharedWorld::offer(int64_t from, int64_t to) {
-  return offers_[static_cast<size_t>(from) * ends_.size() + static_cast<size_t>(to)];
+  return offers_[from * ends_.size() + static_cast<size_t>(to)];
 }
 
 void SharedWorld::wait(std::unique_lock<std::mutex>& lock, const bool& open, bool wanted) {

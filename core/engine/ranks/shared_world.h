@@ -16,12 +16,11 @@ class SharedWorld {
  public:
   /// `backends` of the ranks copy their devices' memory; null: the rank has the host's memory.
   explicit SharedWorld(std::vector<backend::Backend*> backends);
-  explicit SharedWorld(int64_t ranks)
-      : SharedWorld(std::vector<backend::Backend*>(static_cast<size_t>(ranks))) {}
+  explicit SharedWorld(int64_t ranks) : SharedWorld(std::vector<backend::Backend*>(ranks)) {}
   ~SharedWorld();
 
   /// A rank's communicator; lives as long as the world.
-  [[nodiscard]] Communicator& rank(int64_t index) { return *ends_[static_cast<size_t>(index)]; }
+  [[nodiscard]] Communicator& rank(int64_t index) { return *ends_[index]; }
   /// Wakes all ranks that wait for others; they throw RankLost.
   void give_up() noexcept;
 

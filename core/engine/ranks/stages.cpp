@@ -76,7 +76,7 @@ Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
       memory(plan, *rank.backend),
       launch(*rank.spec, layout, *rank.backend, memory.device(), memory.host()),
       runner(launch, layout, *rank.backend),
-      under_way(static_cast<size_t>(layout.stages)),
+      under_way(layout.stages),
       steps(under_way.size()) {
   memory.check(plan);
 }
@@ -180,11 +180,11 @@ std::unique_ptr<backend::FarTeam> Stages::meet(int64_t first, int64_t count) {
   const int64_t begin = std::max(first, own_.first), end = std::min(first + count, own_.end);
   std::vector<backend::Backend*> own;
   for (int64_t rank = begin; rank < end; ++rank) {
-    own.push_back(stages_[static_cast<size_t>(rank - own_.first)]->rank.backend);
+    own.push_back(stages_[rank - own_.first]->rank.backend);
   }
   backend::Meeting meeting{.first = begin - first, .ranks = count};
   const auto id = std::as_writable_bytes(std::span(meeting.id));
-  Communicator& messages = world(static_cast<size_t>(begin - own_.first));
+  Communicator& messages = world(begin - own_.first);
   if (begin > first) {
     messages.receive(first, id);
   } else {
@@ -220,8 +220,8 @@ void Stages::give_up_teams() noexcept {
 void Stages::on_all(const std::function<void(size_t)>& job) {
   const auto on_rank = [&](int64_t index) {
     try {
-      stages_[static_cast<size_t>(index)]->rank.backend->use_here();
-      job(static_cast<size_t>(index));
+      stages_[index]->rank.backend->use_here();
+      job(index);
     } catch (const Error& error) {
       if (all_ == 1) throw;
       fail(error.code(), "rank {} of {}: {}", first_ + static_cast<size_t>(own_.first + index),

@@ -157,7 +157,7 @@ int64_t Stages::serve() {
       await_slot(order.slot);
       step.meta = receive_step(world(0), kScheduler, order, own.launch.batch);
       step.meta.embeddings = own.launch.embeddings;
-      step.read.resize(static_cast<size_t>(order.read_rows));
+      step.read.resize(order.read_rows);
       step.recorded_size = order.recorded_size;
     }
     run_own(order.kind == OrderKind::step ? &step : nullptr,

@@ -25,7 +25,7 @@ std::optional<PositionLogprobs> position_logprobs(std::span<const float> row, To
   if (!scan.finite) return std::nullopt;
   const double normalizer = log_sum_exp(row, scan.maximum);
   const auto logprob = [&](TokenId id) {
-    return static_cast<float>(static_cast<double>(row[static_cast<size_t>(id)]) - normalizer);
+    return static_cast<float>(static_cast<double>(row[id]) - normalizer);
   };
   const auto vocabulary = static_cast<int64_t>(row.size());
   const auto best = select_top(row, count < 0 ? vocabulary : std::min(count, vocabulary), ids);

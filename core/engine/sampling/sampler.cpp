@@ -61,7 +61,7 @@ TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
   const auto chosen = static_cast<size_t>(select_top(row, params.top_k, ids_).size());
   const std::span<int32_t> ids = ids_.first(chosen);
   const auto weight = [&](size_t rank) {
-    const double distance = static_cast<double>(row[static_cast<size_t>(ids[rank])]) - maximum;
+    const double distance = static_cast<double>(row[ids[rank]]) - maximum;
     return std::exp(distance / params.temperature);
   };
   size_t count = 0;
@@ -104,9 +104,9 @@ double Sampler::keep_nucleus(std::span<float> weights, double wanted) {
   std::sort(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(count), BetterId{weights.data()});
   size_t rank = 0;
   while (rank < count && (kept == 0 || kept < wanted)) {
-    kept += static_cast<double>(weights[static_cast<size_t>(ids_[rank++])]);
+    kept += static_cast<double>(weights[ids_[rank++]]);
   }
-  for (; rank < count; ++rank) weights[static_cast<size_t>(ids_[rank])] = 0;
+  for (; rank < count; ++rank) weights[ids_[rank]] = 0;
   for (float& weight : weights) weight = bucket_of(weight) < border ? 0.f : weight;
   return kept;
 }

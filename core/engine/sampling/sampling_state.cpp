@@ -11,7 +11,7 @@ namespace {
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 float& at(std::span<float> row, TokenId token) {
-  return row[static_cast<size_t>(token)];
+  return row[token];
 }
 
 void sort_out(std::vector<TokenId>& tokens) {
@@ -76,7 +76,7 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
   } else {
     std::ranges::fill(adjusted, kMasked);
     for (const TokenId token : params_.allowed_token_ids) {
-      at(adjusted, token) = logits[static_cast<size_t>(token)];
+      at(adjusted, token) = logits[token];
     }
   }
   mask_bad_words(adjusted);

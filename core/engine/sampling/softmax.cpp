@@ -82,9 +82,9 @@ std::span<int32_t> select_few(std::span<const float> row, std::span<int32_t> kep
   std::ranges::make_heap(kept, better);
   for (size_t begin = kept.size(); begin < row.size(); begin += 4 * kLanes) {
     const auto block = row.subspan(begin, std::min(4 * kLanes, row.size() - begin));
-    if (maximum_of(block) <= row[static_cast<size_t>(kept.front())]) continue;
+    if (maximum_of(block) <= row[kept.front()]) continue;
     for (size_t i = begin; i < begin + block.size(); ++i) {
-      if (row[i] <= row[static_cast<size_t>(kept.front())]) continue;
+      if (row[i] <= row[kept.front()]) continue;
       std::ranges::pop_heap(kept, better);
       kept.back() = static_cast<int32_t>(i);
       std::ranges::push_heap(kept, better);

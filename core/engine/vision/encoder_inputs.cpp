@@ -80,8 +80,8 @@ backend::KvLayer EncoderArrays::take_cache(const model::AttentionSpec& attention
   const int64_t blocks = std::max(frames().blocks(), windows().blocks());
   backend::KvLayer cache{.dtype = dtype, .block_size = Segments::kBlockRows};
   cache.block_stride = backend.footprint().kv_bytes(attention, cache.block_size, dtype);
-  cache.pool = backend.scratch().take_array<std::byte>(
-      "segment keys and values", static_cast<size_t>(blocks) * cache.block_stride);
+  cache.pool = backend.scratch().take_array<std::byte>("segment keys and values",
+                                                       blocks * cache.block_stride);
   return cache;
 }
 

@@ -23,21 +23,18 @@ EncoderRows frame_rows(const model::VisionSpec& spec, const image::Layout& layou
   EncoderRows rows;
   rows.order.resize(windows.units.size());
   for (int64_t i = 0; i < units; ++i) {
-    rows.order[static_cast<size_t>(windows.units[static_cast<size_t>(i)])] =
-        static_cast<int32_t>(i);
+    rows.order[windows.units[static_cast<size_t>(i)]] = static_cast<int32_t>(i);
   }
   if (spec.layers.empty()) return rows;
   rows.frames = {units * unit};
   if (spec.window > 0) rows.windows = windows.lengths;
   for (int64_t& length : rows.windows) length *= unit;
   if (!spec.rope) return rows;
-  rows.places.resize(static_cast<size_t>(2 * units * unit));
+  rows.places.resize(2 * units * unit);
   for (int64_t row = 0; row < units * unit; ++row) {
-    const int64_t block = windows.units[static_cast<size_t>(row / unit)], within = row % unit;
-    rows.places[static_cast<size_t>(row)] =
-        static_cast<int32_t>(block / across * merge + within / merge);
-    rows.places[static_cast<size_t>(units * unit + row)] =
-        static_cast<int32_t>(block % across * merge + within % merge);
+    const int64_t block = windows.units[row / unit], within = row % unit;
+    rows.places[row] = static_cast<int32_t>(block / across * merge + within / merge);
+    rows.places[units * unit + row] = static_cast<int32_t>(block % across * merge + within % merge);
   }
   return rows;
 }

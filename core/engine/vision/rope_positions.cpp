@@ -8,7 +8,7 @@ namespace {
 
 class Writer {
  public:
-  explicit Writer(int64_t prompt) : prompt_(prompt), positions_(static_cast<size_t>(3 * prompt)) {}
+  explicit Writer(int64_t prompt) : prompt_(prompt), positions_(3 * prompt) {}
 
   void text_until(int64_t position) {
     for (; at_ < position; ++next_) put(next_, next_, next_);

@@ -52,7 +52,7 @@ Segments::Segments(std::span<const int64_t> lengths, backend::Segmentation segme
     starts[s + 1] = static_cast<int32_t>(row);
     contexts[s] = length;
     const auto used = static_cast<size_t>(divide_up(lengths[s], kBlockRows));
-    const std::span<int32_t> blocks = table.subspan(s * static_cast<size_t>(stride));
+    const std::span<int32_t> blocks = table.subspan(s * stride);
     for (size_t i = 0; i < static_cast<size_t>(stride); ++i) blocks[i] = i < used ? block++ : -1;
   }
 }

@@ -26,11 +26,11 @@ std::vector<model::WeightSpec> run_specs(const model::ModelSpec& spec) {
   const std::string buffers = spec.input_norm + ".";
   std::erase_if(weights, [&](const auto& weight) { return weight.name.starts_with(buffers); });
   const model::VisionSpec& vision = *spec.vision;
-  model::WeightSpec& patches = weights[static_cast<size_t>(vision.patches.weight)];
+  model::WeightSpec& patches = weights[vision.patches.weight];
   patches.use = model::WeightUse::linear;
   patches.shape = {patches.rows(), patches.columns()};
   if (vision.first_is_stored_transposed) {
-    model::WeightSpec& first = weights[static_cast<size_t>(vision.first.weight)];
+    model::WeightSpec& first = weights[vision.first.weight];
     first.use = model::WeightUse::linear;
     std::swap(first.shape[0], first.shape[1]);
     model::Part& part = first.parts.front();
@@ -88,13 +88,13 @@ View VisionTower::take_values(EncoderInputs& inputs, int64_t rows, int64_t colum
   const DType dtype = activation_dtype();
   const auto count = static_cast<size_t>(rows * columns / pieces);
   const size_t bytes = count * dtype_size(dtype);
-  const StagedPiece piece = inputs.take("pixel values", static_cast<size_t>(pieces) * bytes);
+  const StagedPiece piece = inputs.take("pixel values", pieces * bytes);
   const View values{piece.device, dtype, rows, columns, columns};
   if (inputs.is_counting()) return values;
   backend_.parallel(divide_up(pieces, kPieces), [&](int64_t task) {
     std::vector<float> wide(dtype == DType::f32 ? 0 : count);
     for (int64_t i = task * kPieces; i < std::min((task + 1) * kPieces, pieces); ++i) {
-      std::byte* to = piece.host + static_cast<size_t>(i) * bytes;
+      std::byte* to = piece.host + i * bytes;
       if (dtype == DType::f32) {
         write(i, reinterpret_cast<float*>(to));
         continue;
@@ -147,7 +147,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
 
 void VisionTower::keep_features(int64_t layers, View x, const Features& kept) {
   for (int64_t i = 0; i < std::ssize(spec_.features); ++i) {
-    if (spec_.features[static_cast<size_t>(i)] != layers) continue;
+    if (spec_.features[i] != layers) continue;
     backend_.run(ops::GatherRows{kept.rows.slice_columns(i * x.columns, x.columns), x, kept.order});
   }
 }
@@ -166,7 +166,7 @@ void VisionTower::encode_frame(const image::Pixels& pixels, int64_t frame, View 
     const Scope inner(backend_.scratch());
     const View values = take_values(inputs, patches, width, patches, [&](int64_t row, float* to) {
       if (pixels.levels.empty()) return static_cast<void>(std::fill_n(to, width, 0.f));
-      const int64_t block = windows.units[static_cast<size_t>(row / unit)];
+      const int64_t block = windows.units[row / unit];
       pixels.write_values((frame * patches + block * unit + row % unit) * width, width, to);
     });
     linear(x, values, spec_.patches, Activation::none);

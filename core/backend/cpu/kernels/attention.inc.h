@@ -59,7 +59,7 @@ void score(const float* q, int64_t head_dim, const AttentionGroup& group, int fi
   for (int64_t d = 0; d < head_dim; d += C::kStep) {
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      const size_t offset = static_cast<size_t>(d / C::kStep) * (kTileVectors * kVectorBytes);
+      const size_t offset = d / C::kStep * (kTileVectors * kVectorBytes);
       __builtin_prefetch(next[v] + offset, 0, 2);
       Vf k[C::kStep];
       C::keys(from[v] + offset, k);
@@ -83,10 +83,8 @@ void weigh(const AttentionGroup& group, int64_t width, const float* weights, int
   for (int i = 0; i < R * V; ++i) acc[i] = load(sums + i / V * width + column + i % V * kLanes);
   for (int tile = 0; tile < kGroupTiles; ++tile)
     for (int t = group.first[tile]; t < group.last[tile]; ++t) {
-      const std::byte* row =
-          group.values[tile] + static_cast<size_t>(t * width + column) * C::kElement;
-      const std::byte* next =
-          group.next_values[tile] + static_cast<size_t>(t * width + column) * C::kElement;
+      const std::byte* row = group.values[tile] + (t * width + column) * C::kElement;
+      const std::byte* next = group.next_values[tile] + (t * width + column) * C::kElement;
       for (size_t at = 0; at < V * kLanes * C::kElement; at += 64)
         __builtin_prefetch(next + at, 0, 2);
       const float* weight = weights + tile * kTile + t;

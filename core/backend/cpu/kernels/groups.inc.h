@@ -83,7 +83,7 @@ constexpr bool has_whole_tiles(const AttentionTile& t) {
 
 /// The block that holds a position of the sequence.
 PLIMSOLL_INLINE const std::byte* block_of(const AttentionTile& t, int64_t position) {
-  return t.pool + static_cast<size_t>(t.blocks[position / t.block_size]) * t.block_stride;
+  return t.pool + t.blocks[position / t.block_size] * t.block_stride;
 }
 
 /// The group from position `start` on; positions [begin, end) are seen by some row of the tile.
@@ -123,10 +123,9 @@ void gather_tokens(const AttentionTile& t, const AttentionGroup& group,
       const int64_t token = i * kTile + lane;
       const int64_t slot = (group.start + token) % t.block_size;
       const std::byte* block = block_of(t, group.start + token);
-      const std::byte* key = block + t.key_offset + slot / kTile * kTile * layout.key_row +
-                             static_cast<size_t>(slot % kTile) * kUnit;
-      std::byte* to =
-          gathered.keys + i * kTile * layout.key_row + static_cast<size_t>(lane) * kUnit;
+      const std::byte* key =
+          block + t.key_offset + slot / kTile * kTile * layout.key_row + slot % kTile * kUnit;
+      std::byte* to = gathered.keys + i * kTile * layout.key_row + lane * kUnit;
       for (int64_t at = 0; at < kTile * layout.key_row; at += kTile * static_cast<int64_t>(kUnit))
         __builtin_memcpy(to + at, key + at, kUnit);
       if (t.value_offset == 0) continue;  // an indexer's cache has keys alone

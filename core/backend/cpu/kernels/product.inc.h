@@ -98,7 +98,7 @@ void multiply(const ProductTile& tile, const std::byte* weights, float* c,
   constexpr size_t kStepBytes = kStrip * P::kStep * P::kWeight;
   const auto* a = static_cast<const typename P::A*>(tile.a);
   const int64_t steps = (tile.k_end - tile.k_begin) / P::kStep;
-  weights += static_cast<size_t>(tile.k_begin / P::kStep) * kStepBytes;
+  weights += tile.k_begin / P::kStep * kStepBytes;
   Vf sums[S * R * V];
   const auto at = [&](int i) {
     return c + i / (R * V) * kStrip + i / V % R * tile.c_stride + i % V * kLanes;
@@ -130,13 +130,13 @@ void product_rows(const ProductTile& tile) {
   int strip = 0;
   if constexpr (S > 1)
     for (; strip + S <= tile.strips; strip += S) {
-      const size_t offset = static_cast<size_t>(strip) * tile.strip_bytes;
+      const size_t offset = strip * tile.strip_bytes;
       multiply<P, R, V, S>(tile, tile.weight + offset, tile.c + strip * kStrip,
                            tile.prefetch + offset);
     }
   for (; strip < tile.strips; ++strip)
     for (int v = 0; v < kStripVectors; v += V) {
-      const size_t offset = static_cast<size_t>(strip) * tile.strip_bytes;
+      const size_t offset = strip * tile.strip_bytes;
       multiply<P, R, V>(tile, tile.weight + offset + v * (kLanes * P::kStep * P::kWeight),
                         tile.c + strip * kStrip + v * kLanes, tile.prefetch + offset);
     }

@@ -14,12 +14,12 @@ namespace {
 PLIMSOLL_INLINE Vf load_some(const float* from, int64_t count, float fill) {
   if (count == kLanes) return load(from);
   Vf v = splat(fill);
-  __builtin_memcpy(&v, from, static_cast<size_t>(count) * sizeof(float));
+  __builtin_memcpy(&v, from, count * sizeof(float));
   return v;
 }
 PLIMSOLL_INLINE void store_some(float* to, Vf v, int64_t count) {
   if (count == kLanes) return store(to, v);
-  __builtin_memcpy(to, &v, static_cast<size_t>(count) * sizeof(float));
+  __builtin_memcpy(to, &v, count * sizeof(float));
 }
 
 /// to[i] = f(from[i]...) for all vectors of the rows; f gets an index to load other rows with.
@@ -194,29 +194,27 @@ void narrow(const float* from, void* to, DType type, int64_t count) {
     return;
   }
   if (type == DType::f32) {
-    __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    __builtin_memcpy(to, from, count * sizeof(float));
     return;
   }
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t some = count - i < kLanes ? count - i : kLanes;
     const Vf v = load_some(from + i, some, 0.f);
     const Vh halves = type == DType::bf16 ? to_bf16(v) : to_f16(v);
-    __builtin_memcpy(static_cast<uint16_t*>(to) + i, &halves,
-                     static_cast<size_t>(some) * sizeof(uint16_t));
+    __builtin_memcpy(static_cast<uint16_t*>(to) + i, &halves, some * sizeof(uint16_t));
   }
 }
 
 /// Converts a row of `type` to floats.
 void widen(const void* from, DType type, float* to, int64_t count) {
   if (type == DType::f32) {
-    __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    __builtin_memcpy(to, from, count * sizeof(float));
     return;
   }
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t some = count - i < kLanes ? count - i : kLanes;
     Vh halves{};
-    __builtin_memcpy(&halves, static_cast<const uint16_t*>(from) + i,
-                     static_cast<size_t>(some) * sizeof(uint16_t));
+    __builtin_memcpy(&halves, static_cast<const uint16_t*>(from) + i, some * sizeof(uint16_t));
     store_some(to + i, type == DType::bf16 ? load_bf16(&halves) : load_f16(&halves), some);
   }
 }
