@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/row_slices.h"
-
 namespace plimsoll::engine {
 
 using backend::BatchMeta;
@@ -11,8 +9,6 @@ using backend::View;
 using memory::Scope;
 using model::Activation;
 using model::LayerSpec;
-using model::MlpKind;
-using model::NormPlacement;
 
 namespace {
 
@@ -104,64 +100,6 @@ void Model::embed(const Step& step) {
                                    spec_.position_offset});
 }
 
-void Model::layer(Step& step, size_t index, View hidden) {
-  const LayerSpec& layer = spec_.layers[index];
-  const Scope scope(backend_.scratch());
-  View delta = step.delta;
-  View input = step.residual;
-  if (index > 0 && next_norm(index - 1) != nullptr) {
-    input = delta;
-  } else if (layer.shared_block) {
-    shared_block(step, index, delta);
-    norm(delta, delta, layer.attention_norm);
-    input = delta;
-  } else if (layer.placement == NormPlacement::residual) {
-    norm(input, input, layer.attention_norm);
-  } else if (layer.placement != NormPlacement::post && layer.attention_norm.present) {
-    norm(delta, input, layer.attention_norm);
-    input = delta;
-  }
-  if (is_last(layer)) {
-    keep_wanted_residual(step, hidden);
-    const auto keep_wanted = [&](std::string_view name, View& rows) {
-      const View wanted = take(name, hidden.rows, rows.columns);
-      backend_.run(ops::GatherRows{wanted, rows, step.batch});
-      rows = wanted;
-    };
-    if (layer.ends_shortcut) keep_wanted("shortcut rows", step.shortcut);
-    if (layer.input) keep_wanted("layer input rows", step.inputs);
-    delta = delta.slice_rows(0, hidden.rows);
-  }
-  const LayerEnds& ends = ends_[index];
-  const Sum mixed = sum_before(ends.norms_mixed ? &layer.mlp_norm : nullptr, layer.attention.out);
-  mix(step, index, input, delta, mixed);
-  const model::Norm* next = next_norm(index);
-  const Sum fed = sum_before(ends.sums_product ? next : nullptr, layer.mlp.down);
-  for_row_slices(delta.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
-    const View residual = step.residual.slice_rows(first, count);
-    const bool shortcut = layer.shortcut || layer.ends_shortcut;
-    finish_rows(layer,
-                {residual, delta.slice_rows(first, count),
-                 shortcut ? step.shortcut.slice_rows(first, count) : View{}, next, mixed, fed});
-    if (layer.input) {
-      const int64_t width = spec_.layer_inputs.width;
-      const View inputs = step.inputs.slice_rows(first, count);
-      const auto column = static_cast<int64_t>(index) * width;
-      add_input(*layer.input, inputs.slice_columns(column, width), residual);
-    }
-    if (layer.factor != model::kNoWeight) {
-      backend_.run(ops::MultiplyFactors{residual, weight(layer.factor), {}});
-    }
-  });
-}
-
-// Drops the rows that are not wanted: of them only K and V are still needed.
-void Model::keep_wanted_residual(Step& step, View hidden) {
-  backend_.run(ops::GatherRows{hidden, step.residual, step.batch});
-  step.residual = hidden;
-  step.gathered = true;
-}
-
 void Model::attention(const Step& step, size_t index, View input, View out, Sum sum) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
@@ -223,82 +161,6 @@ View Model::wanted_rows(const Step& step, View mixed) {
   const View wanted = take("mixed rows", step.residual.rows, mixed.columns);
   backend_.run(ops::GatherRows{wanted, mixed, step.batch});
   return wanted;
-}
-
-void Model::add_branch(const LayerSpec& layer, View residual, View delta, const model::Norm* next,
-                       Sum sum) {
-  if (layer.branch_factor != 1) backend_.run(ops::Scale{delta, layer.branch_factor});
-  if (next == nullptr) return backend_.run(ops::Add{residual, delta});
-  add_norm(delta, residual, delta, *next, sum);
-}
-
-void Model::blend(const model::Blend& blend, View residual, View delta) {
-  if (blend.alpha != 1) backend_.run(ops::Scale{residual, blend.alpha});
-  if (blend.beta != 1) backend_.run(ops::Scale{delta, blend.beta});
-  backend_.run(ops::Add{residual, delta});
-}
-
-const model::Norm* Model::next_norm(size_t index) const {
-  if (index + 1 == spec_.layers.size()) return nullptr;
-  const bool joins = ends_[index].ends_by_sum && ends_[index + 1].begins_by_norm;
-  return joins ? &spec_.layers[index + 1].attention_norm : nullptr;
-}
-
-void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
-  const View residual = rows.residual;
-  const View delta = rows.delta;
-  const model::Norm* const next = rows.next_norm;
-  const auto feed = [&](View in, Sum sum = Sum::now) {
-    feed_forward(layer.mlp, {in, residual}, delta, sum);
-  };
-  const bool mixes = layer.has_attention() || layer.recurrent;
-  if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta, next);
-  if (!mixes) {  // delta is empty yet
-    const Scope scope(backend_.scratch());
-    const View input = take("mlp in", delta.rows, delta.columns);
-    norm(input, residual, layer.mlp_norm);
-    feed(input);
-    return add_branch(layer, residual, delta, next);
-  }
-  switch (layer.placement) {
-    case NormPlacement::post:
-      add_branch(layer, residual, delta);
-      norm(residual, residual, layer.attention_norm);
-      feed(residual);
-      add_branch(layer, residual, delta);
-      return norm(residual, residual, layer.mlp_norm);
-    case NormPlacement::parallel: {
-      const Scope scope(backend_.scratch());
-      const View input = take("mlp in", delta.rows, delta.columns);
-      norm(input, residual, layer.mlp_norm);
-      add_branch(layer, residual, delta);
-      feed(input);
-      return add_branch(layer, residual, delta, next);
-    }
-    case NormPlacement::residual:
-      blend(layer.attention_blend, residual, delta);
-      norm(residual, residual, layer.mlp_norm);
-      feed(residual);
-      return blend(layer.mlp_blend, residual, delta);
-    case NormPlacement::pre:
-    case NormPlacement::sandwich:
-      break;
-  }
-  if (layer.attention_post_norm.present) norm(delta, delta, layer.attention_post_norm);
-  if (layer.branch_factor != 1) backend_.run(ops::Scale{delta, layer.branch_factor});
-  if (layer.mlp_norm.present) {
-    const Scope scope(backend_.scratch());
-    const View input = take("mlp in", delta.rows, delta.columns);
-    add_norm(input, residual, delta, layer.mlp_norm, rows.mixed);
-    if (layer.shortcut) experts(*layer.shortcut, {input, residual}, rows.shortcut);
-    feed(input, rows.fed);
-  } else {
-    backend_.run(ops::Add{residual, delta});
-    feed(residual, rows.fed);
-  }
-  if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
-  add_branch(layer, residual, delta, next, rows.fed);
-  if (layer.ends_shortcut) backend_.run(ops::Add{residual, rows.shortcut});
 }
 
 }  // namespace plimsoll::engine

@@ -147,6 +147,11 @@ class Model : public Weights {
   void shared_block(const Step& step, size_t index, backend::View out);
   /// out += the adapter's output for `in`; nothing where there is none.
   void adapt(backend::View out, backend::View in, const model::Adapter& adapter);
+  /// Step::inputs of one layer.
+  [[nodiscard]] backend::View layer_inputs_of(const Step& step, size_t index) const {
+    const int64_t width = spec_.layer_inputs.width;
+    return step.inputs.slice_columns(static_cast<int64_t>(index) * width, width);
+  }
   /// Computes LayerSpec::input for the rows `x`.
   void layer_input(const model::LayerInput& spec, backend::View input, backend::View x,
                    backend::View out);
@@ -161,6 +166,8 @@ class Model : public Weights {
   /// Computes a layer's output for the first residual.
   void run_branches(const Step& step, size_t index, backend::View x, backend::View out);
   void layer(Step& step, size_t index, backend::View hidden);
+  /// What a layer's mixer reads: the residual, its norm, or a shared block of it.
+  backend::View mixer_input(const Step& step, size_t index);
   /// Runs a layer in a step of few rows, in a model whose layers allow it: norms, sums and
   /// activations are parts of the products, and only the residual passes from layer to layer.
   void fused_layer(Step& step, size_t index, backend::View hidden);
@@ -170,6 +177,8 @@ class Model : public Weights {
                     model::Activation activation = model::Activation::none);
   /// Gathers the wanted rows of the step's residual to `hidden`, in the last layer.
   void keep_wanted_residual(Step& step, backend::View hidden);
+  /// Keeps the wanted rows alone of all that the last layer reads behind its mixer.
+  void keep_wanted(Step& step, const model::LayerSpec& layer, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's; where there is an
   /// indexer, it chooses keys.
   void expand_latents(const Step& step, size_t index, backend::View input, backend::View qkv);
@@ -214,12 +223,17 @@ class Model : public Weights {
     backend::View residual;
     backend::View delta;       // the mixer's output for them
     backend::View shortcut{};  // the previous layer's output for them, or this layer's
+    backend::View input{};     // LayerSpec::input's rows
     /// Norm with which the next layer begins, in place of delta; null: none, or it needs more rows.
     const model::Norm* next_norm = nullptr;
     Sum mixed = Sum::now;  // of delta
     Sum fed = Sum::now;    // of what the MLP makes of it
   };
   void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
+  /// Adds mixer and MLP to the residual, each read through a norm of its own.
+  void add_branches(const model::LayerSpec& layer, const LayerRows& rows);
+  /// Finishes rows of other layers: other placements of norms, no mixer or no MLP.
+  void finish_otherwise(const model::LayerSpec& layer, const LayerRows& rows);
   /// LayerRows::next_norm after a layer.
   [[nodiscard]] const model::Norm* next_norm(size_t index) const;
   /// residual += delta times the layer's factor; delta then holds that product, or `next` of the

@@ -51,9 +51,7 @@ void Model::stream_layer(const Step& step, size_t index, View streams) {
   const View first = take("first stream", streams.rows, width);
   copy(first, streams.slice_columns(0, width));
   backend_.run(ops::ScaleColumns{first, weight(layer.streams->input_scale)});
-  const int64_t inputs = spec_.layer_inputs.width;
-  layer_input(*layer.input, step.inputs.slice_columns(static_cast<int64_t>(index) * inputs, inputs),
-              first, made);
+  layer_input(*layer.input, layer_inputs_of(step, index), first, made);
   for (int64_t i = 1; i < spec_.streams.count(); ++i) {
     backend_.run(ops::Add{streams.slice_columns(i * width, width), made});
   }
