@@ -124,6 +124,7 @@ constexpr std::string_view kReadVariables[] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN",
                                                "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
                                                "VLLM_MM_INPUT_CACHE_GIB",
                                                "VLLM_PP_LAYER_PARTITION",
+                                               "VLLM_USE_FLASHINFER_SAMPLER",
                                                "VLLM_USE_V2_MODEL_RUNNER"};
 /// Families of them by their beginning.
 constexpr std::string_view kUnmovedVariables[] = {
@@ -170,6 +171,8 @@ Environment read_environment() {
   environment.allow_long = setting<int>("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 0, environment.fault);
   environment.estimate_graphs =
       setting<int>("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", 0, environment.fault);
+  environment.flashinfer_sampler =
+      setting<int>("VLLM_USE_FLASHINFER_SAMPLER", 0, environment.fault);
   environment.second_runner = setting<int>("VLLM_USE_V2_MODEL_RUNNER", 0, environment.fault);
   environment.unknown = unknown_variables();
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);

@@ -35,6 +35,7 @@ struct Environment {
   std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
   std::optional<int> allow_long;               // VLLM_ALLOW_LONG_MAX_MODEL_LEN
   std::optional<int> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<int> flashinfer_sampler;       // VLLM_USE_FLASHINFER_SAMPLER
   std::optional<int> second_runner;            // VLLM_USE_V2_MODEL_RUNNER
   std::vector<std::string> unknown;            // other variables of vLLM that may move memory
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds

@@ -16,6 +16,8 @@ vllm::EngineArgs with_variables(const launch::LaunchRequest& flags,
   }
   args.allow_long_length = environment.allow_long.value_or(0) != 0;
   if (environment.estimate_graphs) args.estimate_graphs = *environment.estimate_graphs != 0;
+  if (environment.flashinfer_sampler && !args.flashinfer_sampler)
+    args.flashinfer_sampler = *environment.flashinfer_sampler != 0;
   if (environment.second_runner) args.second_runner = *environment.second_runner != 0;
   return args;
 }

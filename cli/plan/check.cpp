@@ -1,4 +1,5 @@
-// `plan --check`: was the plan of a run exceeded?
+// `plan --check`: did a run exceed its plan, and does a log of vLLM lie inside the bounds of its
+// plan?
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "batch/memory_report.h"
 #include "cli/plan/parts.h"
+#include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -79,6 +81,13 @@ int check_report(const std::string& file) {
   const bool exceeded = batch::exceeds_plan(report);
   if (!exceeded) fmt::print("  within the plan\n");
   return static_cast<int>(exceeded ? ExitCode::does_not_fit : ExitCode::done);
+}
+
+int print_log_check(const std::string& text, const plan::PlanResult& planned) {
+  const plan::VllmLog log = plan::read_vllm_log(text);
+  const plan::LogCheck check = plan::check_log(log, planned);
+  for (const std::string& line : plan::log_table(check, log, planned)) fmt::print("{}\n", line);
+  return static_cast<int>(check.inside ? ExitCode::done : ExitCode::does_not_fit);
 }
 
 }  // namespace plimsoll::cli

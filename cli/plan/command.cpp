@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "cli/terminal.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
+#include "plan/log/vllm_log.h"
 #include "plan/own/own_plan.h"
 #include "plan/report/report.h"
 #include "plan/solver.h"
@@ -78,6 +80,7 @@ std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
     if (!options.gpu.empty() && options.gpu != "auto") {
       gpu = hardware::find_gpu(options.gpu);
       gpu.memory_bytes = *options.gpu_total_memory;
+      gpu.cuda_bytes = 0;
     }
     return gpu;
   }
@@ -140,35 +143,13 @@ std::string drop_left_over_quantization(const PlanOptions& options, const fs::pa
          "counted. vLLM's loader of quantised weights may refuse them; remove quantization_config";
 }
 
-}  // namespace
+/// The plan of a command line, with what is to be said of it; nothing is printed.
+struct Planned {
+  plan::PlanResult result;
+  PlanOptions options;
+};
 
-CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
-  CLI::App* command = app.add_subcommand("plan", "the memory of a launch, before the launch");
-  add_help_flags(*command);
-  declare_plan_flags(*command, options);
-  return command;
-}
-
-int plan_command(const PlanOptions& given) {
-  if (given.gpu == "list") {
-    print(gpu_list());
-    return static_cast<int>(ExitCode::done);
-  }
-  if (!given.diff.first.empty()) {
-    print(plan::diff_plans(read_text_file(given.diff.first), read_text_file(given.diff.second)));
-    return static_cast<int>(ExitCode::done);
-  }
-  if (!given.check.empty()) return check_report(given.check);
-  try {
-    const bool fits = show_plan(given).fits.value_or(true);
-    return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what() + left_out_text(given));
-  }
-}
-
-plan::PlanResult show_plan(const PlanOptions& given) {
-  const Environment environment = read_sound_environment();
+Planned planned(const PlanOptions& given, const Environment& environment) {
   if (given.engine == "plimsoll") plan::own::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
@@ -193,7 +174,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   }
   result.model = options.model;
   if (!left_over.empty()) result.notes.push_back(left_over);
-  if (options.gpu_total_memory && gpu) {
+  if (options.gpu_total_memory && gpu && gpu->visible_bytes() < gpu->memory_bytes) {
     result.notes.push_back(fmt::format(
         "--gpu-total-memory {}: the total that nvidia-smi shows; the driver keeps {} of it, and "
         "PyTorch sees {}",
@@ -202,10 +183,82 @@ plan::PlanResult show_plan(const PlanOptions& given) {
         plan::readable_bytes(gpu->visible_bytes())));
   }
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
+  return {std::move(result), std::move(options)};
+}
+
+/// `--check FILE`: a report of run, or a log of vLLM beside the plan of its launch.
+int check_file(const PlanOptions& given) {
+  const std::string text = read_text_file(given.check);
+  if (!plan::is_vllm_log(text)) return check_report(given.check);
+  if (given.model.empty()) {
+    fail(ExitCode::usage,
+         "--check {}: a log of vLLM is compared with the plan of its launch: name MODEL, --gpu and "
+         "the flags that vLLM was started with",
+         given.check);
+  }
+  PlanOptions options = given;
+  options.engine = "vllm";
+  if (options.gpu.empty() && !options.gpu_total_memory)
+    fail(ExitCode::usage, "--check {}: the log's card is not named: --gpu NAME", given.check);
+  return print_log_check(text, planned(options, read_sound_environment()).result);
+}
+
+/// What a cache of a fixed size costs where the plan is wrong.
+std::string pinned_words(const plan::PlanResult& result) {
+  const auto pinned = std::ranges::find(result.arguments, "--kv-cache-memory-bytes",
+                                        [](const auto& argument) { return argument.first; });
+  if (result.engine != "vllm" || pinned == result.arguments.end() || !result.bounds) return "";
+  const int64_t below = result.bounds->middle.kv_cache_bytes - result.bounds->low.kv_cache_bytes;
+  std::string words = fmt::format(
+      "--kv-cache-memory-bytes fixes the KV cache, whatever the boot measures: where the rest "
+      "takes "
+      "up to {} more, as it may by the bounds, the card has that much less to spare and may run "
+      "out "
+      "of memory",
+      plan::readable_bytes(below));
+  if (result.cold && result.cold->cache.kv_cache_bytes < result.kv_cache_bytes) {
+    words += fmt::format(
+        "; without it the first boot has {} less",
+        plan::readable_bytes(result.kv_cache_bytes - result.cold->cache.kv_cache_bytes));
+  }
+  return words;
+}
+
+}  // namespace
+
+CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
+  CLI::App* command = app.add_subcommand("plan", "the memory of a launch, before the launch");
+  add_help_flags(*command);
+  declare_plan_flags(*command, options);
+  return command;
+}
+
+plan::PlanResult show_plan(const PlanOptions& given) {
+  const Environment environment = read_sound_environment();
+  auto [result, options] = planned(given, environment);
   print(rendered(result, options, environment));
   const bool for_shell = options.format == PlanFormat::args || options.format == PlanFormat::serve;
   if (for_shell && !result.reason.empty()) say(result.reason + left_out_text(given));
+  if (const std::string words = pinned_words(result); for_shell && !words.empty()) say(words);
   return result;
+}
+
+int plan_command(const PlanOptions& given) {
+  if (given.gpu == "list") {
+    print(gpu_list());
+    return static_cast<int>(ExitCode::done);
+  }
+  if (!given.diff.first.empty()) {
+    print(plan::diff_plans(read_text_file(given.diff.first), read_text_file(given.diff.second)));
+    return static_cast<int>(ExitCode::done);
+  }
+  if (!given.check.empty()) return check_file(given);
+  try {
+    const bool fits = show_plan(given).fits.value_or(true);
+    return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what() + left_out_text(given));
+  }
 }
 
 }  // namespace plimsoll::cli

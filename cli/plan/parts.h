@@ -33,4 +33,8 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
 /// peak exceeded the plan.
 int check_report(const std::string& file);
 
+/// Prints what a log of vLLM says beside the plan of its launch; 6 where it lies outside the
+/// bounds.
+int print_log_check(const std::string& text, const plan::PlanResult& planned);
+
 }  // namespace plimsoll::cli

@@ -39,6 +39,7 @@ Gpu parse_gpu(const std::vector<std::string>& f) {
   gpu.bf16_tflops = number_of(f[7]);
   gpu.nvlink = number_of(f[11]);
   gpu.processors = static_cast<int64_t>(number_of(f[13]));
+  gpu.cuda_bytes = static_cast<int64_t>(number_of(f[16])) * kMiB;
   return gpu;
 }
 
@@ -50,7 +51,7 @@ std::vector<Gpu> parse_table() {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    constexpr size_t kColumns = 14;
+    constexpr size_t kColumns = 17;
     if (header || line.empty()) {
       header = false;
       continue;
@@ -170,10 +171,16 @@ bool Gpu::hides_memory() const {
   return nvlink == 0 && std::ranges::any_of(aliases, is_geforce);
 }
 
+bool Gpu::is_unified() const {
+  return name.starts_with("GB10-") || name.starts_with("Jetson-") || name.starts_with("GH200-");
+}
+
 int64_t Gpu::visible_bytes() const {
+  if (cuda_bytes > 0) return cuda_bytes;
   // Measured: 469 MiB on an 80 GB H100 and a 48 GB L20, 448 on a T4, 635 on a 96 GB RTX PRO 6000,
-  // 355 on a 24 GB RTX 4090; nothing of slices of an H100 and an H200.
-  if (is_slice()) return memory_bytes;
+  // 355 on an RTX 3090 (452 by a newer driver); nothing of slices of an H100 and an
+  // H200, and of memory that the host shares.
+  if (is_slice() || is_unified()) return memory_bytes;
   int64_t kept = 469;
   if (compute_capability >= 12.0) kept = memory_bytes >= 90 * kGiB ? 635 : 470;
   if (compute_capability < 9.0 && memory_bytes < 30 * kGiB) kept = 355;

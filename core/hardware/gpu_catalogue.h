@@ -16,17 +16,22 @@ struct Gpu {
   std::string generation;
   double compute_capability = 0;  // 9.0: Hopper
   int64_t memory_bytes = 0;       // as nvidia-smi reports it; 0: not known
+  int64_t cuda_bytes = 0;         // as cudaMemGetInfo reports the total; 0: not measured
   double bandwidth = 0;           // GB/s; 0: not known
   double bf16_tflops = 0;
   double nvlink = 0;       // GB/s; 0: none
   int64_t processors = 0;  // streaming multiprocessors; 0: not known
 
-  /// Total memory by cudaMemGetInfo: the driver keeps a part of the card for itself.
+  /// Total memory by cudaMemGetInfo, measured or by the class of the card: the driver keeps a part
+  /// for itself.
   [[nodiscard]] int64_t visible_bytes() const;
   /// True for a MIG slice of a card.
   [[nodiscard]] bool is_slice() const;
   /// True for a part of a laptop or a module.
   [[nodiscard]] bool is_built_in() const;
+  /// True when processor and GPU share one memory, of which vLLM calls free what the host has left
+  /// (vllm/platforms/cuda.py: is_integrated_gpu).
+  [[nodiscard]] bool is_unified() const;
   /// True when two of them cannot read each other's memory: the driver lets GeForce cards do so
   /// over NVLink alone.
   [[nodiscard]] bool hides_memory() const;

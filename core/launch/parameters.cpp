@@ -343,6 +343,7 @@ std::vector<Parameter> device() {
 std::vector<Parameter> of_vllm() {
   using enum Memory;
   constexpr Facts kAlone{Engine::vllm, Place::anywhere, Answers::same, cache};
+  constexpr Facts kPlanned{Engine::plan, Place::anywhere, Answers::same, cache};
   return {
       {kVllm, "--hf-overrides", "JSON", "keys of config.json in place of the model's", kAlone,
        for_vllm(read_overrides)},
@@ -368,6 +369,33 @@ std::vector<Parameter> of_vllm() {
        on_off(&EngineArgs::deprecated_quantization)},
       {kVllm, "--async-scheduling", "", "two batches in flight (default)", kAlone,
        on_off(&EngineArgs::async_scheduling)},
+      {kVllm,
+       "--disable-custom-all-reduce",
+       "",
+       "ranks do not write to each other's memory",
+       kAlone,
+       {Form::on_off,
+        [](LaunchRequest& request, const std::string& text) {
+          request.args.custom_all_reduce = text != "true";
+        },
+        nullptr}},
+      {kVllm, "--flashinfer-sampler", "",
+       "FlashInfer draws tokens (default by release: from 0.21 on; VLLM_USE_FLASHINFER_SAMPLER)",
+       kPlanned, on_off(&EngineArgs::flashinfer_sampler)},
+      {kVllm, "--interconnect", "auto|nvlink|pcie",
+       "between the ranks' cards (default auto: the card's usual form)", kPlanned,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.interconnect =
+             chosen<vllm::Interconnect>(text, {{"auto", vllm::Interconnect::automatic},
+                                               {"nvlink", vllm::Interconnect::nvlink},
+                                               {"pcie", vllm::Interconnect::pcie}});
+       })},
+      {kVllm, "--assume", "middle|worst",
+       "edge of the bounds that verdict, auto and advice go by (default middle)", kPlanned,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.assume = chosen<vllm::Assume>(
+             text, {{"middle", vllm::Assume::middle}, {"worst", vllm::Assume::worst}});
+       })},
       {kVllm,
        "--usage",
        "server|offline|batch",

@@ -70,7 +70,7 @@ void add_image_settings(std::vector<Change>& changes) {
 /// Bytes that a launch needs while one request of the longest length runs.
 Amount needed_bytes(const PlanResult& result) {
   return Amount{result.weights_bytes} - result.offloaded_bytes + result.activation_peak_bytes +
-         result.non_torch_bytes + result.cuda_graph_bytes +
+         result.non_torch_bytes + result.persistent_bytes + result.cuda_graph_bytes +
          Amount{blocks_of_sequence(result, result.max_model_len)} * result.bytes_per_block;
 }
 
@@ -110,8 +110,16 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
         "throughput with many requests");
     break;
   }
-  if (base.max_num_batched_tokens > 2048) {
-    add("2048 tokens a step", "--max-num-batched-tokens", "2048", "slower reading of long prompts");
+  for (const int64_t tokens : {2048, 512}) {
+    if (tokens >= base.max_num_batched_tokens) continue;
+    add(fmt::format("{} tokens a step", tokens), "--max-num-batched-tokens", std::to_string(tokens),
+        "slower reading of long prompts");
+    break;
+  }
+  if (base.cold && !base.cold->cache.fits && base.bounds->middle.fits) {
+    add("the KV cache that a later boot finds, whatever the first one measures",
+        "--kv-cache-memory-bytes", std::to_string(base.bounds->middle.kv_cache_bytes),
+        "a boot no longer measures: where more is taken than planned, the card runs out of memory");
   }
   add(fmt::format("tensor parallel over {} GPUs", ranks), "--tensor-parallel-size",
       std::to_string(ranks), "more cards; communication in every layer");
@@ -178,6 +186,16 @@ int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const har
     if (planned && planned->fits.value_or(false)) return changed.tensor_parallel;
   }
   return args.tensor_parallel * 2;
+}
+
+/// Whether a change is about what binds: the peak of the first boot; or of a step where that takes
+/// more than a sixteenth of the budget and the change makes it a quarter smaller at least.
+bool is_about_peak(const Change& change, const PlanResult& base, const PlanResult& changed) {
+  if (change.flag == "--kv-cache-memory-bytes") return true;
+  if (change.flag != "--max-num-batched-tokens" && change.flag != "--max-num-seqs") return false;
+  const Amount peak = Amount{base.activation_peak_bytes} + base.persistent_bytes;
+  const Amount after = Amount{changed.activation_peak_bytes} + changed.persistent_bytes;
+  return peak > Amount{base.budget_bytes / 16} && after < peak - peak / 4;
 }
 
 Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
@@ -297,6 +315,7 @@ std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
     if (suggestion.saves <= 0 && base.fits.value_or(true) && !more) continue;
     const std::string subject = subject_of(change);
     const bool dear = subject == "--tensor-parallel-size" || subject == "--cpu-offload-gb";
+    suggestion.leads = is_about_peak(change, base, *changed);
     if (!suggestion.fits) partial.push_back({&change, suggestion.saves});
     enough |= suggestion.fits && !dear;
     advice.push_back(std::move(suggestion));
@@ -314,6 +333,7 @@ std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
   }
   std::stable_sort(advice.begin(), advice.end(), [](const Suggestion& a, const Suggestion& b) {
     if (a.fits != b.fits) return a.fits;
+    if (a.leads != b.leads) return a.leads;
     if (a.measures != b.measures) return a.measures < b.measures;
     const auto order = [](const Suggestion& s) {
       return std::tuple(s.longest, s.requests, s.saves);

@@ -25,6 +25,10 @@ void add_arguments(PlanResult& result, const EngineArgs& args) {
   add("--max-num-batched-tokens", std::to_string(result.max_num_batched_tokens));
   if (result.engine == "vllm" && result.budget_bytes > 0)
     add("--gpu-memory-utilization", fmt::format("{}", result.gpu_memory_utilization));
+  // The flag's first release; in a pipeline each stage has its own cache.
+  constexpr vllm::VllmVersion kPinned{0, 11, 0};
+  if (result.bounds && args.version >= kPinned && args.pipeline_parallel == 1)
+    add("--kv-cache-memory-bytes", std::to_string(result.kv_cache_bytes));
 }
 
 }  // namespace plimsoll::plan

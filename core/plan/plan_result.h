@@ -14,10 +14,12 @@
 
 namespace plimsoll::plan {
 
+using vllm::Edges;
 using vllm::EngineArgs;
 using vllm::GroupNeed;
 using vllm::KvKind;
 using vllm::KvKindCount;
+using vllm::MachineFact;
 using vllm::PlanPart;
 using vllm::StageFigures;
 using vllm::VllmVersion;
@@ -35,6 +37,7 @@ struct Suggestion {
   bool fits = false;   // the launch fits with it
   bool helps = true;   // false: tried by many, does nothing here
   int64_t measures = 1;
+  bool leads = false;  // what it changes is what binds
   /// Requests of `length` tokens at once, and the longest request, without and with the change; the
   /// longest request counts while the launch does not fit.
   double requests_before = 0, requests = 0;
@@ -72,6 +75,23 @@ struct PromptFigures {
   double hours = 0;  // at most, at that rate
 };
 
+/// What the KV cache comes to, for one budget.
+struct CacheFigures {
+  int64_t kv_cache_bytes = 0;
+  int64_t num_gpu_blocks = 0;
+  int64_t kv_tokens = 0;
+  double max_concurrency = 0;
+  bool fits = false;   // one request of the longest length, or with auto any
+  std::string reason;  // of a refusal, in vLLM's words
+};
+
+/// The first boot of a launch, whose compile cache is empty.
+struct ColdBoot {
+  int64_t activation_peak_bytes = 0;
+  CacheFigures cache;
+  Edges kv_cache;  // bytes
+};
+
 /// A plan. The figures beside the arguments are those of the tightest stage.
 struct PlanResult : StageFigures {
   std::string engine;
@@ -104,6 +124,15 @@ struct PlanResult : StageFigures {
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;
   int64_t cuda_graphs = 0;
+  /// Of figures that are estimated: the KV cache's bytes, blocks and tokens; absent: all is exact.
+  struct CacheBounds {
+    CacheFigures low, middle, high;
+  };
+  std::optional<CacheBounds> bounds;
+  vllm::Assume assume = vllm::Assume::middle;  // the edge that the figures are of
+  bool may_fit = false;                        // at the middle, not at the worst edge
+  std::optional<ColdBoot> cold;                // of releases that compile
+  std::vector<MachineFact> machine;            // taken for granted of it
   int64_t image_tokens = 0;  // of the largest image; 0: none is taken, or it is not known
   bool has_kv = false;
   std::vector<KvKindCount> kv_kinds;

@@ -30,6 +30,12 @@ struct ModalityLimit {
 /// How vLLM is called, where its defaults differ by that.
 enum class Usage : uint8_t { server, offline, batch };
 
+/// How the cards of several ranks are joined.
+enum class Interconnect : uint8_t { automatic, nvlink, pcie };
+
+/// By which edge of a figure's bounds a verdict goes.
+enum class Assume : uint8_t { middle, worst };
+
 /// A checkpoint's tensors by its headers, which give the weight of a model of unknown architecture.
 struct CheckpointTensors {
   int64_t float_elements = 0;  // F64, F32, F16, BF16: loaded in the model's dtype
@@ -63,8 +69,12 @@ struct EngineArgs {
   bool async_scheduling = true;
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
-  std::optional<bool> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
-  std::optional<bool> second_runner;            // VLLM_USE_V2_MODEL_RUNNER
+  std::optional<bool> estimate_graphs;     // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<bool> second_runner;       // VLLM_USE_V2_MODEL_RUNNER
+  std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER
+  Interconnect interconnect = Interconnect::automatic;
+  bool custom_all_reduce = true;  // --disable-custom-all-reduce turns it off
+  Assume assume = Assume::middle;
   int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
   int64_t blocks_override = 0;                  // --num-gpu-blocks-override
   int64_t cpu_offload = 0;                      // bytes

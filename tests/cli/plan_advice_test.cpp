@@ -15,6 +15,7 @@ int64_t needed_bytes(const Json& plan) {
        {"weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cuda_graph_bytes"}) {
     bytes += plan[name].get<int64_t>();
   }
+  bytes += plan.value("persistent_bytes", int64_t{0});  // absent where the release takes none
   for (const Json& part : plan["parts"]) {
     if (part["name"] == "weights: offloaded to the host") bytes += part["bytes"].get<int64_t>();
   }

@@ -147,3 +147,50 @@ TEST_CASE("advice says what was asked for, before and after") {
     CHECK(suggestion.change.find("at most 0 tokens") == std::string::npos);
   }
 }
+
+TEST_CASE("a refusal that hangs on the first boot's peak is met by a cache of a fixed size first") {
+  Json config = llama_8b();
+  config["max_position_embeddings"] = 32768;
+  const hardware::Gpu& gpu = hardware::find_gpu("5090");
+  const auto plan = [&](const EngineArgs& changed, const hardware::Gpu* on) {
+    return plan_vllm({config, "config.json"}, changed, on);
+  };
+  EngineArgs args = at({0, 28, 0});
+  args.assume = Assume::worst;
+  const PlanResult room = plan(args, &gpu);
+  const int64_t needed = 32768 * room.kv_bytes_per_token;
+  const int64_t spare = room.bounds->low.kv_cache_bytes - needed - 300 * (int64_t{1} << 20);
+  args.gpu_memory_utilization =
+      0.92 - static_cast<double>(spare) / static_cast<double>(room.total_bytes);
+  const PlanResult refused = plan(args, &gpu);
+  REQUIRE_FALSE(*refused.fits);
+  CHECK(refused.bounds->low.fits);
+  CHECK_THAT(refused.reason, Catch::StartsWith("The first boot, with an empty compile cache: "));
+  const std::vector<Suggestion> advice = advise(plan, args, &gpu, refused);
+  CHECK_THAT(advice.front().flag, Catch::StartsWith("--kv-cache-memory-bytes "));
+  CHECK(advice.front().fits);
+}
+
+TEST_CASE("where a step's peak takes much of a small card, smaller steps are advised first") {
+  Json config = llama_8b();
+  config.update({{"hidden_size", 2048},
+                 {"intermediate_size", 8192},
+                 {"num_hidden_layers", 16},
+                 {"vocab_size", 256000},
+                 {"max_position_embeddings", 32768}});
+  const hardware::Gpu& gpu = hardware::find_gpu("3070");
+  const auto plan = [&](const EngineArgs& changed, const hardware::Gpu* on) {
+    return plan_vllm({config, "config.json"}, changed, on);
+  };
+  const EngineArgs args = at({0, 33, 0});
+  const PlanResult base = plan(args, &gpu);
+  REQUIRE(base.activation_peak_bytes + base.persistent_bytes > base.budget_bytes / 16);
+  const std::vector<Suggestion> advice = advise(plan, args, &gpu, base);
+  const auto at_flag = [&](const char* flag) {
+    return std::find_if(advice.begin(), advice.end(),
+                        [&](const Suggestion& one) { return one.flag.starts_with(flag); });
+  };
+  REQUIRE(at_flag("--max-num-seqs") != advice.end());
+  CHECK(at_flag("--max-num-seqs")->leads);
+  CHECK(at_flag("--max-num-seqs") < at_flag("--kv-cache-dtype"));
+}

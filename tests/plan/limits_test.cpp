@@ -9,6 +9,7 @@
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
 #include "vllm/launch/activation.h"
+#include "vllm/launch/machine.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -44,11 +45,11 @@ TEST_CASE("a card shows less than its whole memory, by its class") {
   };
   const Row rows[] = {
       {"h100", 469},       {"l20", 469},        {"a100-40gb", 469},
-      {"h20", 469},        {"gh200", 469},      {"b200", 469},
+      {"h20", 469},        {"gh200", 1103},     {"b200", 469},
       {"rtx5000ada", 469}, {"t4", 448},         {"rtx8000", 448},
-      {"2080ti", 448},     {"4090", 355},       {"3090", 355},
-      {"a10", 355},        {"rtxpro6000", 635}, {"rtxpro6000-server", 635},
-      {"rtxpro5000", 470}, {"5090", 470},       {"5060ti", 470},
+      {"2080ti", 448},     {"4090", 484},       {"3090", 355},
+      {"a10", 438},        {"rtxpro6000", 635}, {"rtxpro6000-server", 635},
+      {"rtxpro5000", 470}, {"5090", 473},       {"5060ti", 470},
   };
   for (const Row& row : rows) {
     INFO(row.card);
@@ -66,7 +67,7 @@ TEST_CASE("the budget is the share of the card, a part of a byte counting whole"
   const Row rows[] = {
       {"h100", 0.92, 78226705613},  // of 85029027840 bytes
       {"h100", 0.5, 42514513920},
-      {"4090", 0.9, 22846478746},  // of 25384976384 bytes
+      {"4090", 0.9, 22724739072},  // of 25249710080 bytes
       {"t4", 0.87, 13603637822},   // of 15636365312 bytes
   };
   for (const Row& row : rows) {
@@ -107,7 +108,7 @@ TEST_CASE("a cache that is told its size must fit beside what others hold") {
   REQUIRE(alone.fits.value());
   args.gpu_memory_utilization = 0.01;  // vLLM does not look at what is left of it
   args.reserved = alone.total_bytes - alone.weights_bytes - alone.activation_peak_bytes -
-                  alone.non_torch_bytes - args.kv_cache_memory;
+                  alone.non_torch_bytes - alone.persistent_bytes - args.kv_cache_memory;
   CHECK(plan_of(llama_8b(), args).fits.value());
   ++args.reserved;
   CHECK_FALSE(plan_of(llama_8b(), args).fits.value());

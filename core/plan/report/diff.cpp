@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/report/report.h"
@@ -7,10 +11,26 @@
 namespace plimsoll::plan {
 namespace {
 
+/// Lists, and what follows from what is compared.
+constexpr std::string_view kUncompared[] = {"parts",  "advice",    "kv_kinds",
+                                            "bounds", "cold_boot", "machine"};
+
+/// Has the figures of the cache be those of the bounds' middle, whichever edge was assumed.
+void take_middles(OrderedJson& plan) {
+  const OrderedJson bounds = plan.value("bounds", OrderedJson::object());
+  for (const auto& [key, edges] : bounds.items()) {
+    if (plan.contains(key) && edges.is_object() && edges.contains("middle"))
+      plan[key] = edges["middle"];
+  }
+}
+
 OrderedJson parse_plan(const std::string& text, const char* which) {
   try {
     OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
-    if (json.is_object() && json.contains("schema_version") && json.contains("parts")) return json;
+    if (json.is_object() && json.contains("schema_version") && json.contains("parts")) {
+      take_middles(json);
+      return json;
+    }
   } catch (const JsonError& error) {
     fail(ExitCode::usage, "--diff: the {} file is no JSON: line {}, column {}: {}", which,
          error.line, error.column, error.what());
@@ -31,7 +51,7 @@ std::string diff_plans(const std::string& before_text, const std::string& after_
   const OrderedJson after = parse_plan(after_text, "second");
   std::string text;
   for (const auto& [key, value] : after.items()) {
-    if (key == "parts" || key == "advice" || key == "kv_kinds") continue;
+    if (std::ranges::find(kUncompared, key) != std::end(kUncompared)) continue;
     const bool known = before.contains(key);
     if (known && before[key] == value) continue;
     const bool bytes = known && key.ends_with("_bytes") && value.is_number_integer() &&
@@ -45,7 +65,7 @@ std::string diff_plans(const std::string& before_text, const std::string& after_
                         shown(key, value), change);
   }
   for (const auto& [key, value] : before.items()) {
-    if (!after.contains(key))
+    if (!after.contains(key) && std::ranges::find(kUncompared, key) == std::end(kUncompared))
       text += fmt::format("{:<26} {} -> (absent)\n", key, shown(key, value));
   }
   return text.empty() ? "no difference\n" : text;

@@ -158,10 +158,9 @@ std::string stages_table(const PlanResult& result) {
 
 std::string to_html(const PlanResult& result) {
   const char* verdict = !result.fits ? "none" : (*result.fits ? "yes" : "no");
-  const char* words = !result.fits     ? (result.gpu.empty() ? "no card given" : "no verdict")
-                      : *result.fits   ? "fits"
-                      : result.refused ? "does not launch"
-                                       : "does not fit";
+  const std::string words = result.fits          ? verdict_name(result)
+                            : result.gpu.empty() ? "no card given"
+                                                 : "no verdict";
   std::string page =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/report/prompts.h"
@@ -51,6 +52,9 @@ OrderedJson parts_json(const StageFigures& figures) {
                      {"formula", part.formula},
                      {"source", part.source},
                      {"inside_budget", part.inside_budget}});
+    if (part.less + part.more == 0) continue;
+    parts.back()["low_bytes"] = part.bytes - part.less;
+    parts.back()["high_bytes"] = (Amount{part.bytes} + part.more).value();
   }
   return parts;
 }
@@ -59,9 +63,12 @@ void put_weights(OrderedJson& json, const StageFigures& figures) {
   json["parameter_bytes"] = figures.parameter_bytes;
   json["buffer_bytes"] = figures.buffer_bytes;
   if (figures.after_loading_bytes > 0) json["after_loading_bytes"] = figures.after_loading_bytes;
+  if (figures.adapter_bytes > 0) json["adapter_bytes"] = figures.adapter_bytes;
+  if (figures.segment_bytes > 0) json["segment_bytes"] = figures.segment_bytes;
   json["weights_bytes"] = figures.weights_bytes;
   json["activation_peak_bytes"] = figures.activation_peak_bytes;
   json["non_torch_bytes"] = figures.non_torch_bytes;
+  if (figures.persistent_bytes > 0) json["persistent_bytes"] = figures.persistent_bytes;
   json["cuda_graph_bytes"] = figures.cuda_graph_bytes;
 }
 
@@ -100,6 +107,43 @@ void put_cache(OrderedJson& json, const PlanResult& result) {
   if (result.auto_max_model_len > 0) json["auto_max_model_len"] = result.auto_max_model_len;
 }
 
+OrderedJson edges_json(const PlanResult::CacheBounds& bounds, auto member) {
+  return {{"low", bounds.low.*member},
+          {"middle", bounds.middle.*member},
+          {"high", bounds.high.*member}};
+}
+
+/// Edges of what is estimated, the first boot, and what is taken for granted of the machine.
+void put_bounds(OrderedJson& json, const PlanResult& result) {
+  if (result.bounds) {
+    json["assume"] = result.assume == vllm::Assume::worst ? "worst" : "middle";
+    json["bounds"] = {
+        {"kv_cache_bytes", edges_json(*result.bounds, &CacheFigures::kv_cache_bytes)},
+        {"num_gpu_blocks", edges_json(*result.bounds, &CacheFigures::num_gpu_blocks)},
+        {"kv_tokens", edges_json(*result.bounds, &CacheFigures::kv_tokens)},
+        {"max_concurrency", edges_json(*result.bounds, &CacheFigures::max_concurrency)}};
+  }
+  if (result.cold) {
+    const CacheFigures& cache = result.cold->cache;
+    const Edges& edges = result.cold->kv_cache;
+    json["cold_boot"] = {
+        {"fits", cache.fits},
+        {"kv_cache_bytes", cache.kv_cache_bytes},
+        {"num_gpu_blocks", cache.num_gpu_blocks},
+        {"kv_tokens", cache.kv_tokens},
+        {"max_concurrency", cache.max_concurrency},
+        {"activation_peak_bytes", result.cold->activation_peak_bytes},
+        {"bounds",
+         {{"kv_cache_bytes",
+           {{"low", edges.low}, {"middle", edges.middle}, {"high", edges.high}}}}}};
+    if (!cache.reason.empty()) json["cold_boot"]["reason"] = cache.reason;
+  }
+  for (const MachineFact& fact : result.machine) {
+    json["machine"].push_back(
+        {{"name", fact.name}, {"value", fact.value}, {"source", fact.source}, {"flag", fact.flag}});
+  }
+}
+
 void put_advice(OrderedJson& json, const PlanResult& result) {
   if (!result.solved.empty()) json["solved"] = result.solved;
   if (result.advice.empty()) return;
@@ -122,10 +166,17 @@ void put_advice(OrderedJson& json, const PlanResult& result) {
 
 }  // namespace
 
+std::string verdict_name(const PlanResult& result) {
+  if (result.refused) return "does not launch";
+  if (!result.fits.value_or(false)) return "does not fit";
+  return result.may_fit ? "may fit" : "fits";
+}
+
 std::string to_json(const PlanResult& result) {
   OrderedJson json;
   json["schema_version"] = kSchemaVersion;
   if (result.fits) json["fits"] = *result.fits;
+  if (result.fits && !result.gpu.empty()) json["verdict"] = verdict_name(result);
   if (!result.reason.empty()) json["reason"] = result.reason;
   json["engine"] = result.engine;
   if (!result.version.empty()) json["engine_version"] = result.version;
@@ -145,6 +196,7 @@ std::string to_json(const PlanResult& result) {
   json["max_num_seqs"] = result.max_num_seqs;
   json["max_num_batched_tokens"] = result.max_num_batched_tokens;
   put_cache(json, result);
+  put_bounds(json, result);
   json["parts"] = parts_json(result);
   put_stages(json, result);
   if (result.prompts) json["prompts"] = prompts_json(*result.prompts);

@@ -14,6 +14,10 @@ inline constexpr int kSchemaVersion = 1;
 /// vLLM's class name of a KV kind, which the JSON carries: "FullAttentionSpec".
 std::string kind_name(KvKind kind);
 
+/// "fits", "may fit" (at the middle of the bounds, not at their worst edge), "does not fit", "does
+/// not launch".
+std::string verdict_name(const PlanResult& result);
+
 /// One JSON object, with a line feed at the end. Keys that do not apply are left out.
 std::string to_json(const PlanResult& result);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -66,9 +67,10 @@ std::string head(const PlanResult& result, int columns) {
                         readable_bytes(result.host_needed), readable_bytes(result.host_left));
   }
   if (result.fits) {
-    text += fmt::format("\n{}\n", *result.fits     ? "FITS"
-                                  : result.refused ? "DOES NOT LAUNCH"
-                                                   : "DOES NOT FIT");
+    std::string verdict = verdict_name(result);
+    std::ranges::transform(verdict, verdict.begin(),
+                           [](unsigned char c) { return std::toupper(c); });
+    text += fmt::format("\n{}\n", verdict);
   } else {
     text += result.gpu.empty() ? "\nNo card given (--gpu NAME): sizes without a verdict.\n"
                                : "\nNO VERDICT\n";
@@ -133,6 +135,30 @@ int64_t layers_of(const PlanResult& result) {
   return layers;
 }
 
+/// "  38.20 GiB (37.60 to 38.40)": the cache's size with its edges.
+std::string bounds_text(const PlanResult& result) {
+  if (!result.bounds) return "";
+  const PlanResult::CacheBounds& bounds = *result.bounds;
+  return fmt::format("  {} ({} to {}){}\n", readable_bytes(bounds.middle.kv_cache_bytes),
+                     readable_bytes(bounds.low.kv_cache_bytes),
+                     readable_bytes(bounds.high.kv_cache_bytes),
+                     result.assume == vllm::Assume::worst ? ", planned at the worst edge" : "");
+}
+
+/// The first boot, where it finds less for the cache than the later ones.
+std::string cold_text(const PlanResult& result, int columns) {
+  if (!result.cold || result.cold->cache.kv_cache_bytes == result.kv_cache_bytes) return "";
+  const CacheFigures& cache = result.cold->cache;
+  return wrapped_text(
+      fmt::format("First boot (empty compile cache): {} ({} to {}), {} blocks, {} tokens, {:.2f} "
+                  "requests, as torch.compile's trial runs raise the peak to {}{}",
+                  readable_bytes(cache.kv_cache_bytes), readable_bytes(result.cold->kv_cache.low),
+                  readable_bytes(result.cold->kv_cache.high), cache.num_gpu_blocks, cache.kv_tokens,
+                  cache.max_concurrency, readable_bytes(result.cold->activation_peak_bytes),
+                  cache.fits ? "" : "; it is refused"),
+      columns, 2);
+}
+
 std::string cache(const PlanResult& result, int columns) {
   if (result.kv_kinds.empty()) return "";
   std::string text = "KV cache\n";
@@ -151,12 +177,14 @@ std::string cache(const PlanResult& result, int columns) {
                       : fmt::format(" in groups of {}", fmt::join(result.group_sizes, ", "))),
       columns, 2);
   if (result.has_kv) {
+    text += bounds_text(result);
     const int64_t length =
         result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
     text += fmt::format("  {} blocks of {} tokens, {} tokens in all\n", result.num_gpu_blocks,
                         result.block_size, result.kv_tokens);
     text += fmt::format("  {:.2f} requests of {} tokens at once; longest that fits {}\n",
                         result.max_concurrency, length, result.estimated_max_model_len);
+    text += cold_text(result, columns);
   }
   return text + "\n";
 }
@@ -166,6 +194,17 @@ std::string limits(const PlanResult& result) {
       "Limits: context {}, {} sequences, {} tokens a step{}\n", result.launched_model_len(),
       result.max_num_seqs, result.max_num_batched_tokens,
       is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
+}
+
+/// What decides and stands in no config.json.
+std::string machine(const PlanResult& result, int columns) {
+  if (result.machine.empty()) return "";
+  std::string text = "\nTaken for granted of the machine\n";
+  for (const MachineFact& fact : result.machine) {
+    text += wrapped_text(
+        fmt::format("{}: {} ({}; {})", fact.name, fact.value, fact.source, fact.flag), columns, 2);
+  }
+  return text;
 }
 
 std::string prompts(const PlanResult& result, int columns) {
@@ -221,11 +260,22 @@ std::string to_text(const PlanResult& result, int columns) {
   std::string text =
       head(result, columns) + breakdown(result, columns) + stages(result) + cache(result, columns);
   text += limits(result);
-  text += prompts(result, columns) + advice(result, columns);
+  text += machine(result, columns) + prompts(result, columns) + advice(result, columns);
   for (const std::string& note : result.notes)
     text += "\n" + wrapped_text("Note: " + note, columns, 0);
   return text;
 }
+
+namespace {
+
+/// "; 0.24 to 0.46 GiB": the edges of an estimate; of what is exact nothing.
+std::string spread_text(const PlanPart& part) {
+  if (part.less + part.more == 0) return "";
+  return fmt::format("; {} to {}", readable_bytes(part.bytes - part.less),
+                     readable_bytes((Amount{part.bytes} + part.more).value()));
+}
+
+}  // namespace
 
 std::string explain_part(const PlanResult& result, const std::string& name) {
   std::vector<const PlanPart*> found;
@@ -239,8 +289,9 @@ std::string explain_part(const PlanResult& result, const std::string& name) {
   if (found.empty()) fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
   std::string text;
   for (const PlanPart* part : found) {
-    text += fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", part->name,
-                        readable_bytes(part->bytes), part->bytes, part->formula, part->source);
+    text += fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}{}\n", part->name,
+                        readable_bytes(part->bytes), part->bytes, part->formula, part->source,
+                        spread_text(*part));
   }
   return text;
 }

@@ -12,78 +12,27 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/machine.h"
+#include "vllm/launch/sampler.h"
 #include "vllm/launch/stage.h"
 
 namespace plimsoll::vllm {
 namespace {
 
-bool at_least_hopper(const hardware::Gpu* gpu) {
-  return hardware::capability_of(gpu).architecture >= hardware::Architecture::hopper;
-}
-
-int64_t gemm_workspace(const hardware::Gpu* gpu) {
-  return (at_least_hopper(gpu) ? 32 : 8) * kMiB;
-}
+constexpr VllmVersion kTriesKernels{0, 12, 0};
+constexpr VllmVersion kConsumed{0, 27, 0};  // mem_utils.py: all that is gone from free memory
 
 /// Rows that the sampler sees at once.
 int64_t sampler_rows(const EngineLimits& limits) {
   return std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
 }
 
-struct Step {
-  Amount tokens;
-  Amount rows;
-  Amount hidden;
-  Amount vocabulary;
-  Amount intermediate;
-  int64_t element;
-  bool int8_activations;
-};
-
-/// Logits in the model's dtype, a float32 copy, probabilities, noise, and Triton's buffer for top-k
-/// and top-p; before 0.17 a full sort instead of the buffer.
-PlanPart first_runner_sampler(const EngineArgs& args, const Step& s, const hardware::Gpu* gpu) {
-  const Amount hidden_rows = s.tokens * s.hidden * s.element + s.rows * s.hidden * s.element * 2;
-  const int64_t workspace = gemm_workspace(gpu);
-  const int64_t copy = s.element == kFloat32 ? 0 : kFloat32;
-  if (args.version < VllmVersion{0, 17, 0}) {
-    const Amount bytes = s.rows * s.vocabulary * (s.element + 36) + hidden_rows + workspace;
-    return {
-        "sampler", bytes.value(),
-        fmt::format(
-            "{} rows x {} tokens x ({} + 36) B (logits sorted for top-k and top-p) + hidden "
-            "states {} B + {} MiB",
-            s.rows.value(), s.vocabulary.value(), s.element, hidden_rows.value(), workspace / kMiB),
-        "vLLM before 0.17"};
-  }
-  const int64_t processors = gpu != nullptr && gpu->processors > 0 ? gpu->processors : 132;
-  const Amount buffer = std::min(Amount{processors}, s.rows) * s.vocabulary * kFloat32;
-  const Amount bytes =
-      s.rows * s.vocabulary * (s.element + copy + 8) + hidden_rows + buffer + workspace;
-  return {
-      "sampler", bytes.value(),
-      fmt::format("{} rows x {} tokens x ({} + {} + 4 + 4) B (logits, float32 copy, probabilities, "
-                  "noise) + hidden states {} B + top-k buffer {} B + {} MiB",
-                  s.rows.value(), s.vocabulary.value(), s.element, copy, hidden_rows.value(),
-                  buffer.value(), workspace / kMiB),
-      "vLLM 0.17 and later, first model runner"};
-}
-
-PlanPart second_runner_sampler(const Step& s) {
-  const Amount bytes = s.rows * s.vocabulary * s.element + s.tokens * s.hidden * s.element;
-  return {
-      "sampler", bytes.value(),
-      fmt::format("{} rows x {} tokens x {} B (logits; sampling is fused) + {} tokens x {} x {} B",
-                  s.rows.value(), s.vocabulary.value(), s.element, s.tokens.value(),
-                  s.hidden.value(), s.element),
-      "vLLM's second model runner"};
-}
-
 /// Bytes of a step that no other figure counts: workspaces of products, and in the first engine
 /// more of the allocator's.
 int64_t fixed_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
-  if (at_least_hopper(gpu)) return 80 * kMiB;
-  return (args.version < VllmVersion{0, 8, 0} ? 72 : 8) * kMiB;
+  const int64_t early = has_early_cublas(args) ? gemm_workspace(gpu) : 0;
+  if (at_least_hopper(gpu)) return 80 * kMiB - early;
+  return (args.version < VllmVersion{0, 8, 0} ? 72 : 8) * kMiB - early;
 }
 
 PlanPart forward_pass(const EngineArgs& args, const Step& s, const hardware::Gpu* gpu) {
@@ -119,6 +68,52 @@ void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
                                  s.tokens.value(), s.hidden.value(), s.element);
 }
 
+Step step_of(const EngineLimits& limits, const Stage& stage, int64_t element) {
+  const ActivationShape& sizes = stage.shape.activation;
+  return {limits.max_num_batched_tokens,
+          sampler_rows(limits),
+          sizes.hidden,
+          sizes.vocabulary,
+          sizes.intermediate,
+          element,
+          sizes.int8_activations};
+}
+
+/// A share of so many bytes, at most what two of them can be added to without overflow.
+int64_t share_of(int64_t bytes, double share) {
+  constexpr double kMost = 0x1p61;
+  return static_cast<int64_t>(std::min(static_cast<double>(bytes) * share, kMost));
+}
+
+/// Dense models: logs of 26 on H100 cards lay within 0.3 %; layers of state and experts have
+/// buffers that the formula does not name.
+void spread_forward(PlanPart& forward, const ModelShape& shape) {
+  const bool known = !shape.mixture && !shape.recurrent;
+  forward.less = share_of(forward.bytes, known ? 0.02 : 0.2);
+  forward.more = share_of(forward.bytes, known ? 0.05 : 1.0);
+}
+
+/// Towers: of Gemma 3 and Mistral 3 logs show nothing above the language model's peak; of
+/// Qwen3-VL's on a GB10 twice what the formula says.
+void spread_encoder(PlanPart& encoder) {
+  encoder.less = share_of(encoder.bytes, 0.3);
+  encoder.more = share_of(encoder.bytes, 1.3);
+}
+
+/// Whether requests may hold images, videos or sound: then embeddings are looked up outside the
+/// compiled graph.
+bool takes_items(const EngineArgs& args) {
+  if (args.language_only) return false;
+  return args.limits.empty() ||
+         std::ranges::any_of(args.limits, [](const auto& limit) { return limit.second.count > 0; });
+}
+
+/// Whether the release compiles the model, with kernels that are tried beside each other on copies
+/// of their inputs (config/compilation.py: benchmark_combo_kernel).
+bool compiles(const EngineArgs& args) {
+  return args.version >= kTriesKernels && !args.enforce_eager;
+}
+
 }  // namespace
 
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
@@ -143,20 +138,23 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                                        const hardware::Gpu* gpu, const EncoderMemory& encoder) {
   const ModelShape& shape = stage.shape;
   const ActivationShape& sizes = shape.activation;
-  const Step step{limits.max_num_batched_tokens,
-                  sampler_rows(limits),
-                  sizes.hidden,
-                  sizes.vocabulary,
-                  sizes.intermediate,
-                  element,
-                  sizes.int8_activations};
+  const Step step = step_of(limits, stage, element);
   const bool second = uses_second_runner(args, shape);
-  PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
+  PlanPart sampler =
+      second ? second_runner_sampler(args, step, gpu) : first_runner_sampler(args, step, gpu);
   PlanPart forward = forward_pass(args, step, gpu);
   pass_on(forward, step, stage);
+  spread_forward(forward, shape);
   std::vector<PlanPart> parts;
   const bool samples = stage.last && !shape.pooling;
-  parts.push_back(samples && sampler.bytes >= forward.bytes ? sampler : forward);
+  if (samples && sampler.bytes >= forward.bytes) {
+    sampler.less = std::min(sampler.less, sampler.bytes - forward.bytes);
+    const Amount above = Amount{forward.bytes} + forward.more - sampler.bytes;
+    sampler.more = std::max(sampler.more, above.value());
+    parts.push_back(sampler);
+  } else {
+    parts.push_back(forward);
+  }
   if (sizes.expert_intermediate > 0 && sizes.triton_experts) {
     const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
     const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);
@@ -175,39 +173,65 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   for (const PlanPart& part : parts) later += part.bytes;
   const Amount own = Amount{encoder.peak} + encoder.kept;
   if (own > later) {
-    return {
-        {"encoder", encoder.peak, encoder.peak_formula, "the tower runs before the language model"},
-        {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
+    PlanPart tower{"encoder", encoder.peak, encoder.peak_formula,
+                   "the tower runs before the language model"};
+    spread_encoder(tower);
+    return {tower,
+            {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
   }
   return parts;
 }
 
-int64_t non_torch_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
-  const bool datacenter = at_least_hopper(gpu) && (gpu == nullptr || gpu->nvlink > 0);
-  const VllmVersion& version = args.version;
-  double gib = 0.05;                               // small cards: 0.02 to 0.07
-  if (version < VllmVersion{0, 8, 0}) gib = 0.35;  // 0.6 on an RTX 3090
-  if (datacenter) gib = version >= VllmVersion{0, 18, 0} ? 0.25 : 0.13;
-  if (args.tensor_parallel > 1) {
-    const bool fused = version >= VllmVersion{0, 16, 0} && datacenter;
-    gib = fused ? (args.tensor_parallel == 2 ? 2.08 : 2.17) : 0.55;
-  } else if (args.pipeline_parallel > 1) {
-    gib = 0.07;
+int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stage& stage,
+                  int64_t element) {
+  if (!compiles(args)) return 0;
+  const Step step = step_of(limits, stage, element);
+  const ModelShape& shape = stage.shape;
+  if (!stage.first || (shape.multimodal && takes_items(args))) return 0;
+  return (stage.embeddings + step.tokens * step.hidden * element * 3).value();
+}
+
+std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
+                                       const Stage& stage, int64_t element) {
+  const bool counted = args.version >= kConsumed;
+  const ModelShape& shape = stage.shape;
+  const Step step = step_of(limits, stage, element);
+  std::vector<PlanPart> parts;
+  const bool second = uses_second_runner(args, shape);
+  if (second && stage.last && !shape.pooling && args.version >= kFirstEngineOnly) {
+    const Amount bytes = sampler_state(step, limits.max_num_seqs);
+    parts.push_back({"sampler state", bytes.value(),
+                     fmt::format("{} sequences x ({} tokens x (4 B + 1 bit) + 18048 B)",
+                                 limits.max_num_seqs, step.vocabulary.value()),
+                     "v1/worker/gpu/sample/penalties.py", counted});
   }
-  return static_cast<int64_t>(gib * static_cast<double>(kGiB));
+  if (counted && (!second || shape.multimodal)) {
+    const Amount bytes = step.tokens * step.hidden * element;
+    parts.push_back({"input buffers", bytes.value(),
+                     fmt::format("{} tokens x {} x {} B (embeddings of a step)",
+                                 step.tokens.value(), step.hidden.value(), element),
+                     "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
+  }
+  return parts;
 }
 
-int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
-  double gib = at_least_hopper(gpu) ? 0.51 : 0.40;
-  if (args.tensor_parallel > 1) gib += at_least_hopper(gpu) ? 1.5 : 0.5;
-  return static_cast<int64_t>(gib * static_cast<double>(kGiB));
-}
-
-int64_t graph_bytes(const GraphPlan& graphs, int64_t layers) {
-  // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer.
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer) {
+  // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer. FlashInfer's
+  // workspace (envs.py: VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE) is taken when the first graph of a
+  // whole step is captured.
+  constexpr int64_t kWorkspace = 394 * kMiB;
   const double each = 5.0 + 0.115 * static_cast<double>(layers);
-  return static_cast<int64_t>(each * static_cast<double>(kMiB) *
-                              static_cast<double>(graphs.count()));
+  const int64_t workspace = flashinfer && graphs.full > 0 ? kWorkspace : 0;
+  const auto captured =
+      static_cast<int64_t>(each * static_cast<double>(kMiB) * static_cast<double>(graphs.count()));
+  PlanPart part{"cuda graphs", captured + workspace,
+                fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers){}", graphs.count(), layers,
+                            workspace > 0 ? " + 394 MiB (FlashInfer's workspace)" : ""),
+                ""};
+  // Per graph 0.8 MiB on a laptop's card, 4.8 on a desktop's, 12 on an H100.
+  part.less = share_of(captured, 0.9);
+  part.more = share_of(captured, 0.4);
+  return part;
 }
 
 ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu) {

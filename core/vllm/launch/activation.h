@@ -19,14 +19,20 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                                        const Stage& stage, int64_t element,
                                        const hardware::Gpu* gpu, const EncoderMemory& encoder);
 
-/// Memory that neither torch's allocator nor the weights hold, once the engine has started.
-int64_t non_torch_bytes(const EngineArgs& args, const hardware::Gpu* gpu);
+/// Peak of the first boot, while torch.compile tries kernels on copies of the embedding table
+/// (Inductor draws them by rand_strided); 0: the release does not, or the table is outside the
+/// graph, as in models that read images. Logged: 5.13 GiB for tables of 5.12 (Gemma 3n E2B on an
+/// L4), 2.59 for 2.37 (Qwen3.8 27B on a Quadro RTX 8000), 0.67 for 0.58 (Qwen2.5 3B on a laptop).
+int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stage& stage,
+                  int64_t element);
 
-/// Context and communication, which are set up before the engine looks at free memory.
-int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu);
+/// What torch keeps beside the weights from before the profile run on. Releases before 0.27 do not
+/// take it from the budget.
+std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
+                                       const Stage& stage, int64_t element);
 
-/// Memory of the captured graphs of `layers` layers.
-int64_t graph_bytes(const GraphPlan& graphs, int64_t layers);
+/// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels.
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer);
 
 /// Requirements of the release's kernel for mxfp4 experts on the card.
 ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu);

@@ -15,6 +15,8 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
   stage.parameters = weights.parameter_bytes();
   stage.adapters = weights.lora_bytes();
   stage.buffers = weights.buffer_bytes();
+  stage.slack = weights.slack_bytes();
+  stage.embeddings = weights.part_bytes(Part::embedding);
   for (const Part part : {Part::embedding, Part::vision, Part::lm_head})
     stage.apart += weights.part_bytes(part);
   for (size_t i = 0; i < kPartNames.size(); ++i) {

@@ -20,7 +20,9 @@ struct Stage {
   Amount parameters;
   Amount buffers;
   Amount adapters;
-  Amount apart;  // parameters outside the decoder's layers: embedding, head, encoders
+  Amount slack;       // that torch's allocator gives beside the parameters
+  Amount embeddings;  // tables of tokens, looked up by the first layer
+  Amount apart;       // parameters outside the decoder's layers: embedding, head, encoders
   std::vector<PlanPart> parts;
   bool first = true;
   bool last = true;  // samples

@@ -16,11 +16,18 @@ struct WholeLaunch {
   const Terms& terms;
   const ModelShape& shape;
   const hardware::Gpu* gpu;
+  bool fp8_cache = false;
 };
 
 struct StageLaunch {
   StageFigures figures;
-  Amount left;  // for the cache; 0 without a card
+  Amount left;       // for the cache; 0 without a card
+  int64_t less = 0;  // that it may be, by the logs of its kind, in bytes
+  int64_t more = 0;
+  /// What is left, at the middle or at the worst edge.
+  [[nodiscard]] Amount at(Assume assume) const {
+    return assume == Assume::worst ? left - less : left;
+  }
   EncoderMemory encoder;
   int64_t graphs = 0;
 };

@@ -10,6 +10,14 @@ namespace {
 
 constexpr int64_t kScalesPerAttention = 4;  // query, key, value, probabilities
 
+/// Bytes of a tensor's segment that are neither used nor split off.
+Amount segment_slack(Amount bytes) {
+  constexpr int64_t kOwnSegment = 10 * kMiB;
+  if (bytes < Amount{kOwnSegment} || bytes.saturated()) return 0;
+  const Amount rest = padded_to(bytes, 2 * kMiB) - bytes;
+  return rest > Amount{kMiB} ? Amount{0} : rest;
+}
+
 }  // namespace
 
 RankWeights::RankWeights(int64_t tensor_parallel, int64_t element, const Quantization& quantization)
@@ -37,6 +45,7 @@ int64_t RankWeights::kv_heads(int64_t total) const {
 
 void RankWeights::parameters(Part part, Amount bytes) {
   parts_[static_cast<size_t>(part)] += bytes;
+  slack_bytes_ += segment_slack(bytes);
 }
 
 Amount RankWeights::parameter_bytes() const {

@@ -117,6 +117,10 @@ class RankWeights {
   [[nodiscard]] Amount parameter_bytes() const;
   [[nodiscard]] Amount part_bytes(Part part) const { return parts_[static_cast<size_t>(part)]; }
   [[nodiscard]] Amount buffer_bytes() const { return buffer_bytes_; }
+  /// What torch's allocator gives beyond the parameters: a large tensor has a segment of whole
+  /// 2 MiB, whose rest is split off where it is more than 1 MiB
+  /// (c10/cuda/CUDACachingAllocator.cpp: kRoundLarge, kSmallSize).
+  [[nodiscard]] Amount slack_bytes() const { return slack_bytes_; }
   /// Bytes as the checkpoint would hold them: all ranks' share, unpadded, each tensor once.
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
 
@@ -130,6 +134,7 @@ class RankWeights {
   bool refined_blocks_ = true;
   std::array<Amount, kPartNames.size()> parts_{};
   Amount buffer_bytes_ = 0;
+  Amount slack_bytes_ = 0;
   int64_t lora_slots_ = 0;
   int64_t lora_rank_ = 0;
   Amount lora_elements_ = 0;  // of one adapter
