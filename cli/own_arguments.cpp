@@ -22,9 +22,9 @@ vllm::EngineArgs with_variables(const launch::LaunchRequest& flags,
   return args;
 }
 
-plan::own::Arguments own_arguments(const launch::LaunchRequest& flags,
-                                   const Environment& environment) {
-  plan::own::Arguments arguments;
+launch::Arguments own_arguments(const launch::LaunchRequest& flags,
+                                const Environment& environment) {
+  launch::Arguments arguments;
   arguments.args = with_variables(flags, environment);
   arguments.ceiling = flags.gpu_memory.value_or(0);
   arguments.deterministic = flags.deterministic;

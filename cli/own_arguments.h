@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/environment.h"
+#include "launch/arguments.h"
 #include "launch/request.h"
-#include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
 
@@ -11,9 +11,7 @@ namespace plimsoll::cli {
 /// Error(usage).
 vllm::EngineArgs with_variables(const launch::LaunchRequest& flags, const Environment& environment);
 
-/// Arguments of our own engine, with defaults of the environment and this machine for missing
-/// flags. Throws Error(usage).
-plan::own::Arguments own_arguments(const launch::LaunchRequest& flags,
-                                   const Environment& environment);
+/// With what the environment and this machine say where flags do not. Throws Error(usage).
+launch::Arguments own_arguments(const launch::LaunchRequest& flags, const Environment& environment);
 
 }  // namespace plimsoll::cli

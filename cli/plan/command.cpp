@@ -17,10 +17,10 @@
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
+#include "launch/arguments.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
 #include "plan/log/vllm_log.h"
-#include "plan/own/own_plan.h"
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
@@ -150,7 +150,7 @@ struct Planned {
 };
 
 Planned planned(const PlanOptions& given, const Environment& environment) {
-  if (given.engine == "plimsoll") plan::own::check_values(given.launch.args);
+  if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
@@ -164,9 +164,7 @@ Planned planned(const PlanOptions& given, const Environment& environment) {
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;
-  const bool loaded = !options.run.random_weights && !options.run.sharded_state;
-  if (options.engine == "plimsoll" && file != options.model && loaded)
-    options.weights = plan::own::look_at_weights(view, file.parent_path(), options.launch.args);
+  options.config_folder = file.parent_path();
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   if (gpu && !options.gpu_total_memory && options.gpu != "auto") {
     if (std::string note = hardware::gpu_note(options.gpu, *gpu); !note.empty())

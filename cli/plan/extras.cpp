@@ -10,10 +10,10 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
 #include "cli/own_arguments.h"
+#include "launch/model_source.h"
+#include "launch/pictures.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
-#include "plan/own/own_plan.h"
-#include "plan/own/pictures.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/shapes/model_shape.h"
 
@@ -94,7 +94,7 @@ bool is_in_mistral_format(const fs::path& config_file) {
 bool has_plain_weights(const Json& config, const fs::path& config_file,
                        const vllm::EngineArgs& args) {
   const fs::path folder = config_file.parent_path();
-  if (is_in_mistral_format(config_file) || !plan::own::holds_weights(folder)) return false;
+  if (is_in_mistral_format(config_file) || !launch::holds_weights(folder)) return false;
   auto tensors = checkpoint::Checkpoint::open(folder);
   model::ModelSpec spec;
   try {
@@ -106,7 +106,7 @@ bool has_plain_weights(const Json& config, const fs::path& config_file,
   }
   const bool plain = spec.quantization.empty() &&
                      std::ranges::none_of(spec.weights, &model::WeightSpec::is_packed);
-  if (plain) checkpoint::check_present(tensors, spec, plan::own::wanted_towers(args));
+  if (plain) checkpoint::check_present(tensors, spec, launch::wanted_towers(args));
   return plain;
 }
 

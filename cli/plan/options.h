@@ -12,7 +12,6 @@
 #include "cli/cli11_names.h"
 #include "cli/run/options.h"
 #include "launch/request.h"
-#include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
 
@@ -28,10 +27,10 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;                                        // a report of `run`
-  std::filesystem::path folder;                             // the model's folder, if MODEL is one
-  bool is_lone_config = false;                              // MODEL is a file
-  std::shared_ptr<const plan::own::StoredWeights> weights;  // beside the config; null: none
+  std::string check;                    // a report of `run`
+  std::filesystem::path config_folder;  // of the config that is planned
+  std::filesystem::path folder;         // the model's, where it is one
+  bool is_lone_config = false;          // MODEL is a file
   bool advise = false;
   bool on_host = false;              // plans a run on this machine's processor
   std::string rate;                  // tokens per second, measured: a number or a report of `run`

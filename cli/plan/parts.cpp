@@ -15,15 +15,27 @@ namespace {
 
 constexpr int64_t kMostGpus = 64;
 
-// Arguments of a plan of our own engine. On a card this machine's threads do not matter.
-plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
-  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+// What our own engine is asked. On a card this machine's threads do not matter.
+launch::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
+  launch::Arguments arguments = own_arguments(options.launch, environment);
   if (!options.gpu.empty()) arguments.threads = 1;
-  arguments.weights = options.weights;
   arguments.folder = options.folder;
   arguments.has_prompts = options.has_prompts;
   arguments.on_host = options.on_host;
   return arguments;
+}
+
+/// The model that a plan of our own engine is of, with the headers of its weights.
+std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
+                                                  const PlanOptions& options) {
+  launch::ModelFolder folder{.path = options.config_folder,
+                             .weights = launch::Weights::if_present,
+                             .file_pattern = options.run.file_pattern};
+  if (options.run.sharded_state) folder.weights = launch::Weights::sharded_state;
+  if (options.is_lone_config || options.run.random_weights) folder.weights = launch::Weights::none;
+  return std::make_shared<launch::ModelSource>(plan::own::read_spec(config, options.launch.args),
+                                               config.json(), std::move(folder),
+                                               launch::Experts::first_alone);
 }
 
 plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& options,
@@ -33,12 +45,11 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
       return plan::plan_vllm(config, args, gpu);
     };
   }
-  plan::own::Arguments given = own_arguments_of(options, environment);
+  launch::Arguments given = own_arguments_of(options, environment);
   if (options.is_lone_config) given.lone_config = &config.json();
-  const auto model = std::make_shared<plan::own::PlannedModel>(config);
-  return [model, arguments = std::move(given)](const vllm::EngineArgs& args,
-                                               const hardware::Gpu* gpu) {
-    plan::own::Arguments changed = arguments;
+  return [model = model_source(config, options), arguments = std::move(given)](
+             const vllm::EngineArgs& args, const hardware::Gpu* gpu) {
+    launch::Arguments changed = arguments;
     changed.args = args;
     return plan::own::make_plan(*model, changed, gpu);
   };

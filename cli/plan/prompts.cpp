@@ -131,7 +131,7 @@ std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
   } catch (const Error&) {
     return nullptr;
   }
-  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
   // Ranks and cards have no effect on the length of prompts.
   arguments.args.tensor_parallel = arguments.args.pipeline_parallel = 1;

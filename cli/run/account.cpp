@@ -34,7 +34,7 @@ std::optional<CardsAccount> cards_account(const Launch& launch) {
   CardsAccount account;
   for (size_t rank = 0; rank < backends.size(); rank += each) {
     const backend::DeviceMemory now = backend::device_memory(
-        *backends[rank], launch.spec, launch.setup.graphs, launch.device.nccl_shape);
+        *backends[rank], launch.resolved.spec, launch.setup.graphs, launch.device.nccl_shape);
     if (now.source == backend::MemorySource::allocations) return std::nullopt;
     account.all += now.process;
     if (now.process < account.peak) continue;
@@ -94,7 +94,7 @@ using RankAccounts = std::map<size_t, RankAccount>;  // by rank
 template <typename Measured>
 RankAccounts own_accounts(const Launch& launch, const engine::Processes* processes,
                           const Measured& measured) {
-  const auto of_copy = launch.stages.size() * static_cast<size_t>(launch.tensor_ranks);
+  const auto of_copy = launch.resolved.stages.size() * static_cast<size_t>(launch.tensor_ranks);
   const auto own = engine::own_ranks(processes, static_cast<int64_t>(of_copy));
   const size_t backends = launch.others.size() + 1;
   const size_t ranks = backends / static_cast<size_t>(own.size()) * of_copy;
@@ -143,11 +143,11 @@ void add_accounts(const Json& ranks, RankAccounts& accounts) {
 void add_ranks(const Launch& launch, const RankAccounts& accounts, batch::RunReport& report) {
   report.memory.peak_rss = batch::peak_rss_bytes();
   const auto tensor = static_cast<size_t>(launch.tensor_ranks);
-  const size_t stages = launch.stages.size();
+  const size_t stages = launch.resolved.stages.size();
   for (const auto& [i, account] : accounts) {
     batch::RankReport rank =
         batch::add_rank(report.memory, account.regions, fmt::format("rank {}: ", i));
-    const shard::StageModel& stage = launch.stages[i / tensor % stages];
+    const shard::StageModel& stage = launch.resolved.stages[i / tensor % stages];
     rank.copy = static_cast<int64_t>(i / (tensor * stages));
     rank.tensor_rank = static_cast<int64_t>(i % tensor);
     rank.tensor_ranks = launch.tensor_ranks;
@@ -172,7 +172,7 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.device = launch.device.card ? launch.device.card->name : "cpu";
   report.isa = backend::isa_name(launch.device.cpu.isa);
   report.threads = launch.device.cpu.threads;
-  report.dtype = torch_name(launch.dtype);
+  report.dtype = torch_name(launch.resolved.dtype);
   report.seed = options.seed;
   report.exit_status = exit_status(counts);
   report.counts = std::move(counts);

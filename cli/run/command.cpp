@@ -52,7 +52,8 @@ void fill_runner_options(const RunOptions& options, const Environment& environme
   runner.max_line_bytes = options.max_line_bytes;
   runner.unknown_fields = options.unknown_fields;
   runner.defaults = default_fields(options, launch.prompts.generation);
-  runner.limits = {.vocab_size = launch.spec.vocab_size, .max_logprobs = options.max_logprobs};
+  runner.limits = {.vocab_size = launch.resolved.spec.vocab_size,
+                   .max_logprobs = options.max_logprobs};
   runner.output.format = options.format;
   const auto& tokenizer = launch.prompts.tokenizer;
   runner.output.tokenizer = tokenizer ? &*tokenizer : nullptr;

@@ -12,8 +12,9 @@
 #include "base/rounding.h"
 #include "base/size_text.h"
 #include "cli/run/no_card.h"
+#include "launch/arguments.h"
 #include "launch/parameters.h"
-#include "plan/own/arguments.h"
+#include "launch/sequences.h"
 
 namespace plimsoll::cli {
 
@@ -104,14 +105,14 @@ std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flag
     backend::CpuOptions cpu = choice.cpu;
     // Ranks of a stage compute side by side, as copies do.
     const int64_t tensor = choice.tensor_ranks.value_or(flags.args.tensor_parallel);
-    cpu.threads = plan::own::threads_of_copy(cpu.threads, flags.args.data_parallel * tensor);
+    cpu.threads = launch::threads_of_copy(cpu.threads, flags.args.data_parallel * tensor);
     return backend::make_cpu_backend(cpu);
   }
   const auto card = static_cast<size_t>(rank / choice.ranks_per_card);
   return backend::make_device_backend(
       {.index = choice.cards[card].index,
-       .threads = plan::own::threads_of_copy(choice.cpu.threads,
-                                             flags.args.tensor_parallel * flags.args.data_parallel),
+       .threads = launch::threads_of_copy(choice.cpu.threads,
+                                          flags.args.tensor_parallel * flags.args.data_parallel),
        .deterministic = flags.deterministic,
        .overlap = choice.overlap,
        .hopper_from = choice.hopper_from,
@@ -121,12 +122,12 @@ std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flag
 CardBudget card_budget(const launch::LaunchRequest& flags, const backend::DeviceMemory& memory,
                        int64_t ranks) {
   CardBudget budget;
-  plan::own::Arguments arguments;
+  launch::Arguments arguments;
   arguments.args = flags.args;
   arguments.ceiling = flags.gpu_memory.value_or(0);
-  budget.ceiling = static_cast<uint64_t>(
-                       plan::own::budget_bytes(arguments, static_cast<int64_t>(memory.total))) /
-                   static_cast<uint64_t>(ranks);
+  budget.ceiling =
+      static_cast<uint64_t>(launch::budget_bytes(arguments, static_cast<int64_t>(memory.total))) /
+      static_cast<uint64_t>(ranks);
   budget.outside = memory.outside;
   // The whole of `outside` is kept, though some of it is taken already: on the safe side.
   const uint64_t kept = memory.outside + kMargin;
@@ -176,16 +177,17 @@ backend::DeviceMemory memory_of(const backend::Backend& backend,
   return most;
 }
 
-// Sets the budget of the cards for a launch of `engine`: the tightest, for all ranks alike.
+// What the cards give a launch: the tightest for all ranks alike.
 void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice,
-                  const RankBackends& backends, const std::vector<engine::StageView>& stages,
-                  engine::Processes* processes, engine::EngineOptions& engine, DeviceSetup& setup) {
-  // The number of recorded sizes does not depend on the pool, so this pool has room for everything.
-  engine::EngineOptions roomy = engine;
+                  const RankBackends& backends, engine::Processes* processes,
+                  launch::ResolvedLaunch& launch, DeviceSetup& setup) {
+  // How many sizes are recorded does not depend on the pool: this one has room for everything.
+  engine::EngineOptions roomy = launch.engine;
   roomy.kv_cache_bytes = uint64_t{1} << 60;
   roomy.num_kv_blocks.reset();
   roomy.kv_cache_memory.reset();
   roomy.memory_budget.reset();
+  const std::vector<engine::StageView> stages = launch.stage_views();
   setup.graphs = 0;
   if (stages.size() == 1) {
     const model::ModelSpec& spec = *stages.front().spec;
@@ -203,29 +205,27 @@ void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice
     setup.budget = budget;
   }
   if (processes != nullptr) setup.budget.arena = processes->least(setup.budget.arena);
-  engine.memory_budget = setup.budget.arena;
+  launch.engine.memory_budget = setup.budget.arena;
 }
 
 }  // namespace
 
 DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
-                         const RankBackends& backends, const model::ModelSpec& spec,
-                         const std::vector<engine::StageView>& stages, engine::Processes* processes,
-                         engine::EngineOptions& engine) {
+                         const RankBackends& backends, engine::Processes* processes,
+                         launch::ResolvedLaunch& launch) {
   DeviceSetup setup;
   if (choice.card) {
-    budget_cards(flags, choice, backends, stages, processes, engine, setup);
+    budget_cards(flags, choice, backends, processes, launch, setup);
   } else {
-    setup.notes = apply_cpu(flags, engine);
+    setup.notes = apply_cpu(flags, launch.engine);
     if (!choice.why_no_card.empty()) {
       setup.notes.push_back("running on the CPU: " + choice.why_no_card);
     }
   }
   if (flags.solve_sequences) {
-    engine.max_num_seqs =
-        plan::own::most_sequences(spec, stages, engine, backends.front()->footprint());
-    setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", engine.max_num_seqs));
-    if (choice.card) budget_cards(flags, choice, backends, stages, processes, engine, setup);
+    launch.engine.max_num_seqs = launch::most_sequences(launch, backends.front()->footprint());
+    setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", launch.engine.max_num_seqs));
+    if (choice.card) budget_cards(flags, choice, backends, processes, launch, setup);
   }
   if (!choice.card) return setup;
   const uint64_t allowed = setup.budget.ceiling - setup.budget.outside;

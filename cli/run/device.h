@@ -12,6 +12,7 @@
 #include "engine/ranks/processes.h"
 #include "engine/ranks/stage_layouts.h"
 #include "launch/request.h"
+#include "launch/resolve.h"
 
 namespace plimsoll::cli {
 
@@ -79,12 +80,11 @@ struct DeviceSetup {
 /// Backends of a launch's ranks, which run `stages`.
 using RankBackends = std::vector<backend::Backend*>;
 
-/// Sets the engine's options that depend on the device. On cards it sets the budget, which is the
-/// least that any of the processes has (null: there is one process). `stages` are the spec's.
+/// Fits a launch to the device: on cards it gets their memory budget, which is the least that any
+/// of the processes has (null: there is one), and what --max-num-seqs auto leaves open.
 DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
-                         const RankBackends& backends, const model::ModelSpec& spec,
-                         const std::vector<engine::StageView>& stages, engine::Processes* processes,
-                         engine::EngineOptions& engine);
+                         const RankBackends& backends, engine::Processes* processes,
+                         launch::ResolvedLaunch& launch);
 
 /// Checks a card after the launch, when everything is allocated: throws Error(does_not_fit) when
 /// the process has more of it than `ranks` on it may have.

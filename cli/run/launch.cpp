@@ -5,24 +5,20 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "backend/cuda/slices.h"
 #include "base/error.h"
 #include "base/size_text.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
 #include "engine/vision/picture_processor.h"
 #include "files/identity.h"
+#include "launch/context.h"
+#include "launch/model_source.h"
+#include "launch/pictures.h"
 #include "memory/available.h"
-#include "plan/own/launch.h"
-#include "plan/own/pictures.h"
-#include "plan/own/settle_context.h"
-#include "quantization/online.h"
 #include "shard/ranks/rank_source.h"
-#include "shard/shard_reader.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -40,64 +36,22 @@ std::vector<int32_t> eos_ids(const PromptSetup& prompts) {
   return ids;
 }
 
-engine::EngineOptions engine_options(const RunOptions& options,
-                                     const plan::own::Arguments& arguments, const Launch& launch) {
-  engine::EngineOptions engine =
-      plan::own::engine_options(arguments, launch.dtype, launch.backend->footprint());
-  engine.pictures = plan::own::picture_options(launch.spec, arguments, launch.backend->footprint());
-  engine.kv_cache_bytes = *arguments.host_cache;
-  engine.seed = options.seed;
-  engine.eos_token_ids = eos_ids(launch.prompts);
-  return engine;
+/// What the flags of a launch say of its weights.
+launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path) {
+  launch::ModelFolder folder{
+      .path = path, .weights = launch::Weights::checkpoint, .file_pattern = options.file_pattern};
+  if (options.sharded_state) folder.weights = launch::Weights::sharded_state;
+  if (options.random_weights) folder.weights = launch::Weights::none;
+  return folder;
 }
 
-/// The folder's weights while they are loaded; none for random ones. They have the last word on
-/// whether the spec's head is tied.
-class Weights {
- public:
-  Weights(const RunOptions& options, const std::filesystem::path& folder, const Json& config,
-          model::ModelSpec& spec) {
-    const checkpoint::Keeping keeping = plan::own::keeping(options.launch.args);
-    if (options.random_weights) {
-      checkpoint::settle_kept(config, nullptr, keeping, spec);
-      return;
-    }
-    if (options.sharded_state) {
-      shard::settle_tied_head(folder, options.file_pattern, spec);
-      shards_.emplace(folder, config, shard::ShardHints{.file_pattern = options.file_pattern},
-                      keeping.activations, spec);
-      quantization::assign_online(keeping.online, keeping.activations, spec);
-      return;
-    }
-    if (shard::looks_sharded(folder)) {
-      fail(ExitCode::checkpoint_unusable, "{} holds shards; give --load-format sharded_state",
-           folder.string());
-    }
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
-    checkpoint::settle_stored(*checkpoint_, spec);
-    checkpoint::settle_kept(config, &*checkpoint_, keeping, spec);
-    reader_.emplace(*checkpoint_, spec, plan::own::wanted_towers(options.launch.args));
-    reader_->require_zero_biases();
-  }
-
-  [[nodiscard]] const checkpoint::WeightSource* source() const {
-    if (shards_) return &*shards_;
-    return reader_ ? &*reader_ : nullptr;
-  }
-
- private:
-  std::optional<shard::ShardReader> shards_;
-  std::optional<checkpoint::Checkpoint> checkpoint_;
-  std::optional<checkpoint::WeightReader> reader_;
-};
-
-/// Stages, and a backend for each rank that this process has: of all copies' stages' ranks, one
-/// copy after the other.
-void divide(const launch::LaunchRequest& flags, const vllm::EngineArgs& args,
-            const engine::Processes* processes, Launch& launch) {
-  launch.stages = plan::own::cut_model(launch.spec, args, launch.dtype);
+/// Makes a backend for each rank that this process has but the first: the ranks of all stages of a
+/// replica, one replica after the other.
+void make_backends(const launch::LaunchRequest& flags, const engine::Processes* processes,
+                   Launch& launch) {
+  const vllm::EngineArgs& args = flags.args;
   launch.tensor_ranks = args.tensor_parallel;
-  const int64_t of_copy = std::ssize(launch.stages) * args.tensor_parallel;
+  const int64_t of_copy = std::ssize(launch.resolved.stages) * args.tensor_parallel;
   const int64_t own = engine::own_ranks(processes, of_copy).size() * args.data_parallel;
   for (int64_t rank = 1; rank < own; ++rank) {
     launch.others.push_back(make_backend(flags, launch.device, rank));
@@ -118,7 +72,8 @@ class RankWeights {
     if (launch_.tensor_ranks == 1) return counted.get();
     return shares_
         .emplace_back(std::make_unique<shard::RankSource>(
-            *counted, launch_.spec, stage, shard::TensorRank{tensor_rank, launch_.tensor_ranks}))
+            *counted, launch_.resolved.spec, stage,
+            shard::TensorRank{tensor_rank, launch_.tensor_ranks}))
         .get();
   }
   void skip_rank() {
@@ -131,18 +86,20 @@ class RankWeights {
   std::vector<std::unique_ptr<shard::RankSource>> shares_;
 };
 
-void make_engine(const checkpoint::WeightSource* source, const engine::EngineOptions& options,
-                 engine::Processes* processes, Launch& launch) {
+void make_engine(const checkpoint::WeightSource* source, engine::Processes* processes,
+                 Launch& launch) {
+  const model::ModelSpec& spec = launch.resolved.spec;
+  const engine::EngineOptions& options = launch.resolved.engine;
   std::vector<engine::Rank> ranks;
   RankWeights weights(source, launch);
   const int64_t tensor = launch.tensor_ranks;
-  const int64_t of_copy = std::ssize(launch.stages) * tensor;
+  const int64_t of_copy = std::ssize(launch.resolved.stages) * tensor;
   const engine::RankRange here = engine::own_ranks(processes, of_copy);
   const RankBackends backends = launch.backends();
   auto next = backends.begin();
   for (int64_t i = 0; i < of_copy * options.copies; ++i) {
     const int64_t rank = i % of_copy;
-    const shard::StageModel& stage = launch.stages[static_cast<size_t>(rank / tensor)];
+    const shard::StageModel& stage = launch.resolved.stages[static_cast<size_t>(rank / tensor)];
     engine::Rank& parts = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
     if (!here.has(rank)) {
       weights.skip_rank();
@@ -152,13 +109,12 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
     parts.weights = weights.of_rank(rank % tensor, stage.spec);
   }
   if (processes != nullptr && processes->process() > 0) {
-    launch.server = std::make_unique<engine::RankServer>(launch.spec, ranks, options, *processes);
+    launch.server = std::make_unique<engine::RankServer>(spec, ranks, options, *processes);
     return;
   }
   const text::Tokenizer* tokenizer =
       launch.prompts.tokenizer ? &*launch.prompts.tokenizer : nullptr;
-  launch.engine =
-      std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
+  launch.engine = std::make_unique<engine::Engine>(spec, ranks, tokenizer, options, processes);
 }
 
 /// Prints a note for the user, unless --quiet, and keeps it for the report.
@@ -176,7 +132,7 @@ void check_cards(const RunOptions& options, Launch& launch) {
       if (std::ranges::find(known, text) == known.end()) note(options, launch, text);
     }
     const backend::DeviceMemory now = backend::device_memory(
-        *backend, launch.spec, launch.setup.graphs, launch.device.nccl_shape);
+        *backend, launch.resolved.spec, launch.setup.graphs, launch.device.nccl_shape);
     check_ceiling(launch.setup, now, launch.device.ranks_per_card);
   }
 }
@@ -204,8 +160,8 @@ std::string facts_of(const RunOptions& options, const Environment& environment,
       "VLLM_PP_LAYER_PARTITION: {}\ndtype: {}\n--seed: {}\nmodel: {}\n",
       options.build, launch.device.card ? launch.device.card->name : "cpu",
       backend::isa_name(launch.device.cpu.isa), args.tensor_parallel, args.pipeline_parallel,
-      args.data_parallel, environment.layer_partition.value_or("not set"), torch_name(launch.dtype),
-      options.seed, files::model_digests(folder).dump());
+      args.data_parallel, environment.layer_partition.value_or("not set"),
+      torch_name(launch.resolved.dtype), options.seed, files::model_digests(folder).dump());
 }
 
 // Applies fields that did not come from a line; their errors end the command.
@@ -248,22 +204,6 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   return choice;
 }
 
-/// Note for ranks on cards whose bits depend on --tensor-parallel-size in spite of --deterministic;
-/// empty: they do not.
-std::string widths_note(const RunOptions& options, const Launch& launch) {
-  if (!options.launch.deterministic || !launch.device.card) return "";
-  for (const shard::StageModel& stage : launch.stages) {
-    const model::WeightSpec* weight = backend::cuda::find_unpinned(stage.spec);
-    if (weight == nullptr) continue;
-    return fmt::format(
-        "--deterministic: {} is quantised in a way that is not cut into slices, so answers at "
-        "another --tensor-parallel-size may differ in their last bits; in any batch they are the "
-        "same",
-        weight->name);
-  }
-  return "";
-}
-
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
                                DeviceChoice device,
                                const std::function<void(const Launch&)>& before_weights,
@@ -272,41 +212,31 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
   launch->device = std::move(device);
-  auto [config, spec] = model::read_model_folder(folder);
-  launch->spec = std::move(spec);
-  plan::own::check_supported(options.launch.args, launch->spec);
-  plan::own::divide_experts(options.launch.args, launch->spec);
-  // Else as the checkpoint's tensors are kept: see divide().
-  if (launch->spec.quantization.empty()) {
-    const std::string cut =
-        shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
-    if (!cut.empty()) throw Error(ExitCode::usage, cut);
-  }
-  launch->prompts = read_prompt_setup(options, environment, folder, config);
   launch->backend = make_backend(options.launch, launch->device, 0);
-  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  const backend::Footprint& footprint = launch->backend->footprint();
+  launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
-  launch->pictures = picture_rules(options, launch->spec, arguments, launch->backend->footprint());
+  auto [config, spec] = model::read_model_folder(folder);
+  launch::ModelSource model(std::move(spec), config, model_folder(options, folder),
+                            launch::Experts::all);
+  launch->resolved = launch::resolve(model, arguments, footprint);
+  launch->prompts = read_prompt_setup(options, environment, folder, config);
+  launch->pictures = picture_rules(options, launch->resolved.spec, arguments, footprint);
   before_weights(*launch);
-  const Weights weights(options, folder, config, launch->spec);
-  launch->dtype = plan::own::run_dtype(launch->spec, options.launch.args);
-  engine::EngineOptions engine = engine_options(options, arguments, *launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
-  divide(options.launch, arguments.args, processes, *launch);
-  launch->setup = apply_device(options.launch, launch->device, launch->backends(), launch->spec,
-                               plan::own::stage_views(launch->stages), processes, engine);
-  plan::own::settle_context(launch->spec, plan::own::stage_views(launch->stages), arguments,
-                            launch->backend->footprint(), engine);
-  for (std::string& text :
-       plan::own::dtype_notes(launch->spec, options.launch.args, launch->backend->footprint()))
-    launch->setup.notes.push_back(std::move(text));
-  const std::string widths = widths_note(options, *launch);
-  if (!widths.empty()) launch->setup.notes.push_back(widths);
-  for (const std::string& note : launch->setup.notes) {
+  make_backends(options.launch, processes, *launch);
+  launch->resolved.engine.seed = options.seed;
+  launch->resolved.engine.eos_token_ids = eos_ids(launch->prompts);
+  launch->setup =
+      apply_device(options.launch, launch->device, launch->backends(), processes, launch->resolved);
+  launch::resolve_context(arguments, footprint, launch->resolved);
+  std::vector<std::string>& notes = launch->setup.notes;
+  notes.insert(notes.end(), launch->resolved.notes.begin(), launch->resolved.notes.end());
+  for (const std::string& note : notes) {
     if (!options.quiet) say(note);
   }
   const memory::Available before = memory::available_memory();
-  make_engine(weights.source(), engine, processes, *launch);
+  make_engine(model.reader(launch->resolved.spec, arguments.args), processes, *launch);
   if (launch->engine) bound_pictures(options, before, *launch);
   if (launch->device.card) check_cards(options, *launch);
   return launch;
@@ -344,16 +274,16 @@ batch::RequestFields default_fields(const RunOptions& options,
 }
 
 batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
-                                  const plan::own::Arguments& arguments,
+                                  const launch::Arguments& arguments,
                                   const backend::Footprint& footprint) {
   batch::PictureRules rules;
-  rules.refusal = plan::own::picture_refusal(spec, arguments, footprint);
+  rules.refusal = launch::picture_refusal(spec, arguments, footprint);
   if (!rules.refusal.empty()) return rules;
   rules.vision = spec.vision;
   rules.settings = engine::read_processor_settings(*spec.vision, arguments.folder);
   rules.overrides = OrderedJson(arguments.processor_kwargs);
-  rules.most_images = plan::own::most_items(arguments.args, "image");
-  rules.most_videos = plan::own::most_items(arguments.args, "video");
+  rules.most_images = launch::most_items(arguments.args, "image");
+  rules.most_videos = launch::most_items(arguments.args, "video");
   rules.threads = std::min(arguments.threads, kDecoders);
   rules.most_pixels = options.max_image_pixels;
   rules.allowed_folder = options.media_path;

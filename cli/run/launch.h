@@ -15,23 +15,21 @@
 #include "cli/run/prompt_setup.h"
 #include "engine/engine.h"
 #include "engine/ranks/rank_server.h"
+#include "launch/arguments.h"
+#include "launch/resolve.h"
 #include "model/config.h"
-#include "plan/own/arguments.h"
-#include "shard/ranks/rank_model.h"
 
 namespace plimsoll::cli {
 
 /// Parts of a launch, in the order in which they are built; they are destroyed in reverse.
 struct Launch {
-  model::ModelSpec spec;
-  DType dtype = DType::bf16;
+  launch::ResolvedLaunch resolved;
   DeviceChoice device;
   DeviceSetup setup;
   PromptSetup prompts;
   batch::PictureRules pictures;
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
-  std::vector<std::unique_ptr<backend::Backend>> others;  // of its other ranks
-  std::vector<shard::StageModel> stages;                  // of each copy
+  std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
   int64_t tensor_ranks = 1;                               // of each stage
   /// Weights of each rank, by number; null for ranks in other processes, empty with random weights.
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
@@ -62,7 +60,7 @@ batch::RequestFields default_fields(const RunOptions& options,
 
 /// Rules for lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
 batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
-                                  const plan::own::Arguments& arguments,
+                                  const launch::Arguments& arguments,
                                   const backend::Footprint& footprint);
 
 /// The limit of answers' tokens: --max-tokens, or the model's own limit, which vLLM applies too.

@@ -13,7 +13,7 @@
 #include "cli/launch_flags.h"
 #include "cli/plan/options.h"
 #include "cli/value_flag.h"
-#include "plan/own/arguments.h"
+#include "launch/arguments.h"
 
 namespace plimsoll::cli {
 
@@ -273,7 +273,7 @@ void check_run_options(const RunOptions& options) {
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
-  plan::own::check_values(options.launch.args);
+  launch::check_values(options.launch.args);
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }

@@ -18,8 +18,8 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
   if (options.quiet || !scanned.lines) return;
   const int64_t asked = options.launch.args.max_model_len;
   batch::SurveyOptions wanted = survey_options(
-      options, launch.prompts, asked > 0 ? asked : launch.spec.max_position, launch.spec.vocab_size,
-      std::make_shared<batch::PictureLoader>(launch.pictures));
+      options, launch.prompts, asked > 0 ? asked : launch.resolved.spec.max_position,
+      launch.resolved.spec.vocab_size, std::make_shared<batch::PictureLoader>(launch.pictures));
   wanted.slice = scanned.slice;
   wanted.most_bytes = kLookedAt;
   const batch::PromptSurvey found = batch::survey_prompts(input, wanted);

@@ -171,6 +171,7 @@ void read_modality_limits(const std::string& text, vllm::EngineArgs& args) {
 
 void read_processor(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
   vllm::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
 }
 

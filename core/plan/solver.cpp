@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "launch/sequences.h"
 #include "plan/report/report.h"
 
 namespace plimsoll::plan {
@@ -30,26 +31,13 @@ bool holds(const std::optional<PlanResult>& result, int64_t count) {
 
 /// Why a launch has no more sequences.
 std::string_view bound_of(int64_t sequences, const EngineArgs& args) {
-  if (sequences == kMostSequences) return "the search goes no further";
+  if (sequences == launch::kMostSequences) return "the search goes no further";
   if (sequences == args.max_num_batched_tokens)
     return "each needs one token of --max-num-batched-tokens";
   return "the KV cache holds no more";
 }
 
 }  // namespace
-
-int64_t most_sequences(const std::function<bool(int64_t)>& holds) {
-  int64_t low = 0, high = kMostSequences;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (holds(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
 
 PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu) {
   const auto with = [&](int64_t count) {
@@ -64,7 +52,7 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hard
     result.solved = "Not even one sequence of this context finds room.";
     return result;
   }
-  const int64_t most = most_sequences([&](int64_t count) {
+  const int64_t most = launch::most_sequences([&](int64_t count) {
     std::optional<PlanResult> result = with(count);
     const bool fits = holds(result, count);
     if (fits) best = std::move(result);

@@ -15,12 +15,6 @@ namespace plimsoll::plan {
 /// Plans one launch; throws Error for arguments that the engine refuses.
 using PlanFunction = std::function<PlanResult(const EngineArgs&, const hardware::Gpu*)>;
 
-/// Largest number of sequences at once that searches try.
-inline constexpr int64_t kMostSequences = 65536;
-
-/// The largest count up to kMostSequences that `holds`, where smaller ones do; 0: none.
-int64_t most_sequences(const std::function<bool(int64_t)>& holds);
-
 /// The largest max_num_seqs whose requests of max_model_len all find room at once.
 PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu);
 

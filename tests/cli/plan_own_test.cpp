@@ -5,12 +5,12 @@
 #include "base/json.h"
 #include "cli/planned.h"
 #include "cli/program.h"
+#include "launch/context.h"
 #include "memory/available.h"
 #include "memory/device_overheads.h"
+#include "model/config.h"
 #include "plan/own/launch.h"
 #include "plan/own/own_plan.h"
-#include "plan/own/pictures.h"
-#include "plan/own/settle_context.h"
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
@@ -172,24 +172,24 @@ TEST_CASE("run takes with --max-model-len auto the context that plan names") {
     INFO(name);
     const Json config = parse_json<Json>(read_text_file(kConfigs + name));
     const hardware::Gpu& card = hardware::find_gpu("l4");
-    own::Arguments arguments;
+    launch::Arguments arguments;
     arguments.lone_config = &config;
     arguments.args.max_model_len = -1;
     arguments.args.gpu_memory_utilization = share;
-    own::PlannedModel model(ConfigView(config, name));
+    launch::ModelSource model(model::make_model_spec(config), config, {},
+                              launch::Experts::first_alone);
     const PlanResult planned = own::make_plan(model, arguments, &card);
     REQUIRE(planned.auto_max_model_len > 0);
 
-    const model::ModelSpec spec = model.spec(arguments);
     const auto footprint = own::device_footprint(&card, arguments);
-    engine::EngineOptions options = own::engine_options(arguments, spec.dtype, *footprint);
-    options.pictures = own::picture_options(spec, arguments, *footprint);
-    options.memory_budget = static_cast<uint64_t>(planned.budget_bytes - planned.non_torch_bytes -
-                                                  planned.cuda_graph_bytes);
-    const std::vector<engine::StageView> stages{{&spec, 0}};
-    own::settle_context(spec, stages, arguments, *footprint, options);
-    CHECK(options.max_model_len == planned.auto_max_model_len);
-    const auto launched = engine::resolve_stages(spec, stages, options, *footprint).front();
+    launch::ResolvedLaunch resolved = launch::resolve(model, arguments, *footprint);
+    resolved.engine.memory_budget = static_cast<uint64_t>(
+        planned.budget_bytes - planned.non_torch_bytes - planned.cuda_graph_bytes);
+    launch::resolve_context(arguments, *footprint, resolved);
+    CHECK(resolved.engine.max_model_len == planned.auto_max_model_len);
+    const auto launched =
+        engine::resolve_stages(resolved.spec, resolved.stage_views(), resolved.engine, *footprint)
+            .front();
     CHECK(launched.max_model_len == planned.auto_max_model_len);
     CHECK(launched.num_blocks == planned.num_gpu_blocks);
   }

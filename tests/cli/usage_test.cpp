@@ -147,6 +147,7 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --chat-template no-such-file", "no such file"},
       {"run m --chat-template '{{'", "--chat-template"},
       {"run m --chat-template-kwargs 7", "expected a JSON object"},
+      {"run m --mm-processor-kwargs -1", "--mm-processor-kwargs: expected a JSON object"},
       {"run m --skip-tokenizer-init --tokenizer x", "--skip-tokenizer-init: excludes"},
       {"run m --errors same -o same", "--errors: names the output"},
   };

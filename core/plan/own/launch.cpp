@@ -9,8 +9,8 @@
 #include "backend/cuda/step_nodes.h"
 #include "base/amount.h"
 #include "base/error.h"
+#include "launch/pictures.h"
 #include "memory/arena.h"
-#include "plan/own/pictures.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -82,45 +82,33 @@ int64_t RankLaunch::fixed_bytes() const {
   return bytes.value();
 }
 
-std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages) {
-  std::vector<engine::StageView> views;
-  for (const shard::StageModel& stage : stages) views.push_back({&stage.spec, stage.first_layer});
-  return views;
-}
-
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
                                                      const Arguments& arguments) {
   if (gpu == nullptr) return nullptr;
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu, arguments));
 }
 
-std::vector<shard::StageModel> cut_model(const model::ModelSpec& spec, const EngineArgs& args,
-                                         DType dtype) {
-  return shard::stage_models(spec, {.tensor_parallel = args.tensor_parallel,
-                                    .pipeline_parallel = args.pipeline_parallel,
-                                    .dtype = dtype,
-                                    .pipeline_partition = args.pipeline_partition});
-}
-
-std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& arguments,
-                                      const hardware::Gpu* gpu, int64_t length) {
+std::vector<RankLaunch> lay_out_ranks(const launch::ResolvedLaunch& resolved,
+                                      const Arguments& arguments, const hardware::Gpu* gpu,
+                                      int64_t length) {
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu, arguments);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  engine::EngineOptions engine =
-      with_room(engine_options(arguments, model.dtype, footprint), length);
-  Arguments of_length = arguments;
-  if (length > 0) of_length.args.max_model_len = length;
-  engine.pictures = picture_options(model.whole, of_length, footprint);
+  engine::EngineOptions engine = with_room(resolved.engine, length);
+  if (length > 0) {
+    Arguments of_length = arguments;
+    of_length.args.max_model_len = length;
+    engine.pictures = launch::picture_options(resolved.spec, of_length, footprint);
+  }
   const int64_t tensor = arguments.args.tensor_parallel;
   memory::NcclShape nccl =
       memory::nccl_shape(tensor, arguments.args.pipeline_parallel, arguments.processes);
   if (tensor > 1 && gpu != nullptr && gpu->hides_memory()) nccl.team = tensor;
   std::vector<engine::EngineLayout> layouts =
-      engine::resolve_stages(model.whole, stage_views(model.stages), engine, footprint);
+      engine::resolve_stages(resolved.spec, resolved.stage_views(), engine, footprint);
   spread_stages(layouts, tensor, arguments.processes, footprint);
   std::vector<RankLaunch> ranks;
   for (size_t i = 0; i < layouts.size(); ++i) {
-    const shard::StageModel& stage = model.stages[i];
+    const shard::StageModel& stage = resolved.stages[i];
     RankLaunch& rank = ranks.emplace_back(describe(stage.spec, layouts[i], footprint));
     rank.stage = static_cast<int64_t>(i);
     rank.first_layer = stage.first_layer;

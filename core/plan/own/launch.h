@@ -9,12 +9,14 @@
 #include "backend/backend.h"
 #include "engine/ranks/stage_layouts.h"
 #include "hardware/gpu_catalogue.h"
+#include "launch/resolve.h"
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
-#include "plan/own/arguments.h"
-#include "shard/ranks/rank_model.h"
 
 namespace plimsoll::plan::own {
+
+using launch::Arguments;
+using vllm::EngineArgs;
 
 /// A rank of a pipeline stage.
 struct RankLaunch {
@@ -33,28 +35,14 @@ struct RankLaunch {
   [[nodiscard]] int64_t pool_bytes(int64_t blocks) const;
 };
 
-/// The stages as the engine lays them out; points into `stages`.
-std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages);
-
-/// Sizes on the card; null: sizes on the host.
+/// Sizes on the card; null: of the host.
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
                                                      const Arguments& arguments);
 
-/// A model cut over the ranks of a launch.
-struct CutModel {
-  const model::ModelSpec& whole;
-  DType dtype;
-  std::vector<shard::StageModel> stages;
-};
-
-/// The stages of a launch, as a rank of each holds them. Throws Error(usage) where `run` has no
-/// such ranks or sizes do not divide.
-std::vector<shard::StageModel> cut_model(const model::ModelSpec& spec, const EngineArgs& args,
-                                         DType dtype);
-
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).
-std::vector<RankLaunch> lay_out_ranks(const CutModel& model, const Arguments& arguments,
-                                      const hardware::Gpu* gpu, int64_t length);
+std::vector<RankLaunch> lay_out_ranks(const launch::ResolvedLaunch& resolved,
+                                      const Arguments& arguments, const hardware::Gpu* gpu,
+                                      int64_t length);
 
 }  // namespace plimsoll::plan::own

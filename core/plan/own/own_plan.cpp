@@ -10,20 +10,18 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/amount.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/size_text.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
 #include "engine/longest_context.h"
+#include "launch/pictures.h"
 #include "memory/available.h"
+#include "model/config.h"
 #include "plan/arguments.h"
 #include "plan/own/blocks.h"
 #include "plan/own/figures.h"
 #include "plan/own/launch.h"
 #include "plan/own/picture_room.h"
-#include "plan/own/pictures.h"
 #include "plan/report/report.h"
-#include "shard/shard_files.h"
+#include "plan/vllm_plan.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -127,18 +125,21 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
       readable_bytes(result.kv_cache_bytes));
 }
 
+void add_dtype_note(PlanResult& result, const model::ModelSpec& spec, const Arguments& arguments,
+                    const launch::ModelSource& model) {
+  if (spec.dtype_stated || arguments.args.dtype != "auto" || model.has_weights()) return;
+  result.notes.push_back(fmt::format(
+      "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
+      result.dtype));
+}
+
 void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
                const Arguments& arguments, const std::string& refusal) {
   const EngineArgs& args = arguments.args;
-  if (!spec.dtype_stated && args.dtype == "auto" && !arguments.weights) {
-    result.notes.push_back(fmt::format(
-        "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
-        result.dtype));
-  }
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
-  if (rank.layout.pictures && counts_as_published(*spec.vision, arguments) &&
+  if (rank.layout.pictures && launch::counts_as_published(*spec.vision, arguments) &&
       spec.vision->kind != model::VisionKind::internvl) {
     result.notes.push_back(
         "pictures are counted as published models of this kind have them prepared: a config alone "
@@ -167,44 +168,42 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   }
 }
 
+bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
+  try {
+    plan_vllm(config, args, nullptr);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-bool holds_weights(const std::filesystem::path& folder) {
-  // Shards are read by --load-format sharded_state alone.
-  if (shard::looks_sharded(folder)) return false;
-  if (std::filesystem::exists(folder / "model.safetensors.index.json")) return true;
-  const std::filesystem::directory_iterator files(folder);
-  return std::ranges::any_of(
-      files, [](const auto& file) { return file.path().extension() == ".safetensors"; });
+model::ModelSpec read_spec(const ConfigView& config, const EngineArgs& args) {
+  try {
+    return model::make_model_spec(config.json());
+  } catch (const Error& error) {
+    if (!is_planned_for_vllm(config, args)) throw;
+    fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
+  }
 }
 
-std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
-                                                     const std::filesystem::path& folder,
-                                                     const EngineArgs& args) {
-  model::ModelSpec spec = read_spec(config, args);
-  if (!holds_weights(folder)) return nullptr;
-  StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
-  checkpoint::settle_stored(stored.tensors, stored.spec);
-  model::ModelSpec kept = stored.spec;
-  checkpoint::settle_kept(config.json(), &stored.tensors, keeping(args), kept);
-  if (kept.quantization.empty())  // else make_plan refuses the method
-    checkpoint::WeightReader(stored.tensors, kept, wanted_towers(args)).require_zero_biases();
-  return std::make_shared<const StoredWeights>(std::move(stored));
-}
-
-PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu) {
-  const model::ModelSpec spec = model.spec(arguments);
-  const DType dtype = run_dtype(spec, arguments.args);
+PlanResult make_plan(launch::ModelSource& model, const Arguments& arguments,
+                     const hardware::Gpu* gpu) {
+  const auto card = device_footprint(gpu, arguments);
+  const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
+  const launch::ResolvedLaunch launch = launch::resolve(model, arguments, footprint);
+  const model::ModelSpec& spec = launch.spec;
   PlanResult result;
   result.engine = "plimsoll";
   result.architecture = spec.architecture;
-  result.dtype = torch_name(dtype);
+  result.dtype = torch_name(launch.dtype);
   result.gpus = arguments.args.tensor_parallel * arguments.args.pipeline_parallel *
                 arguments.args.data_parallel;
   if (gpu != nullptr) {
     result.gpu = gpu->name;
     result.total_bytes = gpu->visible_bytes();
-    result.budget_bytes = budget_bytes(arguments, result.total_bytes);
+    result.budget_bytes = launch::budget_bytes(arguments, result.total_bytes);
     result.gpu_memory_utilization =
         static_cast<double>(result.budget_bytes) / static_cast<double>(result.total_bytes);
   }
@@ -216,8 +215,7 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
       return std::pair(blocks_of(one), -one.fixed_bytes());
     });
   };
-  const CutModel cut{spec, dtype, cut_model(spec, arguments.args, dtype)};
-  std::vector<RankLaunch> ranks = lay_out_ranks(cut, arguments, gpu, 0);
+  std::vector<RankLaunch> ranks = lay_out_ranks(launch, arguments, gpu, 0);
   const RankLaunch* rank = tightest(ranks);
   Contexts contexts{.wanted = rank->layout.max_model_len, .blocks = blocks_of(*rank)};
   contexts.longest = longest_sequence(*rank, contexts.blocks, contexts.wanted);
@@ -225,7 +223,7 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
     std::map<int64_t, std::vector<RankLaunch>> shorter;
     contexts.longest = engine::longest_context(
         contexts.wanted, contexts.longest, rank->layout.kv.block_size, [&](int64_t length) {
-          const auto& stages = shorter[length] = lay_out_ranks(cut, arguments, gpu, length);
+          const auto& stages = shorter[length] = lay_out_ranks(launch, arguments, gpu, length);
           const RankLaunch& least = *tightest(stages);
           return longest_sequence(least, blocks_of(least), contexts.wanted);
         });
@@ -258,11 +256,9 @@ PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hard
     if (ranks.size() > 1) result.stages.push_back(stage_figures(result, one, blocks_of(one)));
   }
   add_arguments(result, arguments.args);
-  const auto card = device_footprint(gpu, arguments);
-  const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  for (std::string& note : dtype_notes(spec, arguments.args, footprint))
-    result.notes.push_back(std::move(note));
-  add_notes(result, spec, *rank, arguments, picture_refusal(spec, arguments, footprint));
+  result.notes.insert(result.notes.end(), launch.notes.begin(), launch.notes.end());
+  add_dtype_note(result, spec, arguments, model);
+  add_notes(result, spec, *rank, arguments, launch::picture_refusal(spec, arguments, footprint));
   if (gpu != nullptr) return result;
   const int64_t copies = arguments.args.data_parallel;
   if (copies > 1) {

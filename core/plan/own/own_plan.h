@@ -1,29 +1,20 @@
-// Our own engine's launch, planned by its own constructors; per rank where there are several.
+// The plan of a launch of our own engine, laid out by the engine's own constructors, rank by rank.
 #pragma once
-
-#include <filesystem>
-#include <memory>
 
 #include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
-#include "plan/own/arguments.h"
-#include "plan/own/planned_model.h"
+#include "launch/model_source.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::plan::own {
 
-/// Plans a launch. `gpu` null: a run on this machine's processor, without a verdict. Throws
-/// Error(usage, checkpoint_unusable) where `run` would not launch.
-PlanResult make_plan(PlannedModel& model, const Arguments& arguments, const hardware::Gpu* gpu);
+/// The config's model, as our engine describes it. Throws Error(checkpoint_unusable, usage), naming
+/// vLLM's plan where that knows the model.
+model::ModelSpec read_spec(const ConfigView& config, const vllm::EngineArgs& args);
 
-/// True when `folder` holds weights whose headers a plan looks at.
-bool holds_weights(const std::filesystem::path& folder);
-
-/// Reads the headers of the weights in `folder`, which have the last word on a tied head, the dtype
-/// and quantisation. Null where it holds none: planning needs no more than the config, the weights
-/// may come later. Throws Error(checkpoint_unusable) where `run` would not load them.
-std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
-                                                     const std::filesystem::path& folder,
-                                                     const EngineArgs& args);
+/// Plans one launch. `gpu` null: a run on this machine's processor, without a verdict. Throws
+/// Error(usage, checkpoint_unusable) for what `run` would not launch.
+PlanResult make_plan(launch::ModelSource& model, const launch::Arguments& arguments,
+                     const hardware::Gpu* gpu);
 
 }  // namespace plimsoll::plan::own

@@ -1,30 +1,22 @@
-// Arguments of a launch of our own engine, for `plan` and for `run` alike.
+// What our own engine is asked for a launch, by `plan` and by `run` alike.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
 #include "engine/ranks/stage_layouts.h"
 #include "model/model_spec.h"
 #include "vllm/engine_args.h"
 
-namespace plimsoll::plan::own {
+namespace plimsoll::launch {
 
 using vllm::EngineArgs;
-
-/// The weights beside a config, read once for all plans of it.
-struct StoredWeights {
-  checkpoint::Checkpoint tensors;
-  model::ModelSpec spec;  // of the config, resolved by the tensors (checkpoint::settle_stored)
-};
 
 /// Arguments under vLLM's names, and what our engine has beside them.
 struct Arguments {
@@ -37,10 +29,8 @@ struct Arguments {
   std::filesystem::path folder;            // the model's; empty: a config alone
   const Json* lone_config = nullptr;       // a config alone; null: a folder's
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
-  std::shared_ptr<const StoredWeights> weights;  // null: none were found
-  bool has_prompts = false;                      // whose pictures are judged
-  /// A run on this machine's processor is planned: the verdict is about its memory.
-  bool on_host = false;
+  bool has_prompts = false;                // whose pictures are judged
+  bool on_host = false;  // this machine's processor is meant: the verdict is about its memory
 };
 
 /// The dtype of weights and activations: --dtype, else the model's (float32 for one of float64).
@@ -73,13 +63,9 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec);
 /// there are no experts.
 void divide_experts(const EngineArgs& args, model::ModelSpec& spec);
 
-/// Options of the engine, with a cache of any size. Throws Error(usage) for features that it lacks.
+/// What the engine is asked, without the memory budget of cards. Throws Error(usage) for what it
+/// does not have.
 engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
                                      const backend::Footprint& footprint);
 
-/// Most sequences of the whole context that the cache of each stage of `spec` holds at once; at
-/// least 1. Throws Error(does_not_fit) where not even one fits.
-int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
-                       engine::EngineOptions options, const backend::Footprint& footprint);
-
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::launch

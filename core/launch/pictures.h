@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "engine/vision/pictures.h"
-#include "plan/own/arguments.h"
+#include "launch/arguments.h"
 
-namespace plimsoll::plan::own {
+namespace plimsoll::launch {
 
 /// Items of a modality ("image", "video") that a prompt may have: --limit-mm-per-prompt, else as
 /// many as the context holds. Without a limit for videos there are none where images are excluded.
@@ -32,4 +32,4 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
                                                       const Arguments& arguments,
                                                       const backend::Footprint& footprint);
 
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::launch

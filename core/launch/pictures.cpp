@@ -1,4 +1,4 @@
-#include "plan/own/pictures.h"
+#include "launch/pictures.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "engine/vision/picture_processor.h"
 
-namespace plimsoll::plan::own {
+namespace plimsoll::launch {
 namespace {
 
 /// vLLM's number of items, where no limit is given.
@@ -120,7 +120,8 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
     // One token of the context is the answer's.
     return options_of(extremes(*spec.vision, arguments, length - 1), args);
   } catch (const image::SettingsError& error) {
-    const bool stated = args.processor.empty();  // no flag changes what the files say
+    // No flag changes what the files say.
+    const bool stated = args.processor.empty() && arguments.processor_kwargs.empty();
     fail(stated ? ExitCode::checkpoint_unusable : ExitCode::usage, "{}preprocessor_config.json: {}",
          stated ? "" : "--mm-processor-kwargs, ", error.what());
   } catch (const image::ImageError& error) {
@@ -128,4 +129,4 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
   }
 }
 
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::launch

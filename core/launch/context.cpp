@@ -1,17 +1,19 @@
-#include "plan/own/settle_context.h"
+#include "launch/context.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "engine/longest_context.h"
-#include "plan/own/pictures.h"
+#include "launch/pictures.h"
 
-namespace plimsoll::plan::own {
+namespace plimsoll::launch {
 
-void settle_context(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
-                    const Arguments& arguments, const backend::Footprint& footprint,
-                    engine::EngineOptions& engine) {
+void resolve_context(const Arguments& arguments, const backend::Footprint& footprint,
+                     ResolvedLaunch& launch) {
+  engine::EngineOptions& engine = launch.engine;
   if (!engine.auto_model_len) return;
+  const model::ModelSpec& spec = launch.spec;
+  const std::vector<engine::StageView> stages = launch.stage_views();
   const auto at = [&](int64_t length) {
     Arguments shorter = arguments;
     shorter.args.max_model_len = length;
@@ -42,4 +44,4 @@ void settle_context(const model::ModelSpec& spec, const std::vector<engine::Stag
   engine.auto_model_len = false;
 }
 
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::launch

@@ -1,4 +1,4 @@
-#include "plan/own/arguments.h"
+#include "launch/arguments.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "engine/layout.h"
-#include "plan/solver.h"
 #include "quantization/online.h"
 
-namespace plimsoll::plan::own {
+namespace plimsoll::launch {
 namespace {
 
 /// vLLM's names of the same checkpoints for other kernels.
@@ -138,6 +136,7 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   engine.max_num_seqs = args.max_num_seqs;
   engine.max_num_batched_tokens = args.max_num_batched_tokens;
   engine.prefix_caching = args.prefix_caching.value_or(true);
+  if (arguments.host_cache) engine.kv_cache_bytes = *arguments.host_cache;
   if (args.kv_cache_memory > 0) {
     engine.kv_cache_memory = static_cast<uint64_t>(args.kv_cache_memory);
   }
@@ -152,25 +151,4 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   return engine;
 }
 
-int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
-                       engine::EngineOptions options, const backend::Footprint& footprint) {
-  const auto holds = [&](int64_t count) {
-    options.max_num_seqs = count;
-    const engine::EngineLayout layout =
-        engine::resolve_stages(spec, stages, options, footprint).front();
-    const int64_t each =
-        engine::blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
-    return layout.num_blocks / count >= each;
-  };
-  if (!holds(1)) return 1;
-  return plan::most_sequences([&](int64_t count) {
-    try {
-      return holds(count);
-    } catch (const Error& error) {
-      if (error.code() == ExitCode::does_not_fit || error.code() == ExitCode::usage) return false;
-      throw;
-    }
-  });
-}
-
-}  // namespace plimsoll::plan::own
+}  // namespace plimsoll::launch

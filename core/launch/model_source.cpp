@@ -1,0 +1,120 @@
+#include "launch/model_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "launch/pictures.h"
+#include "quantization/online.h"
+#include "shard/shard_files.h"
+
+namespace plimsoll::launch {
+namespace {
+
+/// Whether two parts differ in nothing but the tensor that they are rows of.
+bool are_alike(const model::Part& a, const model::Part& b) {
+  return a.rows() == b.rows() && a.stored_shape == b.stored_shape && a.transposed == b.transposed &&
+         a.every_rank == b.every_rank && a.packing == b.packing;
+}
+
+/// Leaves stacks of experts the parts of their first matrix, where the others' are alike.
+void keep_first_experts(model::ModelSpec& spec) {
+  for (model::WeightSpec& weight : spec.weights) {
+    if (!weight.is_stack() || weight.matrices() < 2) continue;
+    const size_t each = weight.parts_in_matrix();
+    if (each == 0 || weight.parts.size() == each) continue;
+    bool alike = true;
+    for (size_t i = each; i < weight.parts.size(); ++i)
+      alike = alike && are_alike(weight.parts[i], weight.parts[i % each]);
+    if (!alike) continue;
+    weight.parts.resize(each);
+    weight.parts.shrink_to_fit();
+    weight.parts_of_first = true;
+  }
+}
+
+}  // namespace
+
+ModelSource::ModelSource(model::ModelSpec spec, const Json& config, ModelFolder folder,
+                         Experts experts)
+    : spec_(std::move(spec)), config_(config), folder_(std::move(folder)), experts_(experts) {
+  const bool sharded = folder_.weights == Weights::sharded_state;
+  if (sharded || folder_.weights == Weights::none) return;
+  if (folder_.weights == Weights::if_present && !holds_weights(folder_.path)) return;
+  if (shard::looks_sharded(folder_.path)) {
+    fail(ExitCode::checkpoint_unusable, "{} holds shards; give --load-format sharded_state",
+         folder_.path.string());
+  }
+  tensors_.emplace(checkpoint::Checkpoint::open(folder_.path));
+  checkpoint::settle_stored(*tensors_, spec_);
+}
+
+bool ModelSource::has_weights() const {
+  return tensors_ || folder_.weights == Weights::sharded_state;
+}
+
+void ModelSource::open_shards(quantization::Activations activations, model::ModelSpec& spec) {
+  shard::settle_tied_head(folder_.path, folder_.file_pattern, spec);
+  shards_.emplace(folder_.path, config_, shard::ShardHints{.file_pattern = folder_.file_pattern},
+                  activations, spec);
+}
+
+void ModelSource::open_checkpoint(const EngineArgs& args, const checkpoint::Keeping& keeping,
+                                  model::ModelSpec& spec) {
+  checkpoint::settle_kept(config_, tensors_ ? &*tensors_ : nullptr, keeping, spec);
+  if (tensors_ && spec.quantization.empty())  // else spec() refuses the method
+    checkpoint::WeightReader(*tensors_, spec, wanted_towers(args)).require_zero_biases();
+}
+
+const ModelSource::Stored& ModelSource::stored(const EngineArgs& args) {
+  checkpoint::Keeping keeping = launch::keeping(args);
+  keeping.online.clear();
+  if (stored_ && stored_->keeping.activations == keeping.activations) return *stored_;
+  stored_.reset();
+  model::ModelSpec spec = spec_;
+  check_supported(args, spec);
+  divide_experts(args, spec);
+  std::string method = spec.quantization;
+  if (folder_.weights == Weights::sharded_state) {
+    open_shards(keeping.activations, spec);
+  } else {
+    open_checkpoint(args, keeping, spec);
+  }
+  if (experts_ == Experts::first_alone) keep_first_experts(spec);
+  return stored_.emplace(Stored{std::move(keeping), std::move(spec), std::move(method)});
+}
+
+model::ModelSpec ModelSource::spec(const EngineArgs& args) {
+  const Stored& stored = this->stored(args);
+  model::ModelSpec spec = stored.spec;
+  const std::string unknown = std::exchange(spec.quantization, stored.method);
+  check_supported(args, spec);
+  divide_experts(args, spec);
+  if (!unknown.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint is quantised ({}), which run does not have; use the unquantised model "
+         "(plan --engine vllm plans it for vLLM)",
+         unknown);
+  }
+  spec.quantization.clear();
+  quantization::assign_online(args.quantization, stored.keeping.activations, spec);
+  return spec;
+}
+
+const checkpoint::WeightSource* ModelSource::reader(const model::ModelSpec& spec,
+                                                    const EngineArgs& args) {
+  if (shards_) return &*shards_;
+  if (!tensors_) return nullptr;
+  return &reader_.emplace(*tensors_, spec, wanted_towers(args));
+}
+
+bool holds_weights(const std::filesystem::path& folder) {
+  // Shards are read by --load-format sharded_state alone.
+  if (shard::looks_sharded(folder)) return false;
+  if (std::filesystem::exists(folder / "model.safetensors.index.json")) return true;
+  const std::filesystem::directory_iterator files(folder);
+  return std::ranges::any_of(
+      files, [](const auto& file) { return file.path().extension() == ".safetensors"; });
+}
+
+}  // namespace plimsoll::launch

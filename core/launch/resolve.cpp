@@ -1,0 +1,54 @@
+#include "launch/resolve.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "backend/cuda/slices.h"
+#include "launch/pictures.h"
+
+namespace plimsoll::launch {
+namespace {
+
+/// Says where --deterministic on cards does not keep bits from one width of -tp to another.
+void add_widths_note(const Arguments& arguments, const backend::Footprint& footprint,
+                     ResolvedLaunch& launch) {
+  if (!arguments.deterministic || footprint.shares_memory()) return;
+  for (const shard::StageModel& stage : launch.stages) {
+    const model::WeightSpec* weight = backend::cuda::find_unpinned(stage.spec);
+    if (weight == nullptr) continue;
+    launch.notes.push_back(fmt::format(
+        "--deterministic: {} is quantised in a way that is not cut into slices, so answers at "
+        "another --tensor-parallel-size may differ in their last bits; in any batch they are the "
+        "same",
+        weight->name));
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<engine::StageView> ResolvedLaunch::stage_views() const {
+  std::vector<engine::StageView> views;
+  for (const shard::StageModel& stage : stages) views.push_back({&stage.spec, stage.first_layer});
+  return views;
+}
+
+ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
+                       const backend::Footprint& footprint) {
+  const EngineArgs& args = arguments.args;
+  ResolvedLaunch launch;
+  launch.spec = model.spec(args);
+  launch.dtype = run_dtype(launch.spec, args);
+  launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
+                                                    .pipeline_parallel = args.pipeline_parallel,
+                                                    .dtype = launch.dtype,
+                                                    .pipeline_partition = args.pipeline_partition});
+  launch.engine = engine_options(arguments, launch.dtype, footprint);
+  launch.engine.pictures = picture_options(launch.spec, arguments, footprint);
+  launch.notes = dtype_notes(launch.spec, args, footprint);
+  add_widths_note(arguments, footprint, launch);
+  return launch;
+}
+
+}  // namespace plimsoll::launch
