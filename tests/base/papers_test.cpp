@@ -71,6 +71,19 @@ const std::set<std::string>& words() {
   return all;
 }
 
+/// Whether a source that declares the class, struct or namespace `owner` has the word `member`.
+bool is_member(const std::string& owner, const std::string& member) {
+  const std::regex declared("(?:class|struct|namespace [\\w:]*|::)\\s*\\b" + owner +
+                            "\\b[\\w\\s:<>,]*\\{");
+  const std::regex word("\\b" + member + "\\b");
+  return std::ranges::any_of(files(), [&](const fs::path& path) {
+    if (!is_source(path)) return false;
+    const std::string text = read(kRoot / path);
+    return text.find(member) != std::string::npos && text.find(owner) != std::string::npos &&
+           std::regex_search(text, word) && std::regex_search(text, declared);
+  });
+}
+
 /// Texts in a paper that match `expression`'s first group, outside its blocks of commands and
 /// output.
 std::vector<std::string> matches(const fs::path& paper, const std::regex& expression) {
@@ -122,9 +135,12 @@ TEST_CASE("files, classes and members that the papers name are there") {
       std::string rest = name;
       std::replace(rest.begin(), rest.end(), ':', ' ');
       std::istringstream parts(rest);
+      std::string owner;
       for (std::string part; parts >> part; ++checked) {
         INFO(name);
         CHECK(words().contains(part));
+        if (!owner.empty() && owner != "std") CHECK(is_member(owner, part));
+        owner = part;
       }
     }
   }
