@@ -81,8 +81,9 @@ void check_files(const RunOptions& options, const Environment& environment) {
   if (!options.tokenizer.empty()) add_model(options.tokenizer, cache, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
   add_written("-o", options.output,
-              {".part", ".ordered.part", ".run.json", ".run.json.part", ".running"}, used);
-  add_written("--errors", options.errors, {".part", ".ordered.part"}, used);
+              {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".running"},
+              used);
+  add_written("--errors", options.errors, {".part", ".part.xxh3", ".ordered.part"}, used);
   add_written("--report", options.report, {".part"}, used);
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
   files::check_distinct(used);

@@ -7,6 +7,10 @@
 
 namespace plimsoll::files {
 
+uint64_t xxh3(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 void Digest::Free::operator()(XXH3_state_s* state) const {
   XXH3_freeState(state);
 }

@@ -65,7 +65,8 @@ void check_outputs(const Scratch& scratch, const Life& life) {
   if (life.errors_apart) {
     CHECK(scratch.read("bad") == test::life_expected(life.lines, life.record_bytes, false, true));
   }
-  for (const char* name : {"out.part", "out.ordered.part", "bad.part", "bad.ordered.part"}) {
+  for (const char* name : {"out.part", "out.part.xxh3", "out.ordered.part", "bad.part",
+                           "bad.part.xxh3", "bad.ordered.part"}) {
     INFO(name);
     CHECK(!scratch.has(name));
   }

@@ -42,8 +42,8 @@ void check_published(const Scratch& scratch, bool errors_apart = false) {
   } else {
     CHECK(scratch.read("out") == kWhole);
   }
-  for (const char* name :
-       {"out.part", "out.ordered.part", "bad.part", "bad.ordered.part", "out.run.json.part"}) {
+  for (const char* name : {"out.part", "out.part.xxh3", "out.ordered.part", "bad.part",
+                           "bad.part.xxh3", "bad.ordered.part", "out.run.json.part"}) {
     INFO(name);
     CHECK(!scratch.has(name));
   }

@@ -51,6 +51,29 @@ TEST_CASE("a file that may not grow ends the run with 9, and the same command go
   CHECK(scratch.read("out") == scratch.read("whole"));
 }
 
+TEST_CASE("a finished line that was damaged since is named with the cure") {
+  const Scratch scratch;
+  scratch.write("in", prompts(60));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  REQUIRE(shell(scratch, std::string("BLOCKS=4; ") + kFull).status == 9);
+  std::string part = scratch.read("out.part");
+  char& letter = part[part.find("\"text\":\"", part.find('\n')) + 8];  // of the second line
+  letter = letter == 'a' ? 'b' : 'a';
+  scratch.write("out.part", part);
+  for (const char* command :
+       {"plimsoll run $MODEL -q -i in -o out", "plimsoll run --publish out"}) {
+    INFO(command);
+    const Outcome outcome = shell(scratch, command);
+    CHECK(outcome.status == 8);
+    CHECK_THAT(outcome.err, Catch::Contains("out.part, line 2 at byte") &&
+                                Catch::Contains("take the damaged line out (sed -i '2d')"));
+    CHECK(scratch.read("out.part") == part);
+  }
+  REQUIRE(shell(scratch, "sed -i '2d' out.part; plimsoll run $MODEL -q -i in -o out").status == 0);
+  CHECK(scratch.read("out") == scratch.read("whole"));
+  CHECK(!scratch.has("out.part.xxh3"));
+}
+
 TEST_CASE("a finished output is left as it is, without a look at the weights") {
   const Scratch scratch;
   scratch.write("in", prompts(5));

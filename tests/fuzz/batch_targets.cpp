@@ -67,12 +67,26 @@ void packed_input(std::string_view bytes) {
 void journal(std::string_view bytes) {
   static const test::Scratch scratch;
   scratch.write("out.part", std::string(bytes));
+  std::filesystem::remove(scratch.path("out.part.xxh3"));  // of other bytes
   try {
     const std::vector<std::string> first = records_of(scratch.path("out"));
     if (records_of(scratch.path("out")) != first) throw std::logic_error("a record lost or found");
   } catch (const Error&) {
     if (scratch.read("out.part") != bytes) throw std::logic_error("refused, but not left alone");
   }
+}
+
+void record_digests(std::string_view bytes) {
+  static const test::Scratch scratch;
+  const std::string part = "{\"id\":\"a\",\"choices\":[]}\n{\"id\":\"b\",\"choices\":[]}\n";
+  scratch.write("out.part", part);
+  scratch.write("out.part.xxh3", std::string(bytes));
+  try {
+    if (records_of(scratch.path("out")).size() != 2) throw std::logic_error("a record lost");
+  } catch (const Error&) {
+    if (scratch.read("out.part.xxh3") != bytes) throw std::logic_error("refused, but changed");
+  }
+  if (scratch.read("out.part") != part) throw std::logic_error("the journal is changed");
 }
 
 void manifest(std::string_view bytes) {

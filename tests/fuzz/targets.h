@@ -19,8 +19,9 @@ void manifest(std::string_view bytes);      // OUT.run.json
 void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
 void preparation(std::string_view bytes);  // a line's mm_processor_kwargs, on pictures of any size
-void safetensors(std::string_view bytes);  // a weights' file
-void tokenizer(std::string_view bytes);    // tokenizer.json, used
+void record_digests(std::string_view bytes);  // OUT.part.xxh3
+void safetensors(std::string_view bytes);     // a weights' file
+void tokenizer(std::string_view bytes);       // tokenizer.json, used
 void webp(std::string_view bytes);
 
 struct Target {
@@ -41,6 +42,7 @@ inline constexpr Target kTargets[] = {
     {"packed_input", packed_input},
     {"png", png},
     {"preparation", preparation},
+    {"record_digests", record_digests},
     {"safetensors", safetensors},
     {"tokenizer", tokenizer},
     {"webp", webp},

@@ -19,66 +19,29 @@ constexpr auto kSyncInterval = 1s;
 // Copied, synced and given back at once.
 constexpr uint64_t kMoveBytes = uint64_t{16} << 20;
 
-/// Walks over the line ends of a file. Longer lines than memory has are no records of ours either.
-class Lines {
- public:
-  Lines(const files::OutputFile& file, uint64_t from) : file_(file), at_(from), end_(file.size()) {}
-
-  /// The next line without its end; false when no line end follows.
-  bool next(std::string& line, Extent& extent) {
-    while (true) {
-      const size_t found = buffer_.find('\n', scanned_);
-      if (found != std::string::npos) {
-        line.assign(buffer_, start_, found - start_);
-        extent = {at_, line.size() + 1};
-        at_ += extent.bytes;
-        start_ = scanned_ = found + 1;
-        return true;
-      }
-      buffer_.erase(0, start_);
-      start_ = 0;
-      scanned_ = buffer_.size();
-      const uint64_t behind = at_ + buffer_.size();
-      const size_t more = std::min<uint64_t>(kScanBytes, end_ - behind);
-      if (more == 0) return false;
-      buffer_.resize(scanned_ + more);
-      file_.read_at(behind, buffer_.data() + scanned_, more);
-    }
-  }
-  [[nodiscard]] uint64_t at() const { return at_; }
-  [[nodiscard]] uint64_t end() const { return end_; }
-
- private:
-  const files::OutputFile& file_;
-  uint64_t at_;  // of the next line
-  uint64_t end_;
-  std::string buffer_;
-  size_t start_ = 0;
-  size_t scanned_ = 0;
+/// A record in a file; `line` is its number there, from 1.
+struct StoredRecord {
+  const Extent& extent;
+  const Record& record;
+  std::string_view text;
+  uint64_t line;
 };
 
-// Goes over whole records; returns where they end. Only the last line may be none.
-uint64_t walk(const files::OutputFile& file, uint64_t from,
-              const std::function<void(const Extent&, const Record&, std::string_view)>& found) {
-  Lines lines(file, from);
+// Goes over whole records; returns where they end. A last line that is none is torn, others are
+// damaged.
+uint64_t walk(const files::OutputFile& file, uint64_t from, DigestCheck& check,
+              const std::function<void(const StoredRecord&)>& found) {
+  FileLines lines(file, from);
   std::string text;
   Extent extent;
   std::optional<Extent> broken;
   uint64_t number = 0;
   while (lines.next(text, extent)) {
-    if (broken) {
-      fail(ExitCode::foreign_output,
-           "{}, line {} at byte {}: is no record of a run, and others follow; the file was damaged "
-           "or written by someone else: mend or remove that line, or start anew with --overwrite",
-           file.path(), number, broken->offset);
-    }
+    if (broken) check.note_damage(broken->offset, number);
     ++number;
     const std::optional<Record> record = read_record(text);
-    if (!record) {
-      broken = extent;
-    } else {
-      found(extent, *record, text);
-    }
+    broken = record ? std::nullopt : std::optional(extent);
+    if (record) found({extent, *record, text, number});
   }
   return broken ? broken->offset : lines.at();
 }
@@ -89,12 +52,15 @@ Journal::Journal(std::string path, Fsync fsync)
     : path_(std::move(path)),
       packing_(files::packing_for(path_)),
       part_(files::OutputFile::open_owned(path_ + ".part")),
+      digests_(part_.path()),
       fsync_(fsync),
       end_(part_.size()),
       synced_(end_) {}
 
 Journal::~Journal() {
-  if (end_ == 0 && !published_) files::remove_if_possible(part_.path());
+  if (end_ > 0 || published_) return;
+  files::remove_if_possible(part_.path());
+  files::remove_if_possible(digests_.path());
 }
 
 void Journal::reopen_published() {
@@ -138,30 +104,43 @@ uint64_t Journal::first_record() const {
 uint64_t Journal::recover(const std::function<void(const Extent&, const Record&)>& found) {
   const uint64_t before = end_;
   const uint64_t first = first_record();
-  end_ = first == before ? 0
-                         : walk(part_, first,
-                                [&](const Extent& extent, const Record& record, std::string_view) {
-                                  found(extent, record);
-                                });
-  if (end_ == first) end_ = 0;  // not one whole record
+  DigestCheck check(digests_.read());
+  std::vector<RecordDigest> digests;
+  uint64_t end = 0;
+  if (first < before) {
+    end = walk(part_, first, check, [&](const StoredRecord& stored) {
+      digests.push_back(digest_record(stored.extent.offset, stored.text));
+      check.take(digests.back(), stored.line);
+      found(stored.extent, stored.record);
+    });
+    check.refuse_damage(part_.path(), digests_);
+  }
+  end_ = end == first ? 0 : end;  // 0: not one whole record
   const uint64_t dropped = before - std::max(end_, std::min(first, before));
   if (end_ < before) part_.truncate(end_);
   if (is_packed()) files::remove_file(ordered_path());  // nothing was given back for it
   const bool moved = files::exists(ordered_path());
-  if (moved) bring_back(found);
+  if (moved) bring_back(found, check, digests);
   part_.sync();
   synced_ = end_;
   if (moved) files::remove_file(ordered_path());
+  digests_.replace(digests);
   return dropped;
 }
 
-void Journal::bring_back(const std::function<void(const Extent&, const Record&)>& found) {
+void Journal::bring_back(const std::function<void(const Extent&, const Record&)>& found,
+                         DigestCheck& check, std::vector<RecordDigest>& digests) {
   const files::OutputFile ordered = files::OutputFile::open_owned(ordered_path());
-  walk(ordered, 0, [&](const Extent&, const Record& record, std::string_view text) {
-    const Extent extent{end_, text.size() + 1};
-    part_.append(std::string(text) + "\n");
+  walk(ordered, 0, check, [&](const StoredRecord& stored) {
+    check.take_copy(digest_record(stored.extent.offset, stored.text), stored.line);
+  });
+  check.refuse_damage(ordered_path(), digests_);
+  walk(ordered, 0, check, [&](const StoredRecord& stored) {
+    const Extent extent{end_, stored.extent.bytes};
+    part_.append(std::string(stored.text) + "\n");
+    digests.push_back(digest_record(extent.offset, stored.text));
     end_ += extent.bytes;
-    found(extent, record);
+    found(extent, stored.record);
   });
 }
 
@@ -176,6 +155,7 @@ void Journal::clear() {
     part_.sync();  // an empty output is published as it is
   }
   files::remove_file(ordered_path());
+  digests_.remove();
   index_.clear();
   synced_ = end_ = 0;
 }
@@ -183,6 +163,7 @@ void Journal::clear() {
 void Journal::append(uint64_t slot, std::string_view record) {
   try {
     part_.append(record);
+    digests_.add(digest_record(end_, record.substr(0, record.size() - 1)));
   } catch (const Error& error) {
     try {
       part_.truncate(end_);
@@ -196,10 +177,18 @@ void Journal::append(uint64_t slot, std::string_view record) {
   end_ += record.size();
   const bool due = end_ - synced_ >= kSyncBytes ||
                    std::chrono::steady_clock::now() - synced_at_ >= kSyncInterval;
-  if (fsync_ == Fsync::each || (fsync_ == Fsync::interval && due)) sync();
+  if (fsync_ != Fsync::each && (fsync_ != Fsync::interval || !due)) return;
+  sync_records();
+  digests_.flush();
 }
 
 void Journal::sync() {
+  sync_records();
+  digests_.sync();
+}
+
+// Without the digests: a crash that takes some leaves their records unchecked, and takes no record.
+void Journal::sync_records() {
   synced_at_ = std::chrono::steady_clock::now();
   if (end_ == synced_) return;
   try {
@@ -235,6 +224,7 @@ void Journal::publish(files::Existing existing,
     about_to_rename(part_.inode());
     part_.rename(path_, existing);
     published_ = true;
+    digests_.remove();
     part_.close();
     return;
   }
@@ -247,6 +237,7 @@ void Journal::publish(files::Existing existing,
   published_ = true;
   ordered.close();
   files::remove_file(part_.path());
+  digests_.remove();
   part_.close();
 }
 

@@ -1,5 +1,6 @@
 // The working file of an output: records in order of completion, each in one write. It is the only
-// checkpoint: a line is done when the journal has its record.
+// checkpoint: a line is done when the journal has its record. PATH.part.xxh3 beside it tells
+// whether a record was damaged since.
 #pragma once
 
 #include <chrono>
@@ -9,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "batch/files/file_lines.h"
 #include "batch/files/record.h"
+#include "batch/files/record_digests.h"
 #include "files/output_file.h"
 #include "files/packing.h"
 
@@ -17,11 +20,6 @@ namespace plimsoll::batch {
 
 /// When records are synced to the disk: each one; once a second or every MiB; at the end alone.
 enum class Fsync : uint8_t { each, interval, end };
-
-struct Extent {
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
 
 class Journal {
  public:
@@ -38,7 +36,8 @@ class Journal {
 
   /// Calls `found` for every record, in order. Bytes behind the last whole record are cut and
   /// counted; what an interrupted publish has moved away is brought back. Throws
-  /// Error(foreign_output) for anything else that is no record, with line and byte.
+  /// Error(foreign_output) for anything else that is no record, with line and byte, and for records
+  /// that have other bytes than were written, with their lines; then nothing is cut or moved.
   uint64_t recover(const std::function<void(const Extent&, const Record&)>& found);
   /// Notes where the record of a slot lies that recover() has found.
   void adopt(uint64_t slot, const Extent& extent);
@@ -65,7 +64,9 @@ class Journal {
   [[nodiscard]] std::string ordered_path() const { return path_ + ".ordered.part"; }
   [[nodiscard]] bool is_in_order() const;
   [[nodiscard]] uint64_t first_record() const;
-  void bring_back(const std::function<void(const Extent&, const Record&)>& found);
+  void bring_back(const std::function<void(const Extent&, const Record&)>& found,
+                  DigestCheck& check, std::vector<RecordDigest>& digests);
+  void sync_records();
   void check_space(const std::vector<uint64_t>& needed_from, bool punches) const;
   void copy_in_order(files::OutputFile& to);
   void unpack_published();
@@ -73,6 +74,7 @@ class Journal {
   std::string path_;
   files::Packing packing_;
   files::OutputFile part_;
+  RecordDigests digests_;
   Fsync fsync_;
   std::vector<Extent> index_;  // by slot; no bytes: nothing
   uint64_t end_ = 0;
