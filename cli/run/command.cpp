@@ -176,24 +176,39 @@ class Handed {
   Current& current_;
 };
 
+/// A run between its first look at the input and its end.
+struct Run {
+  const RunOptions& options;
+  const Environment& environment;
+  const DeviceChoice& device;
+  files::InputFile& input;
+  const ScannedInput& scanned;
+  batch::RunFiles& files;
+  CrashNotes& notes;
+  batch::Progress& progress;
+  batch::Watch& watch;
+  Current& current;
+};
+
 // Runs the lines from the launch to the published output. Returns the exit code.
-int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
-              files::InputFile& input, const ScannedInput& scanned, batch::RunFiles& files,
-              CrashNotes& notes, batch::RunnerOptions runner_options, batch::Progress& progress,
-              batch::Watch& watch, Current& current, StatusSink& sink,
+int run_lines(const Run& run, batch::RunnerOptions runner_options,
               std::unique_ptr<Launch>& launched) {
+  const RunOptions& options = run.options;
+  batch::RunFiles& files = run.files;
+  processes::Fleet* const fleet = run.current.fleet;
+  StatusSink* const sink = run.current.sink;
   const Clock::time_point start = Clock::now();
-  watch.enter("reading weights");
-  launched = launch(
-      options, environment, device,
-      [&](const Launch& so_far) { tell_unsuitable_prompts(options, so_far, input, scanned); },
-      current.fleet);
-  fill_runner_options(options, environment, *launched, runner_options);
+  run.watch.enter("reading weights");
+  const auto tell_prompts = [&](const Launch& so_far) {
+    tell_unsuitable_prompts(options, so_far, run.input, run.scanned);
+  };
+  launched = launch(options, run.environment, run.device, tell_prompts, fleet);
+  fill_runner_options(options, run.environment, *launched, runner_options);
   batch::PromptBuilder prompts = make_prompt_builder(options, *launched);
-  batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
-                       watch, std::move(runner_options));
-  const Handed handed(watch, current,
-                      {&files, launched.get(), &runner, &sink, &notes, current.fleet});
+  batch::Runner runner(run.input, *launched->engine, prompts, files.output(), files.errors(),
+                       run.progress, run.watch, std::move(runner_options));
+  const Handed handed(run.watch, run.current,
+                      {&files, launched.get(), &runner, sink, &run.notes, fleet});
   const double load_seconds = seconds_since(start);
 
   const Clock::time_point run_start = Clock::now();
@@ -201,11 +216,11 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   report.load_seconds = load_seconds;
   report.run_seconds = seconds_since(run_start);
   report.prepared = prompts.prepared_pictures();
-  progress.finish();
+  run.progress.finish();
   audit(report.counts, files);
 
   const Clock::time_point publish_start = Clock::now();
-  const std::lock_guard lock(watch.outputs());
+  const std::lock_guard lock(run.watch.outputs());
   if (report.counts.ending == batch::Ending::complete) {
     files.note_texts(runner.take_texts());
     files.publish(report.counts.ok, report.counts.failed, 0);
@@ -213,12 +228,12 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
     files.keep();
   }
   report.publish_seconds = seconds_since(publish_start);
-  add_measurements(*launched, current.fleet, report);
+  add_measurements(*launched, fleet, report);
   const std::string report_text = batch::report_json(report);
   files.note_report(report_text);
   if (!options.report.empty()) files::write_file(options.report, report_text);
   tell_end(options, report, files);
-  sink.publish(runner.sample());
+  sink->publish(runner.sample());
   return report.exit_status;
 }
 
@@ -296,8 +311,9 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   runner_options.in_flight = notes.notes();
   std::unique_ptr<Launch> launched;  // outlives messages on their way
   return run_together(fleet, notes, [&] {
-    return run_lines(options, environment, device, input, scanned, files, notes,
-                     std::move(runner_options), progress, watch, current, sink, launched);
+    return run_lines(
+        {options, environment, device, input, scanned, files, notes, progress, watch, current},
+        std::move(runner_options), launched);
   });
 }
 
