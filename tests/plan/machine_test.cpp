@@ -215,6 +215,10 @@ TEST_CASE("what joins the ranks' cards moves what they hold outside torch") {
   CHECK(outside(Interconnect::pcie, "h100") == Approx(0.12).epsilon(0.01));
   CHECK(outside(Interconnect::automatic, "4090") == Approx(0.12).epsilon(0.01));
   CHECK(outside(Interconnect::nvlink, "3090") == Approx(0.55).epsilon(0.01));
+  // Before 0.24 the fused all-reduce was off beside stages and copies.
+  args.data_parallel = 2;
+  CHECK(outside(Interconnect::automatic, "h100") == Approx(0.55).epsilon(0.01));
+  args.data_parallel = 1;
   args.custom_all_reduce = false;
   CHECK(outside(Interconnect::automatic, "h100") == Approx(0.12).epsilon(0.01));
   const PlanResult plan = plan_of(qwen2_7b(), args, "h100");
@@ -222,6 +226,13 @@ TEST_CASE("what joins the ranks' cards moves what they hold outside torch") {
   REQUIRE(fact != plan.machine.end());
   CHECK(fact->value == "PCIe");
   CHECK(fact->source == "--disable-custom-all-reduce");
+}
+
+TEST_CASE("a card without a name is no Hopper where it has not the memory") {
+  const hardware::Gpu small = hardware::unnamed_gpu(6 * kGib);
+  const hardware::Gpu large = hardware::unnamed_gpu(80 * kGib);
+  CHECK(gemm_workspace(&small) == 8 * kMiB);
+  CHECK(gemm_workspace(&large) == 32 * kMiB);
 }
 
 TEST_CASE("a log is compared with its plan part by part, and says which assumption was wrong") {

@@ -1,6 +1,7 @@
 #include "plan/log/vllm_log.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 

@@ -19,7 +19,8 @@ constexpr VllmVersion kFlashInferSampler{0, 21, 0};   // from here on by default
 constexpr VllmVersion kEarlyCublas{0, 33, 0};
 constexpr VllmVersion kLargerKernels{0, 18, 0};  // torch 2.10: more of what is loaded stays
 constexpr VllmVersion kFusedAllReduce{0, 16, 0};
-constexpr VllmVersion kSmallerAllReduce{0, 25, 0};
+constexpr VllmVersion kFusedBesideOthers{0, 24, 0};  // before: not with stages or copies
+constexpr VllmVersion kSmallerAllReduce{0, 25, 0};   // between the logs of 0.19 and 0.26: inferred
 
 /// Gibibytes of a figure that was measured: its middle, its least and its most.
 struct Measured {
@@ -33,7 +34,7 @@ struct Measured {
 constexpr Measured kFirstEngine{0.35, 0.15, 0.6, "logs of vLLM 0.5 and 0.6 on an RTX 3090"};
 constexpr Measured kHopper{0.25, 0.24, 0.46, "logs of vLLM 0.18 and 0.19 on an H100 (16 models)"};
 constexpr Measured kOldHopper{0.13, 0.11, 0.16, "logs of vLLM 0.11 to 0.17 on an H100"};
-constexpr Measured kOther{0.18, 0.0, 0.27,
+constexpr Measured kOther{0.18, 0.1, 0.27,
                           "logs of vLLM 0.24 to 0.29 on an RTX 5090, a Quadro RTX 8000, an RTX PRO "
                           "6000 and a laptop's card"};
 constexpr Measured kOldOther{0.04, 0.01, 0.07,
@@ -41,7 +42,7 @@ constexpr Measured kOldOther{0.04, 0.01, 0.07,
 // Several ranks.
 constexpr Measured kPair{2.08, 2.0, 2.15, "logs of vLLM 0.19 on H100 cards, two ranks"};
 constexpr Measured kMoreRanks{2.17, 2.08, 2.25, "logs of vLLM 0.19 on H100 cards, four ranks"};
-constexpr Measured kNewRanks{1.0, 0.55, 2.2,
+constexpr Measured kNewRanks{0.7, 0.5, 2.2,
                              "logs of vLLM 0.26 and 0.28 on four H100 and eight H200"};
 constexpr Measured kCustomAllReduce{0.55, 0.5, 0.6, "logs of vLLM 0.11 on H100 cards"};
 constexpr Measured kPcie{0.12, 0.02, 0.2, "logs of vLLM 0.10 and 0.28 on A100 and RTX 4090 pairs"};
@@ -63,7 +64,10 @@ const Measured& measured_ranks(const EngineArgs& args, const hardware::Gpu* gpu)
   if (!at_least_hopper(gpu)) {
     return args.interconnect == Interconnect::nvlink ? kCustomAllReduce : kUnknownJoin;
   }
-  if (version < kFusedAllReduce) return kCustomAllReduce;
+  // config/vllm.py: enable_allreduce_rms_fusion.
+  const bool alone = args.pipeline_parallel == 1 && args.data_parallel == 1;
+  const bool fused = version >= kFusedBesideOthers || (version >= kFusedAllReduce && alone);
+  if (!fused) return kCustomAllReduce;
   if (version >= kSmallerAllReduce) return kNewRanks;
   return args.tensor_parallel == 2 ? kPair : kMoreRanks;
 }
@@ -109,6 +113,9 @@ MachineFact join_fact(const EngineArgs& args, const hardware::Gpu* gpu) {
 }  // namespace
 
 bool at_least_hopper(const hardware::Gpu* gpu) {
+  // A card without a name is taken for a large one where it has the memory.
+  constexpr int64_t kLarge = 64 * kGiB;
+  if (gpu != nullptr && gpu->compute_capability == 0 && gpu->memory_bytes < kLarge) return false;
   return hardware::capability_of(gpu).architecture >= hardware::Architecture::hopper;
 }
 
