@@ -157,7 +157,7 @@ void experts(const Experts& op, cudaStream_t stream) {
   if (!mlp.gated) {
     bias_activation(up, {}, mlp.activation, stream);
   } else if (gates_plainly(op)) {
-    gated_activation(gated, up, mlp.activation, stream);
+    compute(ops::GatedActivation{gated, up, mlp.activation}, stream);
   } else {
     gate_experts({.out = gated, .in = up, .bias = op.up_bias, .mlp = &mlp}, op.choices, slots,
                  stream);

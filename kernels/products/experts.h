@@ -64,7 +64,7 @@ struct Choices {
 };
 
 /// gated[p] = activation(gate) * (up + offset) of each sorted place p, for experts that need more
-/// than gated_activation(): their weight on the input, biases [experts, 2 intermediate], limits.
+/// than ops::GatedActivation: their weight on the input, biases [experts, 2 intermediate], limits.
 struct GateExperts {
   View out;  // [slots, intermediate]
   View in;   // [slots, 2 intermediate]

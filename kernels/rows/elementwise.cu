@@ -189,32 +189,33 @@ void with_packs(F&& f, const View& first, const Views&... others) {
 
 }  // namespace
 
-void add(const View& residual, const View& delta, cudaStream_t stream) {
-  check_types("add", residual, delta);
+void compute(const ops::Add& op, cudaStream_t stream) {
+  check_types(op.kName, op.residual, op.delta);
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(residual, stream), "add", add_kernel<T, N>, residual, delta);
+        launch(over_elements<N>(op.residual, stream), op.kName, add_kernel<T, N>, op.residual,
+               op.delta);
       },
-      residual, delta);
+      op.residual, op.delta);
 }
 
-void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream) {
+void compute(const ops::LimitGates& op, cudaStream_t stream) {
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(x, stream), "limit_gates", limits_kernel<T, N>, x, limits.bounds());
+        launch(over_elements<N>(op.x, stream), op.kName, limits_kernel<T, N>, op.x,
+               op.limits.bounds());
       },
-      x);
+      op.x);
 }
 
-void gated_activation(const View& out, const View& in, model::Activation activation,
-                      cudaStream_t stream) {
-  check_types("gated_activation", out, in);
+void compute(const ops::GatedActivation& op, cudaStream_t stream) {
+  check_types(op.kName, op.out, op.in);
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(out, stream), "gated_activation", gated_kernel<T, N>, out, in,
-               activation);
+        launch(over_elements<N>(op.out, stream), op.kName, gated_kernel<T, N>, op.out, op.in,
+               op.activation);
       },
-      out, in.slice_columns(0, out.columns));
+      op.out, op.in.slice_columns(0, op.out.columns));
 }
 
 void bias_activation(const View& x, const Vector& bias, model::Activation activation,
@@ -236,32 +237,33 @@ void scale_columns(const View& x, const Vector& factors, cudaStream_t stream) {
       x);
 }
 
-void scale(const View& x, float factor, cudaStream_t stream) {
+void compute(const ops::Scale& op, cudaStream_t stream) {
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(x, stream), "scale", scale_kernel<T, N>, x, factor);
+        launch(over_elements<N>(op.x, stream), op.kName, scale_kernel<T, N>, op.x, op.factor);
       },
-      x);
+      op.x);
 }
 
-void copy_heads(const View& out, const View& in, const backend::HeadColumns& columns,
-                cudaStream_t stream) {
-  if (in.rows > 0) check_types("copy_heads", out, in);
-  with_activation_type(out.dtype, [&](auto type) {
+void compute(const ops::CopyHeads& op, cudaStream_t stream) {
+  if (op.in.rows > 0) check_types(op.kName, op.out, op.in);
+  with_activation_type(op.out.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    launch(
-        {.grid = dim3(static_cast<unsigned>(out.rows)), .block = dim3(kThreads), .stream = stream},
-        "copy_heads", heads_kernel<T>, out, in, columns);
+    launch({.grid = dim3(static_cast<unsigned>(op.out.rows)),
+            .block = dim3(kThreads),
+            .stream = stream},
+           op.kName, heads_kernel<T>, op.out, op.in, op.columns);
   });
 }
 
-void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream) {
-  check_types("multiply_gates", x, gates);
+void compute(const ops::MultiplyGates& op, cudaStream_t stream) {
+  check_types(op.kName, op.x, op.gates);
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(x, stream), "multiply_gates", gates_kernel<T, N>, x, gates, kind);
+        launch(over_elements<N>(op.x, stream), op.kName, gates_kernel<T, N>, op.x, op.gates,
+               op.kind);
       },
-      x);
+      op.x);
 }
 
 void xielu(const View& x, const Vector& parameters, cudaStream_t stream) {
@@ -282,12 +284,12 @@ void multiply_factors(const View& x, const Vector& factors, const View& indices,
       x);
 }
 
-void soft_cap(const View& x, float cap, cudaStream_t stream) {
+void compute(const ops::SoftCap& op, cudaStream_t stream) {
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(x, stream), "soft_cap", soft_cap_kernel<T, N>, x, cap);
+        launch(over_elements<N>(op.x, stream), op.kName, soft_cap_kernel<T, N>, op.x, op.cap);
       },
-      x);
+      op.x);
 }
 
 }  // namespace plimsoll::kernels

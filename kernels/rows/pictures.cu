@@ -59,15 +59,15 @@ void place_rows(const PlaceRows& op, cudaStream_t stream) {
   });
 }
 
-void average_parts(const View& out, const View& in, cudaStream_t stream) {
-  with_activation_type(out.dtype, [&](auto type) {
+void compute(const ops::AverageParts& op, cudaStream_t stream) {
+  with_activation_type(op.out.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     with_pack_size<T>(
         [&](auto n) {
-          launch(blocks_of(out.rows, stream), "average_parts",
-                 average_kernel<T, decltype(n)::value>, out, in);
+          launch(blocks_of(op.out.rows, stream), op.kName, average_kernel<T, decltype(n)::value>,
+                 op.out, op.in);
         },
-        out, in);
+        op.out, op.in);
   });
 }
 

@@ -78,28 +78,29 @@ Launch over_rows(const View& x, int pack, cudaStream_t stream) {
 
 }  // namespace
 
-void match_size(const View& x, const View& like, cudaStream_t stream) {
-  if (x.dtype != like.dtype) throw std::logic_error("match_size: x and like differ in type");
-  with_activation_type(x.dtype, [&](auto type) {
+void compute(const ops::MatchSize& op, cudaStream_t stream) {
+  if (op.x.dtype != op.like.dtype) throw std::logic_error("match_size: x and like differ in type");
+  with_activation_type(op.x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     with_pack_size<T>(
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
-          launch(over_rows(x, kN, stream), "match_size", match_size_kernel<T, kN>, x, like);
+          launch(over_rows(op.x, kN, stream), op.kName, match_size_kernel<T, kN>, op.x, op.like);
         },
-        x, like);
+        op.x, op.like);
   });
 }
 
-void keep_above(const View& x, float deviations, cudaStream_t stream) {
-  with_activation_type(x.dtype, [&](auto type) {
+void compute(const ops::KeepAbove& op, cudaStream_t stream) {
+  with_activation_type(op.x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     with_pack_size<T>(
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
-          launch(over_rows(x, kN, stream), "keep_above", keep_above_kernel<T, kN>, x, deviations);
+          launch(over_rows(op.x, kN, stream), op.kName, keep_above_kernel<T, kN>, op.x,
+                 op.deviations);
         },
-        x);
+        op.x);
   });
 }
 

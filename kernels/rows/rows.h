@@ -11,6 +11,8 @@
 
 namespace plimsoll::kernels {
 
+namespace ops = backend::ops;
+
 /// out[t] = table[id] * scale, or added to out, with id = ids[t] + id_offset where ids[t] >= 0,
 /// else drawn[-1 - ids[t]], which is written to resolved[t] (0 where drawing failed). An id past
 /// the table takes row 0; a row whose drawing failed gives zeros.
@@ -43,9 +45,6 @@ struct PlaceRows {
 };
 void place_rows(const PlaceRows& op, cudaStream_t stream);
 
-/// out [T, n] = mean of the k parts of in [T, k n].
-void average_parts(const View& out, const View& in, cudaStream_t stream);
-
 /// out = norm(in) * (weight + spec.weight_offset) + bias; in place allowed. With `delta`, first in
 /// += delta, rounded to in's type. A weight of several rows is used row by row in turn.
 struct NormOp {
@@ -61,40 +60,12 @@ void norm(const NormOp& op, cudaStream_t stream);
 /// Widest row of a norm, in bytes.
 inline constexpr int64_t kMaxNormBytes = int64_t{96} << 10;
 
-/// Scales x's rows to the root mean square of those of `like`, in place; x's own mean square counts
-/// as at least 1e-5.
-void match_size(const View& x, const View& like, cudaStream_t stream);
-
-/// x = max(x - mean - deviations * deviation, 0), with each row's mean and deviation, in place.
-void keep_above(const View& x, float deviations, cudaStream_t stream);
-
-/// residual += delta.
-void add(const View& residual, const View& delta, cudaStream_t stream);
-
-/// Limits x [T, 2 n], in place: gates, its first n columns, and ups, the others.
-void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream);
-
-/// out [T, n] = activation(in[:, :n]) * in[:, n:].
-void gated_activation(const View& out, const View& in, model::Activation activation,
-                      cudaStream_t stream);
-
 /// x = activation(x + bias), in place; `bias` may be none.
 void bias_activation(const View& x, const Vector& bias, model::Activation activation,
                      cudaStream_t stream);
 
 /// x [T, n] *= factors [n], in place.
 void scale_columns(const View& x, const Vector& factors, cudaStream_t stream);
-
-/// x *= factor, in place.
-void scale(const View& x, float factor, cudaStream_t stream);
-
-/// Columns of out's heads = those of in's, or zeros where `in` has no rows.
-void copy_heads(const View& out, const View& in, const backend::HeadColumns& columns,
-                cudaStream_t stream);
-
-/// x [T, n] times sigmoid or softplus of gates [T, m], in place: gate i for columns [i n / m, (i +
-/// 1) n / m).
-void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream);
 
 /// x[t, i] *= factors[indices[t, i]] in place, or all of x by factors[0] where `indices` has no
 /// columns (ops::MultiplyFactors).
@@ -103,7 +74,17 @@ void multiply_factors(const View& x, const Vector& factors, const View& indices,
 /// x = xIELU(x), in place; `parameters` [4]: alpha_p, alpha_n, beta, eps (ops::Xielu).
 void xielu(const View& x, const Vector& parameters, cudaStream_t stream);
 
-/// x = cap * tanh(x / cap), in place.
-void soft_cap(const View& x, float cap, cudaStream_t stream);
+// Ops that take nothing but their operands (backend/ops/rows.h, products.h).
+
+void compute(const ops::AverageParts& op, cudaStream_t stream);
+void compute(const ops::MatchSize& op, cudaStream_t stream);
+void compute(const ops::KeepAbove& op, cudaStream_t stream);
+void compute(const ops::Add& op, cudaStream_t stream);
+void compute(const ops::LimitGates& op, cudaStream_t stream);
+void compute(const ops::GatedActivation& op, cudaStream_t stream);
+void compute(const ops::Scale& op, cudaStream_t stream);
+void compute(const ops::CopyHeads& op, cudaStream_t stream);
+void compute(const ops::MultiplyGates& op, cudaStream_t stream);
+void compute(const ops::SoftCap& op, cudaStream_t stream);
 
 }  // namespace plimsoll::kernels

@@ -24,14 +24,13 @@
 #include "kernels/products/packed/packed.h"
 #include "kernels/products/slices.h"
 #include "kernels/rows/rope_tables.h"
+#include "kernels/rows/rows.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_batch.h"
 #include "kernels/runtime/graphs.h"
 #include "kernels/runtime/loader.h"
 
 namespace plimsoll::kernels {
-
-namespace ops = backend::ops;
 
 /// Compute capability that kernels are built from.
 inline constexpr int kLeastCapability = 80;
@@ -81,25 +80,20 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void send(void* to, std::span<const std::byte> from) override;
   void await_sent() override { sent_.wait(); }
 
+  /// Runs an op for which its kernel needs nothing but the operands (kernels/rows/rows.h).
+  template <typename Op>
+  auto compute(const Op& op) -> decltype(kernels::compute(op, cudaStream_t())) {
+    kernels::compute(op, stream());
+  }
   void compute(const ops::Embed& op);
   void compute(const ops::EmbedPositions& op);
   void compute(const ops::PlaceEmbeddings& op);
   void compute(const ops::GatherRows& op);
   void compute(const ops::Norm& op);
-  void compute(const ops::Add& op);
   void compute(const ops::AddNorm& op);
-  void compute(const ops::CopyHeads& op);
-  void compute(const ops::AverageParts& op);
   void compute(const ops::ScaleColumns& op);
-  void compute(const ops::SoftCap& op);
   void compute(const ops::MultiplyFactors& op);
-  void compute(const ops::Scale& op);
-  void compute(const ops::MatchSize& op);
-  void compute(const ops::KeepAbove& op);
   void compute(const ops::Linear& op, std::byte* workspace);
-  void compute(const ops::MultiplyGates& op);
-  void compute(const ops::LimitGates& op);
-  void compute(const ops::GatedActivation& op);
   void compute(const ops::Xielu& op);
   void compute(const ops::Route& op);
   void compute(const ops::Experts& op, std::byte* workspace);

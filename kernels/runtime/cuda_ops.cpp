@@ -83,10 +83,6 @@ void CudaBackend::compute(const ops::Norm& op) {
                 stream());
 }
 
-void CudaBackend::compute(const ops::Add& op) {
-  kernels::add(op.residual, op.delta, stream());
-}
-
 void CudaBackend::compute(const ops::AddNorm& op) {
   kernels::norm({.out = op.out,
                  .in = op.residual,
@@ -152,20 +148,8 @@ void CudaBackend::compute(const ops::PlaceEmbeddings& op) {
                       stream());
 }
 
-void CudaBackend::compute(const ops::AverageParts& op) {
-  kernels::average_parts(op.out, op.in, stream());
-}
-
 void CudaBackend::compute(const ops::ScaleColumns& op) {
   kernels::scale_columns(op.x, vector_of(op.weight), stream());
-}
-
-void CudaBackend::compute(const ops::CopyHeads& op) {
-  kernels::copy_heads(op.out, op.in, op.columns, stream());
-}
-
-void CudaBackend::compute(const ops::MultiplyGates& op) {
-  kernels::multiply_gates(op.x, op.gates, op.kind, stream());
 }
 
 void CudaBackend::compute(const ops::Xielu& op) {
@@ -174,30 +158,6 @@ void CudaBackend::compute(const ops::Xielu& op) {
 
 void CudaBackend::compute(const ops::MultiplyFactors& op) {
   kernels::multiply_factors(op.x, vector_of(op.factors), op.indices, stream());
-}
-
-void CudaBackend::compute(const ops::Scale& op) {
-  kernels::scale(op.x, op.factor, stream());
-}
-
-void CudaBackend::compute(const ops::LimitGates& op) {
-  kernels::limit_gates(op.x, op.limits, stream());
-}
-
-void CudaBackend::compute(const ops::GatedActivation& op) {
-  kernels::gated_activation(op.out, op.in, op.activation, stream());
-}
-
-void CudaBackend::compute(const ops::SoftCap& op) {
-  kernels::soft_cap(op.x, op.cap, stream());
-}
-
-void CudaBackend::compute(const ops::MatchSize& op) {
-  kernels::match_size(op.x, op.like, stream());
-}
-
-void CudaBackend::compute(const ops::KeepAbove& op) {
-  kernels::keep_above(op.x, op.deviations, stream());
 }
 
 void CudaBackend::compute(const ops::Convolve& op) {

@@ -29,7 +29,7 @@ View padded_rows(std::byte* at, const View& like) {
 }
 
 void copy_rows(const View& to, const View& from, cudaStream_t stream) {
-  copy_heads(to, from, {.heads = 1, .width = from.columns}, stream);
+  compute(ops::CopyHeads{to, from, {.width = from.columns}}, stream);
 }
 
 /// Calls f(first, count) for pieces of `rows`.

@@ -47,7 +47,7 @@ TEST_CASE("average_parts rounds the mean of parts once") {
     for (const int64_t parts : {1, 4, 9}) {
       const Matrix values = random_matrix(3, parts * width.columns, dtype, 3);
       const DeviceRows in(values, dtype, width.layout), out(3, width.columns, dtype, width.layout);
-      kernels::average_parts(out.view(), in.view(), kStream);
+      kernels::compute(backend::ops::AverageParts{out.view(), in.view()}, kStream);
       Matrix expected(3, width.columns);
       for (int64_t t = 0; t < 3; ++t)
         for (int64_t i = 0; i < parts * width.columns; ++i)

@@ -174,9 +174,9 @@ TEST_CASE("rows take the size of others, or keep what lies above their spread") 
     for (double& x : small.values) x = rounded(x * 1e-3, dtype);  // below the least square
     const DeviceRows others(like, dtype, c.layout), sized(in, dtype, c.layout),
         grown(small, dtype, c.layout), kept(in, dtype, c.layout);
-    kernels::match_size(sized.view(), others.view(), kStream);
-    kernels::match_size(grown.view(), others.view(), kStream);
-    kernels::keep_above(kept.view(), 0.7f, kStream);
+    kernels::compute(backend::ops::MatchSize{sized.view(), others.view()}, kStream);
+    kernels::compute(backend::ops::MatchSize{grown.view(), others.view()}, kStream);
+    kernels::compute(backend::ops::KeepAbove{kept.view(), 0.7f}, kStream);
     CHECK(largest_error(sized.matrix(), reference::match_size(in, like), 1e-3) <= tolerance(dtype));
     CHECK(largest_error(grown.matrix(), reference::match_size(small, like), 1e-3) <=
           tolerance(dtype));
@@ -191,7 +191,7 @@ TEST_CASE("add rounds once") {
     const Matrix a = random_matrix(c.rows, c.columns, dtype, 9);
     const Matrix b = random_matrix(c.rows, c.columns, dtype, 10);
     const DeviceRows residual(a, dtype, c.layout), delta(b, dtype, c.layout);
-    kernels::add(residual.view(), delta.view(), kStream);
+    kernels::compute(backend::ops::Add{residual.view(), delta.view()}, kStream);
     Matrix expected = a;
     for (size_t i = 0; i < a.values.size(); ++i)
       expected.values[i] = rounded(a.values[i] + b.values[i], dtype);
@@ -208,7 +208,7 @@ TEST_CASE("activations, gated and with a bias") {
       const Matrix bias = random_matrix(1, c.columns, dtype, 12);
       const DeviceRows device_in(in, dtype, c.layout), out(c.rows, c.columns, dtype, c.layout);
       const DeviceRows device_bias(bias, dtype);
-      kernels::gated_activation(out.view(), device_in.view(), kind, kStream);
+      kernels::compute(backend::ops::GatedActivation{out.view(), device_in.view(), kind}, kStream);
       const View left = device_in.view().slice_columns(0, c.columns);
       kernels::bias_activation(left, {device_bias.view().data, dtype}, kind, kStream);
       Matrix gated(c.rows, c.columns), biased = in;
@@ -229,7 +229,7 @@ TEST_CASE("limits of gates and ups") {
     const Matrix in = random_matrix(c.rows, 2 * c.columns, dtype, 31, 3);
     for (const model::GateLimits limits : {model::GateLimits{0.5f, 0.25f}, {0.5f, 0}, {0, 0.25f}}) {
       const DeviceRows cut(in, dtype, c.layout);
-      kernels::limit_gates(cut.view(), limits, kStream);
+      kernels::compute(backend::ops::LimitGates{cut.view(), limits}, kStream);
       CHECK(largest_error(cut.matrix(), reference::limit_gates(in, limits), 1) == 0);
     }
   });
@@ -241,7 +241,7 @@ TEST_CASE("scale, gates and xIELU") {
     const Matrix parameters = random_matrix(1, 4, dtype, 16);
     const DeviceRows device_parameters(parameters, dtype);
     const DeviceRows scaled(in, dtype, c.layout), bent(in, dtype, c.layout);
-    kernels::scale(scaled.view(), 0.3f, kStream);
+    kernels::compute(backend::ops::Scale{scaled.view(), 0.3f}, kStream);
     kernels::xielu(bent.view(), {device_parameters.view().data, dtype}, kStream);
     Matrix expected_scaled = in, expected_bent = in;
     for (double& x : expected_scaled.values) x *= double(0.3f);
@@ -252,7 +252,8 @@ TEST_CASE("scale, gates and xIELU") {
       for (const auto kind : {model::GateKind::sigmoid, model::GateKind::softplus}) {
         const Matrix gates = random_matrix(c.rows, count, dtype, 17, 4);
         const DeviceRows device_gates(gates, dtype, c.layout), out(in, dtype, c.layout);
-        kernels::multiply_gates(out.view(), device_gates.view(), kind, kStream);
+        kernels::compute(backend::ops::MultiplyGates{out.view(), device_gates.view(), kind},
+                         kStream);
         Matrix expected = in;
         for (int64_t t = 0; t < c.rows; ++t)
           for (int64_t i = 0; i < c.columns; ++i) {
@@ -274,8 +275,8 @@ TEST_CASE("copy_heads") {
     const DeviceRows from(in, dtype, kOdd);
     in_each_order([&] {
       const DeviceRows out(before, dtype, kOdd), cleared(before, dtype);
-      kernels::copy_heads(out.view(), from.view(), columns, kStream);
-      kernels::copy_heads(cleared.view(), {}, columns, kStream);
+      kernels::compute(backend::ops::CopyHeads{out.view(), from.view(), columns}, kStream);
+      kernels::compute(backend::ops::CopyHeads{cleared.view(), {}, columns}, kStream);
       Matrix expected = before, zeros = before;
       for (int64_t t = 0; t < 9; ++t)
         for (int64_t h = 0; h < columns.heads; ++h)
@@ -293,7 +294,7 @@ TEST_CASE("soft_cap") {
   for_rows_cases([](DType dtype, const RowsCase& c) {
     const Matrix in = random_matrix(c.rows, c.columns, dtype, 13, 40);
     const DeviceRows x(in, dtype, c.layout);
-    kernels::soft_cap(x.view(), 30, kStream);
+    kernels::compute(backend::ops::SoftCap{x.view(), 30}, kStream);
     Matrix expected = in;
     for (double& value : expected.values) value = 30 * std::tanh(value / 30);
     CHECK(largest_error(x.matrix(), expected, 1e-3) <= tolerance(dtype));

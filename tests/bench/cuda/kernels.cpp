@@ -175,9 +175,11 @@ void rows(Ring& ring, const Table& table, cudaStream_t stream) {
                     stream);
     });
     table.row(fmt::format("gated_activation {}", count), 6.0 * double(count) * kIntermediate, [&] {
-      kernels::gated_activation(ring.take(count, kIntermediate, DType::bf16),
-                                ring.take(count, 2 * kIntermediate, DType::bf16),
-                                model::Activation::silu, stream);
+      kernels::compute(
+          backend::ops::GatedActivation{ring.take(count, kIntermediate, DType::bf16),
+                                        ring.take(count, 2 * kIntermediate, DType::bf16),
+                                        model::Activation::silu},
+          stream);
     });
   }
 }
