@@ -26,6 +26,19 @@ long place_of(const std::string& path) {
   return at == kRooms.end() ? -1 : at - kRooms.begin();
 }
 
+/// Folders of the room of kernels, each behind all that it may include.
+const std::vector<std::string> kKernelFolders = {"runtime",   "rows",  "products", "attention",
+                                                 "recurrent", "ranks", "backend"};
+
+/// The place of a file's folder there, or -1.
+long folder_of(const std::string& path) {
+  const std::string room = "kernels/";
+  if (!path.starts_with(room)) return -1;
+  const std::string folder = path.substr(room.size(), path.find('/', room.size()) - room.size());
+  const auto at = std::ranges::find(kKernelFolders, folder);
+  return at == kKernelFolders.end() ? -1 : at - kKernelFolders.begin();
+}
+
 std::vector<std::string> includes_of(const fs::path& file) {
   std::vector<std::string> found;
   std::ifstream text(file);
@@ -59,4 +72,19 @@ TEST_CASE("no room includes one above it") {
     }
   }
   CHECK(files.size() == kRooms.size());
+}
+
+TEST_CASE("no folder of kernels includes one above it") {
+  const fs::path root = PLIMSOLL_SOURCE_DIR;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "kernels")) {
+    if (!entry.is_regular_file() || entry.path().extension() == ".md") continue;
+    const std::string own = fs::relative(entry.path(), root).string();
+    INFO(own);
+    const long place = folder_of(own);
+    REQUIRE(place >= 0);
+    for (const std::string& include : includes_of(entry.path())) {
+      INFO(include);
+      CHECK(folder_of(include) <= place);
+    }
+  }
 }

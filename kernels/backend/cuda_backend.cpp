@@ -1,12 +1,12 @@
 // A launch and its steps; the ops are in cuda_ops.cpp.
-#include "kernels/runtime/cuda_backend.h"
+#include "kernels/backend/cuda_backend.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/ranks/device_team.h"
-#include "kernels/ranks/nccl_team.h"
+#include "kernels/backend/device_team.h"
+#include "kernels/backend/nccl_team.h"
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/launch.h"

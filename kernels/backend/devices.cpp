@@ -5,7 +5,7 @@
 
 #include "backend/cuda/step_nodes.h"
 #include "backend/device.h"
-#include "kernels/runtime/cuda_backend.h"
+#include "kernels/backend/cuda_backend.h"
 #include "memory/device_overheads.h"
 
 namespace plimsoll::backend {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/ranks/nccl_library.h"
-#include "kernels/runtime/cuda_backend.h"
 
 namespace plimsoll::kernels {
 

@@ -1,9 +1,9 @@
 // Products of the CUDA backend, alone, fused and of experts: on which kernels they run.
 #include "backend/cuda/slices.h"
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
 #include "kernels/rows/rows.h"
-#include "kernels/runtime/cuda_backend.h"
 #include "kernels/runtime/operands.h"
 
 namespace plimsoll::kernels {

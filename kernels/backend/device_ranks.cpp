@@ -1,4 +1,4 @@
-#include "kernels/ranks/device_ranks.h"
+#include "kernels/backend/device_ranks.h"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backend/tensor_ranks.h"
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/ranks/ranks.h"
-#include "kernels/runtime/cuda_backend.h"
 
 namespace plimsoll::kernels {
 

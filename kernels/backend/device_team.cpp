@@ -1,10 +1,10 @@
-#include "kernels/ranks/device_team.h"
+#include "kernels/backend/device_team.h"
 
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
-#include "kernels/ranks/device_ranks.h"
+#include "kernels/backend/device_ranks.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/operands.h"
 

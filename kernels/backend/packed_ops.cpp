@@ -1,8 +1,8 @@
 // Products of the CUDA backend with quantised weights.
 #include "kernels/products/packed/packed.h"
 
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/products/packed/inputs.h"
-#include "kernels/runtime/cuda_backend.h"
 
 namespace plimsoll::kernels {
 

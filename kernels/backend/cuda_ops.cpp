@@ -1,11 +1,11 @@
 // The ops of the CUDA backend but for products: what the host decides before a kernel is enqueued.
 #include "kernels/attention/choose_keys.h"
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
 #include "kernels/rows/rope.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
-#include "kernels/runtime/cuda_backend.h"
 #include "kernels/runtime/operands.h"
 
 namespace plimsoll::kernels {

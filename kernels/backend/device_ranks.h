@@ -4,8 +4,8 @@
 #include <span>
 
 #include "backend/tensor_ranks.h"
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/products/slices.h"
-#include "kernels/runtime/cuda_backend.h"
 
 namespace plimsoll::kernels {
 

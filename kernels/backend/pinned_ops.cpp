@@ -2,11 +2,11 @@
 // beside any columns and whatever ranks there are.
 #include "backend/cuda/packed_layout.h"
 #include "backend/cuda/slices.h"
+#include "kernels/backend/cuda_backend.h"
+#include "kernels/backend/device_ranks.h"
 #include "kernels/products/slices.h"
 #include "kernels/products/small_linear.h"
-#include "kernels/ranks/device_ranks.h"
 #include "kernels/rows/rows.h"
-#include "kernels/runtime/cuda_backend.h"
 #include "kernels/runtime/operands.h"
 
 namespace plimsoll::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/ranks/nccl_team.h"
+#include "kernels/backend/nccl_team.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/ranks/device_ranks.h"
+#include "kernels/backend/device_ranks.h"
 #include "kernels/ranks/join_parts.h"
 #include "kernels/ranks/ranks.h"
 #include "kernels/runtime/cuda_error.h"
