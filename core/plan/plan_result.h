@@ -124,7 +124,7 @@ struct PlanResult : StageFigures {
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;
   int64_t cuda_graphs = 0;
-  /// Of figures that are estimated: the KV cache's bytes, blocks and tokens; absent: all is exact.
+  /// Bounds of estimated figures: the KV cache's bytes, blocks and tokens; absent: all is exact.
   struct CacheBounds {
     CacheFigures low, middle, high;
   };

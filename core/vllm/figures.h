@@ -48,7 +48,8 @@ struct StageFigures {
   int64_t layer_bytes = 0;          // parameters of the decoder's layers, which may be offloaded
   int64_t offloaded_bytes = 0;      // of the layers, by --cpu-offload-gb
   int64_t activation_peak_bytes = 0;
-  /// Of the first boot: the compiler's trial runs are measured too. 0: this release has none.
+  /// Figure of the first boot: the compiler's trial runs are measured too. 0: this release has
+  /// none.
   int64_t cold_peak_bytes = 0;
   int64_t persistent_bytes = 0;  // of torch, made after the weights: sampler state, input buffers
   int64_t non_torch_bytes = 0;

@@ -27,7 +27,7 @@ RecordDigest digest_record(uint64_t offset, std::string_view text);
 /// that they are of, never a record.
 class RecordDigests {
  public:
-  /// Of the journal PATH.part; nothing is opened before it is needed.
+  /// Digests of the records of the journal PATH.part; nothing is opened before it is needed.
   explicit RecordDigests(const std::string& journal) : path_(journal + ".xxh3") {}
 
   /// What is there; nothing of a journal that was begun without digests. Throws

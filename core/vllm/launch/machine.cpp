@@ -176,7 +176,8 @@ PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu) {
 }
 
 int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
-  // Of memory that the host shares its own processes hold a part: 113.24 of 121.69 GiB were free.
+  // The host's own processes hold a part of memory that it shares with the card: 113.24 of 121.69
+  // GiB were free.
   if (gpu != nullptr && gpu->is_unified() && gpu->compute_capability > 9.0) return bytes_of(8.45);
   double gib = at_least_hopper(gpu) ? 0.51 : 0.40;
   if (args.tensor_parallel > 1) gib += at_least_hopper(gpu) ? 1.5 : 0.5;
