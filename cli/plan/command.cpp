@@ -252,8 +252,11 @@ int plan_command(const PlanOptions& given) {
   }
   if (!given.check.empty()) return check_file(given);
   try {
-    const bool fits = show_plan(given).fits.value_or(true);
-    return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+    const plan::PlanResult result = show_plan(given);
+    const bool fits = result.fits.value_or(true);
+    return static_cast<int>(result.refused ? ExitCode::usage
+                            : fits         ? ExitCode::done
+                                           : ExitCode::does_not_fit);
   } catch (const Error& error) {
     throw Error(error.code(), error.what() + left_out_text(given));
   }

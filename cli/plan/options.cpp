@@ -16,10 +16,11 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
   choice_flag(command, "--engine", o.engine,
               {{"plimsoll", std::string("plimsoll")}, {"vllm", "vllm"}},
               "whose launch (default plimsoll)");
-  value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.32.0)",
+  value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
              [&o](const std::string& text) {
                o.engine = "vllm";
                o.launch.args.version = vllm::parse_version(text);
+               o.launch.args.development_build = model::is_development_build(text) ? text : "";
              });
   text_flag(command, "--gpu", o.gpu, "NAME|auto|smallest|list",
             "card by a loose name; list prints them");

@@ -120,6 +120,7 @@ struct PlanResult : StageFigures {
   [[nodiscard]] int64_t launched_model_len() const {
     return fits.value_or(false) && auto_max_model_len > 0 ? auto_max_model_len : max_model_len;
   }
+  std::optional<bool> prefix_caching;  // vLLM's plan says whether prefixes are cached
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;

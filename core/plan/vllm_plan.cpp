@@ -9,8 +9,10 @@
 #include "model/config.h"
 #include "plan/arguments.h"
 #include "vllm/launch/draft.h"
+#include "vllm/launch/dtype.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
+#include "vllm/launch/prefixes.h"
 #include "vllm/launch/refusals.h"
 #include "vllm/launch/served.h"
 #include "vllm/launch/stage.h"
@@ -228,6 +230,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   result.engine = "vllm";
   result.version = version_text(args.version);
   result.planned_as = newest_known(args.version);
+  args.kv_cache_dtype = resolve_cache_dtype(config, args, gpu);
   const Terms terms = resolve_terms(config, args, gpu);
   fill_terms(result, terms);
   result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
@@ -241,7 +244,10 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   add_draft(stages.back(), args, options, result.max_model_len);
   const ModelShape whole = whole_shape(stages);
   result.architecture = whole.architecture;
-  const KvPlan kv(whole, kv_options(args, terms, whole, options.kv_element == 1));
+  const PrefixCaching caching = resolve_prefixes(args, whole);
+  check_prefixes(args, whole, caching, result.max_model_len);
+  result.prefix_caching = caching.on;
+  const KvPlan kv(whole, kv_options(args, terms, whole, options));
   check_model(whole, kv, args);
   std::vector<StageLaunch> launches;
   std::vector<KvPlan> caches;

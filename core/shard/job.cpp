@@ -30,11 +30,11 @@ Job::Job(const Source& source, const JobOptions& options)
       options_(options),
       layout_(make_layout(source, options)),
       pattern_(options.file_pattern, options.tensor_parallel, options.pipeline_parallel) {
-  if (!source.quantization().empty() && options.release.minor != kNewestRelease.minor) {
+  if (!source.quantization().empty() && options.release < since::kQuantizedLayers) {
     fail(ExitCode::usage,
-         "--vllm-version {}: the parameters of quantised layers ({}) are known of {} alone",
+         "--vllm-version {}: the parameters of quantised layers ({}) are known of {} and later",
          model::version_text(options.release), source.quantization(),
-         model::version_text(kNewestRelease));
+         model::version_text(since::kQuantizedLayers));
   }
   for (Stage& stage : make_stages(source.spec(), layout_)) {
     stages_.push_back({.tensors = std::move(stage), .parts = {}});

@@ -44,13 +44,16 @@ struct CheckpointTensors {
 
 struct EngineArgs {
   VllmVersion version;
+  std::string development_build;  // the version asked for, where it lies between releases
   Usage usage = Usage::server;
   std::string dtype = "auto";
   std::string quantization;
   bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
   bool whole_activations = false;  // quantised checkpoints are computed from exact weights alone
   std::string kv_cache_dtype = "auto";
-  std::string state_dtype;  // --mamba-ssm-cache-dtype
+  std::string state_dtype;       // --mamba-ssm-cache-dtype
+  std::string state_mode;        // --mamba-cache-mode; empty: not given
+  int64_t state_block_size = 0;  // --mamba-block-size; 0: not given
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
   std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice

@@ -55,6 +55,8 @@ const std::vector<Row> kVllm = {
     {"--cpu-offload-gb 2"},
     {"--cpu-offload-gb 512M"},
     {"--mamba-ssm-cache-dtype float32"},
+    {"--mamba-cache-mode align"},
+    {"--mamba-block-size 64"},
     {"--disable-hybrid-kv-cache-manager"},
     {"--allow-deprecated-quantization"},
     {"--no-async-scheduling"},

@@ -219,5 +219,5 @@ TEST_CASE("questions turned around say what is missing, and limits are those of 
   CHECK_THAT(shell_line((plan + "--gpu h100 --explain weights").c_str()).text,
              Catch::Contains("weights: mlp") && Catch::Contains("weights: attention"));
   CHECK_THAT(shell_line((plan + "--gpu h100 --vllm-version 0.99 | head -2").c_str()).text,
-             Catch::Contains("0.99.0 (not known yet: planned as 0.33)"));
+             Catch::Contains("0.99.0 (not known yet: planned as 0.33.0)"));
 }

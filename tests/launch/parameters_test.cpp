@@ -32,6 +32,8 @@ const std::map<std::string, std::string> kOthers = {
     {"--quantized-activations", "off"},
     {"--kv-cache-dtype", "fp8"},
     {"--mamba-ssm-cache-dtype", "float32"},
+    {"--mamba-cache-mode", "align"},
+    {"--mamba-block-size", "64"},
     {"--deterministic", "true"},
     {"--tensor-parallel-size", "2"},
     {"--pipeline-parallel-size", "2"},

@@ -64,7 +64,7 @@ TEST_CASE("architectures as vLLM 0.32.0 builds them") {
       model::complete_config(config, model::ConfigClasses::vllm);
       configs[name] = std::move(config);
     }
-    EngineArgs args;
+    EngineArgs args = at({0, 32, 0});
     args.tensor_parallel = row["tensor_parallel_size"].get<int64_t>();
     args.available_kv = int64_t{40} << 30;
     INFO(name << " on " << args.tensor_parallel);

@@ -150,7 +150,7 @@ std::vector<Scene> scenes() {
        },
        "h100",
        is_fit,
-       {"7.2", "20.0"}},
+       {"9.1", "20.0"}},
       {"more sequences than blocks of state, latent attention",
        kimi_linear(),
        [](EngineArgs& args) {
@@ -160,7 +160,7 @@ std::vector<Scene> scenes() {
        },
        "a100-80gb",
        is_fit,
-       {"7.2", "22.0"}},
+       {"11.1", "22.0"}},
       {"adapters of rank 1",
        llama_8b(),
        [](EngineArgs& args) {
@@ -295,13 +295,13 @@ std::vector<Scene> scenes() {
        same_step,
        "h100",
        notes,
-       {"8.0", "10.0", "34.0"}},
+       {"8.0", "10.0", "33.1"}},
       {"notes of bitsandbytes",
        llama_8b(),
        quantize("bitsandbytes"),
        "h100",
        notes,
-       {"8.0", "28.0", "34.0"}},
+       {"8.0", "28.0", "33.1"}},
   };
 }
 

@@ -242,16 +242,18 @@ TEST_CASE("quantization that the name tells and the config does not") {
 }
 
 TEST_CASE("experts in mxfp4 take what their kernel makes of them") {
-  // Logged: 0.11 13.47 and 64.38 GiB on one H100, 0.19 7.01 on each of two.
+  // Logged: 13.47 and 64.38 GiB on one H100 (by 0.11 with the package triton_kernels, which vLLM
+  // has inside from 0.12 on), 7.01 by 0.19 on each of two.
   const auto weights = [](const Json& config, VllmVersion version, int64_t ranks,
                           const char* gpu = "h100") {
     EngineArgs args = at(version);
     args.tensor_parallel = ranks;
     return gib(plan_of(config, args, gpu).weights_bytes);
   };
-  CHECK(weights(gpt_oss(24, 32), {0, 11, 0}, 1) == Approx(13.47).epsilon(0.005));
-  CHECK(weights(gpt_oss(36, 128), {0, 11, 0}, 1) == Approx(64.38).epsilon(0.005));
+  CHECK(weights(gpt_oss(24, 32), {0, 12, 0}, 1) == Approx(13.47).epsilon(0.005));
+  CHECK(weights(gpt_oss(36, 128), {0, 12, 0}, 1) == Approx(64.38).epsilon(0.005));
   CHECK(weights(gpt_oss(24, 32), {0, 19, 0}, 2) == Approx(7.01).epsilon(0.005));
+  CHECK(weights(gpt_oss(24, 32), {0, 11, 0}, 1) == Approx(13.70).epsilon(0.005));
   // Marlin's kernel, on cards before Hopper, pads widths to 256 and 128.
   CHECK(weights(gpt_oss(24, 32), {0, 32, 0}, 1, "a100-80gb") == Approx(13.70).epsilon(0.005));
 }

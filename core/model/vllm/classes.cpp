@@ -38,10 +38,12 @@ std::optional<KnownClass> find_class(std::string_view architecture) {
       csv_fields(table.substr(at + 1, table.find('\n', at + 1) - at - 1));
   KnownClass known{.first = parse_version(fields.at(1)),
                    .last = version_of(fields.at(2)),
-                   .in_transformers = fields.at(3) == "yes",
+                   .in_transformers = version_of(fields.at(3)),
                    .stages = stages_of(fields.at(4)),
                    .second_runner = version_of(fields.at(5))};
   if (!fields.at(6).empty()) known.largest_graph = std::stoll(fields.at(6));
+  known.all_states = fields.at(7) == "all";
+  known.wrapped = version_of(fields.at(8));
   return known;
 }
 

@@ -11,10 +11,13 @@
 namespace plimsoll::model {
 
 /// Table of vLLM's classes, a line an architecture (classes.csv): its name; the first and last
-/// release with a class for it; "yes" where transformers has a class that releases without one may
-/// run; what works with stages; the release since which the second model runner executes it while
-/// others still wait; and the largest batch whose graph is captured, where its class says one.
-/// tests/against/releases writes the first four from vLLM's registries and keeps the rest.
+/// release with a class for it; the first release on whose day transformers had a class that vLLM
+/// may run in its place; what works with stages; the release since which the second model runner
+/// executes it while others still wait; the largest batch whose graph is captured, where its class
+/// says one; "all" where it can keep a recurrent state in every block
+/// (`SupportsMambaPrefixCaching`, 0.11.1 to 0.31); and the release since which vLLM runs
+/// transformers' class in place of its own. tests/against/releases writes the first four and the
+/// last from vLLM's registries and keeps the rest.
 const char* vllm_classes_text();
 
 /// How a class works with several pipeline stages (vLLM 0.32.0's model_executor/models).
@@ -28,11 +31,13 @@ enum class ClassStages : uint8_t {
 
 struct KnownClass {
   VllmVersion first;
-  std::optional<VllmVersion> last;  // none: the newest has it too
-  bool in_transformers = false;
+  std::optional<VllmVersion> last;               // none: the newest has it too
+  std::optional<VllmVersion> in_transformers{};  // by the release's day
   ClassStages stages = ClassStages::some;
   std::optional<VllmVersion> second_runner;
   int64_t largest_graph = 512;
+  bool all_states = false;
+  std::optional<VllmVersion> wrapped{};
 };
 
 /// The class of an architecture; nothing where no release has one.

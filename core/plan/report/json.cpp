@@ -195,6 +195,7 @@ std::string to_json(const PlanResult& result) {
   json["max_model_len"] = result.launched_model_len();
   json["max_num_seqs"] = result.max_num_seqs;
   json["max_num_batched_tokens"] = result.max_num_batched_tokens;
+  if (result.prefix_caching) json["enable_prefix_caching"] = *result.prefix_caching;
   put_cache(json, result);
   put_bounds(json, result);
   json["parts"] = parts_json(result);

@@ -1,7 +1,9 @@
 #include "vllm/kv/kv_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "vllm/kv/kv_groups.h"
@@ -17,22 +19,50 @@ struct BlockRule {
 };
 
 /// Sizes of block by attention kernel on an NVIDIA card.
-BlockRule block_rule(const ModelShape& shape, bool fp8_cache) {
+BlockRule block_rule(const ModelShape& shape, bool long_fp8_blocks) {
   switch (shape.kernel) {
     case AttentionKernel::flash:
       return {16, kDefaultBlock};
-    // Heads beyond 256 elements need FlashAttention 4, whose fp8 pages hold 64 tokens.
+    // Heads beyond 256 elements need FlashAttention 4.
     case AttentionKernel::large_head_flash:
-      return fp8_cache ? BlockRule{64, 64} : BlockRule{16, kDefaultBlock};
-    // FlashAttention's MLA kernel has no fp8 cache; FlashMLA takes blocks of 64.
+      return long_fp8_blocks ? BlockRule{64, 64} : BlockRule{16, kDefaultBlock};
     case AttentionKernel::mla:
-      return fp8_cache ? BlockRule{16, 64} : BlockRule{16, kDefaultBlock};
     case AttentionKernel::sparse_mla:
-      return {64, 64};
+      return {shape.latent.multiple, shape.latent.block};
     case AttentionKernel::deepseek_v4:
       return {256, 256};
   }
   return {16, kDefaultBlock};
+}
+
+/// Tokens at whose multiples every recurrent layer can export its state in the middle of a prefill;
+/// 1: some layer cannot (vllm/model_executor/layers/mamba/abstract.py).
+int64_t checkpoint_alignment(const ModelShape& shape) {
+  int64_t alignment = 1;
+  for (const KvLayer& layer : shape.kv_layers) {
+    if (layer.kind != KvKind::state) continue;
+    if (layer.checkpoint == 0) return 1;
+    alignment = std::lcm(alignment, layer.checkpoint);
+  }
+  return alignment;
+}
+
+/// Pages of windows take the size of some latents' pages.
+void pad_to_latents(std::vector<KvSpec>& specs) {
+  std::set<Amount> sizes;
+  for (const KvSpec& spec : specs) {
+    if (spec.kind == KvKind::latent) sizes.insert(spec.padded_page);
+  }
+  for (KvSpec& spec : specs) {
+    const auto size = sizes.lower_bound(spec.padded_page);
+    if (size != sizes.end()) spec.padded_page = *size;
+  }
+}
+
+Amount bytes_of(const KvGroup& group) {
+  Amount bytes = 0;
+  for (const KvSpec& spec : group.layers) bytes += spec.padded_page;
+  return bytes;
 }
 
 }  // namespace
@@ -51,7 +81,7 @@ KvPlan::KvPlan(const ModelShape& shape, const KvOptions& options) : options_(opt
 }
 
 void KvPlan::settle_block_size(const ModelShape& shape) {
-  const BlockRule rule = block_rule(shape, options_.fp8_cache);
+  const BlockRule rule = block_rule(shape, options_.long_fp8_blocks);
   block_size_ = options_.block_size > 0 ? options_.block_size : rule.preferred;
   if (block_size_ % rule.multiple != 0) {
     fail(ExitCode::usage,
@@ -63,17 +93,23 @@ void KvPlan::settle_block_size(const ModelShape& shape) {
   for (const KvLayer& layer : shape.kv_layers) {
     if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
   }
-  if (state == Amount{0}) return;
-  // A hybrid's block is made large enough that one attention page holds a state.
+  if (state > Amount{0}) settle_state_page(shape, state, rule.multiple);
+}
+
+/// A hybrid's block is made large enough that one attention page holds a state
+/// (vllm/platforms/interface.py: _align_hybrid_block_size).
+void KvPlan::settle_state_page(const ModelShape& shape, Amount state, int64_t multiple) {
   const Amount token = shape.attention_token_bytes;
   if (token == Amount{0}) {
     state_page_ = state;
     return;
   }
-  const bool latent = shape.kernel == AttentionKernel::mla;
-  const int64_t unit = std::max(block_size_, latent ? int64_t{128} : int64_t{16});
+  const StateBlocks& states = options_.states;
+  int64_t unit = states.unit_of_block ? std::max(block_size_, states.unit) : states.unit;
+  if (states.mode == StateMode::all) unit = std::lcm(unit, states.chunk);
+  if (states.mode == StateMode::align) unit = std::lcm(unit, checkpoint_alignment(shape));
   const Amount needed = ceil_div(state, token * unit) * unit;
-  block_size_ = std::max<int64_t>(block_size_, padded_to(needed, rule.multiple).value());
+  block_size_ = std::max<int64_t>(block_size_, padded_to(needed, multiple).value());
   state_page_ = token * block_size_;
 }
 
@@ -85,8 +121,11 @@ void KvPlan::make_specs(const ModelShape& shape) {
     spec.kernel = layer.kernel;
     spec.block_size = layer.fixed_block > 0 ? layer.fixed_block : block_size_;
     if (layer.kind == KvKind::state) {
+      const StateBlocks& states = options_.states;
       spec.page = state_page_;
-      if (!options_.prefix_caching) spec.block_size = options_.max_model_len;
+      spec.exports = layer.checkpoint > 0;
+      if (states.mode == StateMode::none)
+        spec.block_size = states.block_size > 0 ? states.block_size : options_.max_model_len;
     } else {
       spec.page = layer.token_bytes * (spec.block_size / layer.compression);
       if (layer.alignment > 0) spec.page = padded_to(spec.page, layer.alignment);
@@ -132,20 +171,42 @@ void KvPlan::make_groups() {
   if (is_uniform(specs_)) {
     groups_ = {{specs_}};
   } else if (packed_) {
+    if (options_.pages_apart) pad_to_latents(specs_);
     groups_ = packed_groups(specs_);
+    if (options_.latents_first) {
+      std::ranges::stable_partition(groups_, [](const KvGroup& group) {
+        return group.layers.front().kind == KvKind::latent;
+      });
+    }
   } else {
     unify_pages(specs_);
     groups_ = groups_of_equal_pages(specs_, options_.group_factor);
+    if (options_.states_last) {
+      std::ranges::stable_partition(
+          groups_, [](const KvGroup& group) { return group.layers.front().kind != KvKind::state; });
+    }
   }
   weigh_block();
 }
 
-void KvPlan::weigh_block() {
-  bytes_per_block_ = 0;
+/// A place in the block for each page of a size, as many as the group with most has.
+Amount KvPlan::pages_of_each_size() const {
+  std::map<Amount, int64_t> places;
   for (const KvGroup& group : groups_) {
-    Amount bytes = 0;
-    for (const KvSpec& spec : group.layers) bytes += spec.padded_page;
-    bytes_per_block_ = std::max(bytes_per_block_, bytes);
+    std::map<Amount, int64_t> own;
+    for (const KvSpec& spec : group.layers) ++own[spec.padded_page];
+    for (const auto& [page, count] : own) places[page] = std::max(places[page], count);
+  }
+  Amount bytes = 0;
+  for (const auto& [page, count] : places) bytes += page * count;
+  return bytes;
+}
+
+void KvPlan::weigh_block() {
+  bytes_per_block_ = packed_ && options_.pages_apart ? pages_of_each_size() : Amount{0};
+  if (bytes_per_block_ > Amount{0}) return;
+  for (const KvGroup& group : groups_) {
+    bytes_per_block_ = std::max(bytes_per_block_, bytes_of(group));
   }
 }
 
@@ -198,7 +259,12 @@ GroupNeed KvPlan::need_of(const KvSpec& spec) const {
       need.most_blocks = ceil_div(Amount{spec.window} + in_flight, spec.block_size).value();
       break;
     case KvKind::state:
-      need.state_blocks = options_.prefix_caching ? options_.state_blocks : 1;
+      if (options_.states.mode == StateMode::all) {
+        need.extra_blocks = options_.states.drafted_in_all ? options_.states.drafted : 0;
+      } else {
+        const int64_t kept = options_.states.mode == StateMode::none ? 1 : spec.exports ? 3 : 2;
+        need.state_blocks = kept + options_.states.drafted;
+      }
       break;
     case KvKind::crossed:
       need.state_blocks = ceil_div(options_.encoder_tokens, spec.block_size).value();
@@ -218,8 +284,20 @@ Amount KvPlan::blocks_per_request(int64_t length) const {
   return sum;
 }
 
+Amount KvPlan::bytes_per_request(int64_t length) const {
+  if (!options_.estimates_by_layer) return blocks_per_request(length) * bytes_per_block_;
+  Amount bytes = 0;
+  for (const KvSpec& spec : stated_) bytes += need_of(spec).blocks(length) * spec.page;
+  return bytes;
+}
+
 double KvPlan::concurrency(int64_t blocks, int64_t length) const {
-  const Amount each = blocks_per_request(length);
+  Amount each = blocks_per_request(length);
+  if (packed_ && options_.pages_apart) {  // of the first group's size
+    Amount bytes = 0;
+    for (const KvGroup& group : groups_) bytes += group_blocks(group, length) * bytes_of(group);
+    each = ceil_div(bytes, bytes_of(groups_.front()));
+  }
   if (each <= Amount{0}) return 0;
   return static_cast<double>(blocks) / static_cast<double>(each.value());
 }

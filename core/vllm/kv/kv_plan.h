@@ -10,16 +10,37 @@
 
 namespace plimsoll::vllm {
 
+/// Which states of a recurrent layer are kept for prefixes (vLLM's mamba_cache_mode).
+enum class StateMode : uint8_t {
+  none,   // no states: a request holds its newest one alone
+  align,  // states at multiples of a block, of a request's latest steps
+  all,    // a state in every block of a request
+};
+
+/// Blocks of recurrent states (vllm/v1/kv_cache_interface.py: MambaSpec).
+struct StateBlocks {
+  StateMode mode = StateMode::align;
+  int64_t unit = 16;           // tokens; a hybrid's block is a multiple of it,
+  bool unit_of_block = true;   // and of the kernel's own block
+  int64_t chunk = 0;           // tokens; with StateMode::all a block is a multiple of it too
+  int64_t drafted = 0;         // blocks that a request holds for tokens of its draft
+  bool drafted_in_all = true;  // with StateMode::all too
+  int64_t block_size = 0;      // without prefixes: --mamba-block-size; 0: max_model_len
+};
+
 struct KvOptions {
   int64_t block_size = 0;  // --block-size; 0: the default of the attention kernel
   int64_t max_model_len = 0;
   int64_t in_flight_tokens = 0;  // scheduled and not yet finished
   bool hybrid = true;            // --disable-hybrid-kv-cache-manager unsets it
-  bool prefix_caching = true;
-  int64_t state_blocks = 2;  // blocks of recurrent state a request holds with prefix caching
-  bool fp8_cache = false;
-  double group_factor = 1.5;          // buckets closer than this are not split (1.25 before 0.18)
-  bool null_block = true;             // one block is held back from requests
+  StateBlocks states;
+  bool long_fp8_blocks = false;     // FlashAttention 4 reads an fp8 cache in blocks of 64
+  bool latents_first = false;       // packed groups: those of every token before those of windows,
+  bool states_last = false;         // groups of recurrent states behind the others
+  bool estimates_by_layer = false;  // needs are those of the layers as stated, in no groups
+  bool pages_apart = false;         // and pages of unequal size never in one place of a block
+  double group_factor = 1.5;        // buckets closer than this are not split (1.25 before 0.18)
+  bool null_block = true;           // one block is held back from requests
   bool tokens_by_concurrency = true;  // the pool's tokens are computed from its requests (0.20.1)
   int64_t blocks_override = 0;        // --num-gpu-blocks-override
   int64_t encoder_tokens = 0;         // room that is checked for the encoder's part of a request
@@ -33,7 +54,8 @@ struct KvSpec {
   Amount padded_page;  // after pages of unequal size are made equal
   int64_t window = 0;
   std::string kernel;
-  size_t layer = 0;  // in the shape's list of caches
+  size_t layer = 0;      // in the shape's list of caches
+  bool exports = false;  // a state that a prefill can export before its end
 };
 
 /// One line of the `kv_kinds` list.
@@ -52,7 +74,7 @@ struct KvGroup {
 struct GroupNeed {
   int64_t block_size = 0;
   int64_t most_blocks = 0;   // of a window; 0: no bound
-  int64_t extra_blocks = 0;  // vLLM counts one more, since a window may begin inside a block
+  int64_t extra_blocks = 0;  // of a window that begins inside a block, or for a draft's tokens
   int64_t state_blocks = 0;  // recurrent states or what an encoder read, whatever the length
 
   [[nodiscard]] Amount blocks(int64_t length) const;
@@ -79,9 +101,7 @@ class KvPlan {
   [[nodiscard]] int64_t blocks_for(Amount budget) const;
   /// Blocks that one request of this length holds, over all groups.
   [[nodiscard]] Amount blocks_per_request(int64_t length) const;
-  [[nodiscard]] Amount bytes_per_request(int64_t length) const {
-    return blocks_per_request(length) * bytes_per_block_;
-  }
+  [[nodiscard]] Amount bytes_per_request(int64_t length) const;
   [[nodiscard]] double concurrency(int64_t blocks, int64_t length) const;
   /// Tokens that `blocks` hold by the release's own count, for requests of `length`.
   [[nodiscard]] int64_t tokens(int64_t blocks, int64_t length) const;
@@ -95,11 +115,13 @@ class KvPlan {
 
  private:
   void settle_block_size(const ModelShape& shape);
+  void settle_state_page(const ModelShape& shape, Amount state, int64_t multiple);
   void make_specs(const ModelShape& shape);
   void make_groups();
   void promote_to_full();
   void count_kinds();
   void weigh_block();
+  [[nodiscard]] Amount pages_of_each_size() const;
   [[nodiscard]] Amount group_blocks(const KvGroup& group, int64_t length) const;
   [[nodiscard]] GroupNeed need_of(const KvSpec& spec) const;
 

@@ -241,7 +241,9 @@ ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu)
     return {.hidden_multiple = 256,
             .intermediate_multiple = version < VllmVersion{0, 32, 0} ? 256 : 128};
   }
-  if (architecture != hardware::Architecture::hopper) {  // Marlin's
+  const bool triton = architecture == hardware::Architecture::hopper &&
+                      version >= VllmVersion{0, 12, 0};  // before: a package of its own
+  if (!triton) {                                         // Marlin's
     return {.hidden_multiple = 256, .intermediate_multiple = 128};
   }
   const bool padded = version >= VllmVersion{0, 17, 0} && version < VllmVersion{0, 22, 0};

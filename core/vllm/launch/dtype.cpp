@@ -14,6 +14,9 @@
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kGlmFp8{0, 32, 0};     // on data-centre Blackwell
+constexpr VllmVersion kV4Settles{0, 30, 0};  // DeepSeek-V4 makes fp8 of "auto"
+
 std::string full_name(std::string dtype) {
   constexpr std::string_view kPrefix = "torch.";
   if (dtype.starts_with(kPrefix)) dtype.erase(0, kPrefix.size());
@@ -42,6 +45,23 @@ std::string stated_dtype(const ConfigView& config) {
 }
 
 }  // namespace
+
+std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
+                                const hardware::Gpu* gpu) {
+  if (args.kv_cache_dtype != "auto") return args.kv_cache_dtype;
+  const std::string architecture = architecture_name(config);
+  const bool blackwell =
+      hardware::capability_of(gpu).architecture == hardware::Architecture::blackwell;
+  if (architecture == "GlmMoeDsaForCausalLM" && blackwell && args.version >= kGlmFp8) {
+    return "fp8_e4m3";
+  }
+  if (architecture.starts_with("DeepseekV4For") && args.version < kV4Settles) {
+    fail(ExitCode::usage,
+         "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got auto. Use --kv-cache-dtype "
+         "fp8.");
+  }
+  return args.kv_cache_dtype;
+}
 
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
                           const hardware::Gpu* gpu) {

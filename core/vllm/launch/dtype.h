@@ -13,4 +13,9 @@ namespace plimsoll::vllm {
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
                           const hardware::Gpu* gpu);
 
+/// What --kv-cache-dtype becomes by model, card and release. Throws Error(usage), in vLLM's words,
+/// where the release needs another.
+std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
+                                const hardware::Gpu* gpu);
+
 }  // namespace plimsoll::vllm

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include "vllm/launch/draft.h"
+#include "vllm/launch/prefixes.h"
 #include "vllm/launch/served.h"
 #include "vllm/launch/stage.h"
 
 namespace plimsoll::vllm {
 namespace {
-
-constexpr VllmVersion kUnknown{0, 34, 0};  // the first release that is not known
 
 /// True when a tower's weights are counted and its activations are not.
 bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
@@ -22,7 +21,7 @@ bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
 }  // namespace
 
 std::string newest_known(const VllmVersion& version) {
-  return version >= kUnknown ? "0.33" : "";
+  return version > model::kNewestRelease ? version_text(model::kNewestRelease) : "";
 }
 
 std::vector<std::string> launch_notes(const Stage& stage, const Quantization& quantization,
@@ -34,6 +33,11 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
   if (const std::string known = newest_known(args.version); !known.empty()) {
     notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as {}",
                                 version_text(args.version), known));
+  }
+  if (!args.development_build.empty()) {
+    notes.push_back(
+        fmt::format("vLLM {} is a development build: planned as {}, the nearest older release",
+                    args.development_build, version_text(args.version)));
   }
   if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
     notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
@@ -52,6 +56,7 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
     notes.push_back(
         "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
   }
+  if (std::string note = prefixes_note(args); !note.empty()) notes.push_back(std::move(note));
   if (std::string note = draft_note(args); !note.empty()) notes.push_back(std::move(note));
   if (has_unmodelled_tower(stage.shape, args)) {
     notes.push_back("the encoder's own memory is not modelled for this tower");

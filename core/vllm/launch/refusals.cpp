@@ -25,6 +25,7 @@ constexpr VllmVersion kDraftsChecked{0, 11, 1};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
+constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
 
 /// A config without a class's name has its type's, where transformers knows the type
 /// (vllm/transformers_utils/config.py); these come with code of their own.
@@ -101,6 +102,27 @@ void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
   }
 }
 
+/// KV slots that a draft writes beyond the tokens of a step (vllm/config/vllm.py:
+/// num_lookahead_tokens).
+int64_t lookahead_tokens(const EngineArgs& args) {
+  const std::string& method = args.draft_method;
+  if (method == "dflash") return args.draft_tokens + 1;
+  const bool own_model = method.starts_with("eagle") || method == "mtp" ||
+                         method == "draft_model" || method == "dspark";
+  return own_model ? args.draft_tokens : 0;
+}
+
+void check_drafts(const EngineArgs& args, const EngineLimits& limits) {
+  const int64_t lookahead = lookahead_tokens(args);
+  if (args.version < kDraftsFitSteps || lookahead == 0) return;
+  if (limits.max_num_batched_tokens > lookahead) return;
+  fail(ExitCode::usage,
+       "VllmConfig does not have enough slots to schedule a token and support the speculative "
+       "decoding settings. Got max_num_batched_tokens={} and num_lookahead_tokens={}. Use "
+       "--max-num-batched-tokens {} at least.",
+       limits.max_num_batched_tokens, lookahead, lookahead + 1);
+}
+
 }  // namespace
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
@@ -112,6 +134,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_pipeline(config, args);
   check_steps(args, limits, max_model_len);
   check_adapters(args, limits);
+  check_drafts(args, limits);
 }
 
 void check_stage(const ModelShape& stage, const EngineArgs& args) {

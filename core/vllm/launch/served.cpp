@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "model/vllm/classes.h"
@@ -23,7 +24,7 @@ bool too_late(const KnownClass& known, const VllmVersion& version) {
 }
 
 bool runs_transformers(const KnownClass& known, const VllmVersion& version) {
-  return known.in_transformers && version >= kRunsTransformers;
+  return known.in_transformers && version >= std::max(kRunsTransformers, *known.in_transformers);
 }
 
 /// Models that do not generate go by more names than the registry has: vLLM converts generators.

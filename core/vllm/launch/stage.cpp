@@ -51,6 +51,7 @@ ModelShape whole_shape(const std::vector<Stage>& stages) {
   for (size_t i = 1; i < stages.size(); ++i) {
     const ModelShape& shape = stages[i].shape;
     whole.kv_layers.insert(whole.kv_layers.end(), shape.kv_layers.begin(), shape.kv_layers.end());
+    if (shape.kernel > whole.kernel) whole.latent = shape.latent;
     whole.kernel = std::max(whole.kernel, shape.kernel);
     whole.attention_token_bytes =
         std::max(whole.attention_token_bytes, shape.attention_token_bytes);

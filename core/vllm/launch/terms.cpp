@@ -6,11 +6,13 @@
 
 #include "base/amount.h"
 #include "base/error.h"
+#include "hardware/capability.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/launch/activation.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/dtype.h"
 #include "vllm/launch/length.h"
+#include "vllm/launch/prefixes.h"
 #include "vllm/launch/refusals.h"
 
 namespace plimsoll::vllm {
@@ -22,6 +24,12 @@ constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
 constexpr VllmVersion kRefinesExpertBlocks{0, 29, 0};  // before: such a slice is refused
 constexpr VllmVersion kOneFloatType{0, 33, 0};         // of model and cache
+constexpr VllmVersion kStatesInOrder{0, 11, 1};        // of layers: before, attention went first
+constexpr VllmVersion kEstimatesGroups{0, 14, 0};      // before: layers as they state their caches
+constexpr VllmVersion kPagesOverlap{0, 27, 0};         // DeepSeek-V4's, of different groups
+constexpr VllmVersion kPackedInOrder{0, 29, 0};        // of layers: before, latents went first
+constexpr VllmVersion kLongFp8Blocks{0, 31, 0};        // FlashAttention 4's, on Hopper
+constexpr VllmVersion kChunksInGroups{0, 14, 0};       // before: chunked attention has no groups
 
 int64_t element_size(const std::string& dtype) {
   return dtype == "float32" ? 4 : 2;
@@ -53,6 +61,15 @@ void check_cache_type(const EngineArgs& args, const std::string& model) {
        cache, model, short_type ? fmt::format("`auto` or `{}`", model) : "`auto`");
 }
 
+/// Layers of unlike kinds have groups of their own; chunked attention's fall back to one
+/// (vllm/config/vllm.py: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
+bool keeps_groups(const EngineArgs& args, const ModelShape& shape) {
+  const bool chunked = std::ranges::any_of(
+      shape.kv_layers, [](const KvLayer& layer) { return layer.kind == KvKind::chunked; });
+  const bool drafts = args.draft_method.starts_with("eagle");
+  return args.hybrid_kv && !(chunked && (drafts || args.version < kChunksInGroups));
+}
+
 }  // namespace
 
 Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hardware::Gpu* gpu) {
@@ -67,6 +84,7 @@ Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hard
   check_card(method, args.version, gpu);
   check_dtype(method, terms.dtype, args.version);
   check_cache_type(args, terms.dtype);
+  check_state_flags(args);
   const ModelLength length = model_length(config, args.version);
   const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
   terms.limits = resolve_limits(args, gpu, planned);
@@ -90,7 +108,10 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   options.expert_parallel = args.expert_parallel;
   options.refined_blocks = args.version >= kRefinesExpertBlocks || terms.quantization.is_online();
   options.element = terms.element;
+  options.version = args.version;
+  options.card = hardware::capability_of(gpu).architecture;
   options.kv_element = kv_element_size(args, terms.quantization, terms.element);
+  options.cache = cache_type(args.kv_cache_dtype, terms.quantization.fp8_kv_cache());
   options.absent = absent_modalities(args);
   options.state_dtype = args.state_dtype;
   options.lora_slots = args.lora ? args.lora_slots : 0;
@@ -100,7 +121,7 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
 }
 
 KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShape& shape,
-                     bool fp8_cache) {
+                     const ShapeOptions& layout) {
   KvOptions options;
   options.block_size = args.block_size;
   options.max_model_len = terms.max_model_len;
@@ -109,20 +130,19 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
   int64_t batches = args.version >= kInFlightTwice ? args.pipeline_parallel : 1;
   if (overlaps) ++batches;
   options.in_flight_tokens = (Amount{terms.limits.max_num_batched_tokens} * batches).value();
-  options.hybrid = args.hybrid_kv;
+  options.hybrid = keeps_groups(args, shape);
   options.encoder_tokens = terms.limits.max_num_batched_tokens;  // CrossAttentionSpec of 0.32
-  // Families without attention have nothing that a prefix could share.
-  options.prefix_caching = args.prefix_caching.value_or(!shape.attention_free);
-  options.fp8_cache = fp8_cache;
+  options.states = resolve_prefixes(args, shape).states;
+  options.long_fp8_blocks = layout.kv_element == 1 && args.version >= kLongFp8Blocks &&
+                            layout.card == hardware::Architecture::hopper;
+  options.states_last = args.version < kStatesInOrder;
+  options.estimates_by_layer = args.version < kEstimatesGroups;
+  options.latents_first = args.version < kPackedInOrder;
+  options.pages_apart = args.version < kPagesOverlap;
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
   options.tokens_by_concurrency = args.version >= kTokensByConcurrency;
   options.null_block = args.version >= kNullBlockHeld;
   options.blocks_override = args.blocks_override;
-  // Mamba-2 and Kimi's delta layers export a state in the middle of a prefill besides.
-  const bool checkpoints = std::any_of(
-      shape.kv_layers.begin(), shape.kv_layers.end(),
-      [](const KvLayer& layer) { return layer.kernel == "mamba2" || layer.kernel == "kda"; });
-  options.state_blocks = checkpoints ? 3 : 2;
   return options;
 }
 

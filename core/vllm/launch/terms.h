@@ -32,6 +32,6 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
 
 /// How the release makes blocks of the model's caches.
 KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShape& shape,
-                     bool fp8_cache);
+                     const ShapeOptions& layout);
 
 }  // namespace plimsoll::vllm

@@ -5,14 +5,38 @@
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {
+namespace {
+
+constexpr model::VllmVersion kUnevenTypes{0, 32, 0};
+
+}  // namespace
 
 KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
                         int64_t value_size, int64_t window, KvKind kind) {
   KvLayer cache;
   cache.kind = kind;
   cache.window = window;
-  cache.token_bytes = Amount{kv_heads} * (key_size + value_size) * build.kv_element();
+  // MiMo V2's class, whose values are smaller than its keys, told its layers no type of cache.
+  const bool whole = key_size != value_size && build.options.version < kUnevenTypes;
+  const int64_t element = whole ? build.options.element : build.kv_element();
+  cache.token_bytes = Amount{kv_heads} * (key_size + value_size) * element;
   return cache;
+}
+
+void add_latent_cache(Builder& build, int64_t elements, bool sparse) {
+  ModelShape& shape = build.shape;
+  const LatentBackend backend =
+      latent_backend({build.options.version, build.options.card, build.options.cache}, sparse);
+  if (sparse || shape.kernel != AttentionKernel::sparse_mla) {
+    shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
+    shape.latent = backend;
+  }
+  KvLayer cache;
+  cache.kind = KvKind::latent;
+  cache.token_bytes =
+      backend.packed ? Amount{kPackedLatent} : Amount{elements} * build.kv_element();
+  shape.attention_token_bytes = cache.token_bytes;
+  shape.kv_layers.push_back(cache);
 }
 
 KvLayer index_cache(Amount token_bytes) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/config_view.h"
+#include "model/spec/attention.h"
 #include "vllm/shapes/families.h"
 #include "vllm/shapes/model_shape.h"
 #include "vllm/shapes/rank_weights.h"
@@ -63,6 +64,10 @@ void build_decoder(Builder& build);
 KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
                         int64_t value_size, int64_t window, KvKind kind);
 
+/// Appends the cache of a layer with latents of so many elements; `sparse`: an indexer chooses
+/// keys.
+void add_latent_cache(Builder& build, int64_t elements, bool sparse);
+
 /// The keys of an indexer, `token_bytes` of each token: a cache of one kind wherever it stands.
 KvLayer index_cache(Amount token_bytes);
 
@@ -95,9 +100,14 @@ bool is_mixture_layer(const Builder& build, int64_t layer);
 
 /// The rotary table of a layer. `layer_type` selects the config's rope settings.
 void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type);
-/// Rows of a rotary table for `positions` positions. A table in sections of time, height and width
-/// is enlarged for videos.
-int64_t table_rows(const Builder& build, int64_t positions, bool in_sections);
+/// Rows of a rotary table in the release. A table in sections of time, height and width is enlarged
+/// for videos.
+int64_t table_rows(const Builder& build, const model::RotaryRows& rows, bool in_sections);
+/// True where the table of DeepSeek's YaRN is in float32, because FlashInfer rotates.
+bool has_float_table(const Builder& build, std::string_view kind);
+/// True where an indexer that rotates halves, beside attention that rotates pairs, has a table of
+/// its own.
+bool has_indexer_table(const Builder& build);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
 

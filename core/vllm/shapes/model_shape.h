@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config_view.h"
+#include "vllm/shapes/latent_backend.h"
 #include "vllm/shapes/rank_weights.h"
 
 namespace plimsoll::vllm {
@@ -32,6 +33,7 @@ struct KvLayer {
   int64_t fixed_block = 0;  // tokens per block where the kernel dictates it; 0: the engine's size
   int64_t compression = 1;  // tokens covered by one stored entry (DeepSeek-V4)
   int64_t alignment = 0;    // pages are padded to a multiple of this; 0: not padded
+  int64_t checkpoint = 0;   // a prefill exports the state at a multiple of so many tokens; 0: never
   std::string kernel;       // layers with different kernels differ even where sizes agree
   auto operator<=>(const KvLayer&) const = default;
 };
@@ -139,14 +141,17 @@ struct ExpertKernel {
 
 /// Options of build_shape.
 struct ShapeOptions {
+  model::VllmVersion version;
+  hardware::Architecture card = hardware::Architecture::hopper;
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
   int64_t pipeline_rank = 0;
   std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   bool expert_parallel = false;
-  bool refined_blocks = true;       // experts' scales are refined where a rank's slice cuts a block
-  int64_t element = 2;              // bytes of the model's dtype
-  int64_t kv_element = 2;           // bytes of a cached element
+  bool refined_blocks = true;  // experts' scales are refined where a rank's slice cuts a block
+  int64_t element = 2;         // bytes of the model's dtype
+  int64_t kv_element = 2;      // bytes of a cached element
+  CacheType cache = CacheType::whole;
   std::vector<std::string> absent;  // modalities without requests: their towers are not built
   std::string state_dtype;          // --mamba-ssm-cache-dtype
   int64_t lora_slots = 0;           // adapters held at once; 0: none
@@ -170,12 +175,14 @@ struct ModelShape {
   bool mixture = false;
   bool lacks_mixture = false;  // its class looks for one, and this stage has none
   bool recurrent = false;      // some layers keep a state
+  int64_t state_chunk = 0;     // tokens of a chunk of Mamba's kernels
   bool attention_free = false;
   bool multimodal = false;
   bool pooling = false;  // no cache and no generation (encoders)
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   AttentionKernel kernel = AttentionKernel::flash;
+  LatentBackend latent;  // of the kernels mla and sparse_mla
   /// Bytes of one token in one full-attention layer; hybrids align blocks to them.
   Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;

@@ -113,6 +113,7 @@ void RankWeights::experts(const Experts& experts) {
   shape.hidden = experts.hidden;
   shape.up_matrices = experts.up_matrices;
   shape.bias = experts.bias;
+  shape.ordered = expert_order_;
   if (expert_parallel_) {
     shape.experts = ceil_div(experts.experts, ranks_);
     shape.intermediate = experts.intermediate;
@@ -123,6 +124,9 @@ void RankWeights::experts(const Experts& experts) {
   }
   WeightScheme scheme = quantization_->experts(experts.name);
   scheme.refine_expert_blocks &= refined_blocks_;
+  if (scheme.format == WeightFormat::plain) {
+    shape.intermediate = padded_to(shape.intermediate, plain_expert_multiple_);
+  }
   parameters(Part::experts, expert_bytes(scheme, shape, element_));
   const Amount each = Amount{experts.hidden} + shape.intermediate;
   lora_elements_ += shape.experts * (experts.up_matrices + 1) * each * lora_rank_;

@@ -113,6 +113,10 @@ class RankWeights {
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
   /// While unset, a rank's slice of an expert that cuts a block of scales is refused.
   void set_refined_blocks(bool on) { refined_blocks_ = on; }
+  /// A rank's slice of experts in the model's own type is padded to a multiple of so many.
+  void set_plain_expert_multiple(int64_t multiple) { plain_expert_multiple_ = multiple; }
+  /// While set, packed experts have indices of an activation order, and indices that sort them.
+  void set_expert_order(bool on) { expert_order_ = on; }
 
   [[nodiscard]] Amount parameter_bytes() const;
   [[nodiscard]] Amount part_bytes(Part part) const { return parts_[static_cast<size_t>(part)]; }
@@ -132,6 +136,8 @@ class RankWeights {
   const Quantization* quantization_;
   bool expert_parallel_ = false;
   bool refined_blocks_ = true;
+  bool expert_order_ = false;
+  int64_t plain_expert_multiple_ = 1;
   std::array<Amount, kPartNames.size()> parts_{};
   Amount buffer_bytes_ = 0;
   Amount slack_bytes_ = 0;

@@ -19,6 +19,10 @@ namespace plimsoll::vllm {
 
 namespace {
 
+constexpr model::VllmVersion kNoExpertOrder{0, 30, 0};
+constexpr model::VllmVersion kPadsPlainExperts{0, 31, 0};  // on Blackwell
+constexpr model::VllmVersion kCountsPositions{0, 32, 0};   // before: tables enlarged for videos
+
 bool is_decoder(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
          text.has("num_attention_heads") && text.has("vocab_size") &&
@@ -98,7 +102,10 @@ void build_described(Builder& build, std::string_view family) {
       .last = options.pipeline_rank + 1 == options.pipeline_parallel};
   build.shape.first_layer = stage.layers.first;
   build.shape.stage_layers = stage.layers.end - stage.layers.first;
-  build.counted_positions |= spec.vllm.counted_positions;
+  // Qwen3.5's language model alone has positions of one kind in every release.
+  const bool wrapped = find_wrapper(build.shape.architecture) != nullptr;
+  build.counted_positions |=
+      spec.vllm.counted_positions && (!wrapped || options.version >= kCountsPositions);
   add_layers(model, stage, build);
   stage.has_head = !add_pooling_head(build);  // what stands for a head is on every stage
   count_table(model, stage, build);
@@ -155,11 +162,19 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   const Family* row = find_family(language);
   weights.set_expert_parallel(options.expert_parallel);
   weights.set_refined_blocks(options.refined_blocks);
+  weights.set_expert_order(options.version < kNoExpertOrder);
+  if (options.card == hardware::Architecture::blackwell && options.version >= kPadsPlainExperts) {
+    constexpr int64_t kTensorRtMultiple = 128;
+    weights.set_plain_expert_multiple(kTensorRtMultiple);
+  }
   weights.set_lora(options.lora_slots, options.lora_rank);
+  constexpr int64_t kUsualChunk = 2048;
+  shape.state_chunk = text.integer({"mamba_chunk_size", "chunk_size"}, kUsualChunk, {1, 1 << 20});
   shape.activation.int8_activations = weights.quantization().int8_activations();
   Builder build{config, text, options, row == nullptr ? kNoRow : *row, weights, shape};
   const Wrapper* wrapper = find_wrapper(shape.architecture);
-  build.counted_positions = wrapper != nullptr && wrapper->counted_positions;
+  build.counted_positions =
+      wrapper != nullptr && wrapper->counted_positions && options.version >= kCountsPositions;
   if (row == nullptr) {
     build_described(build, resolved_architecture(language));
   } else {

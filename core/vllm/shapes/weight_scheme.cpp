@@ -220,6 +220,7 @@ Amount packed_expert_bytes(const WeightScheme& scheme, const ExpertShape& shape,
     const Amount groups = groups_of(scheme.group);
     // Scales, and two records of shapes.
     bytes += groups * element + shape.experts * 2 * 2 * element;
+    if (shape.ordered) bytes += shape.experts * 2 * (shape.hidden + shape.intermediate) * kInt32;
     return scheme.zero_points ? bytes + groups * scheme.bits / 8 : bytes;
   }
   if (scheme.format == WeightFormat::quark_int4) {  // zero points have their place in any case

@@ -32,7 +32,8 @@ struct ExpertShape {
   Amount intermediate;      // of this rank
   int64_t up_matrices = 2;  // 2: gate and up, 1: up alone
   bool bias = false;
-  bool split = false;  // the intermediate size is divided over ranks
+  bool split = false;    // the intermediate size is divided over ranks
+  bool ordered = false;  // 4-bit experts have tensors of an activation order, whether they need any
 };
 
 /// Bytes of both expert weights (w13, w2) with scales and biases.

@@ -62,6 +62,7 @@ Tower siglip_tower(const ConfigView& config, const char* path) {
   const int64_t side = config.integer({"image_size"}, 224, {1, 1 << 20}) / patch;
   tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
   tower.positions = side * side;
+  tower.cut_positions = true;
   tower.ends = norm_elements(tower);
   return tower;
 }

@@ -8,6 +8,17 @@ namespace plimsoll::vllm {
 
 namespace {
 
+constexpr model::VllmVersion kRotaryTable{0, 12, 0};  // before: frequencies in float32
+
+/// Half of a head's elements are rotated.
+void add_tower_rotary(const Tower& tower, Builder& build) {
+  constexpr int64_t kRotaryPositions = 8192;
+  const int64_t rotated = tower.hidden / tower.heads / 2;
+  build.weights.buffer(build.options.version < kRotaryTable
+                           ? Amount{rotated / 2} * kFloat32
+                           : Amount{kRotaryPositions} * rotated * build.options.element);
+}
+
 /// Qwen2-VL and Qwen2.5-VL.
 void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   VisionShape& vision = build.shape.vision;
@@ -38,9 +49,7 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
       config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
   project(build, "visual.merger.mlp.0", merged, merged, Split::outputs, true);
   project(build, "visual.merger.mlp.2", merged, out, Split::inputs, true);
-  constexpr int64_t kRotaryPositions = 8192;
-  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
-                       build.options.element);
+  add_tower_rotary(tower, build);
 }
 
 }  // namespace
@@ -82,9 +91,7 @@ void add_deep_vision(const ConfigView& config, Builder& build, int64_t deep) {
     project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);
     project(build, "visual.merger.linear_fc2", merged, out, Split::inputs, true);
   }
-  constexpr int64_t kRotaryPositions = 8192;
-  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
-                       build.options.element);
+  add_tower_rotary(tower, build);
 }
 
 }  // namespace

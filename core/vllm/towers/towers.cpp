@@ -50,6 +50,18 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
 
 }  // namespace
 
+namespace {
+
+constexpr model::VllmVersion kWholePositions{0, 14, 0};
+
+/// Rows of the table of positions on this rank.
+int64_t own_positions(const Tower& tower, const Builder& build) {
+  if (!tower.cut_positions || build.options.version >= kWholePositions) return tower.positions;
+  return padded_to(tower.positions, kVocabularyPadding).value() / build.weights.ranks();
+}
+
+}  // namespace
+
 void add_tower(Tower tower, Builder& build) {
   RankWeights& weights = build.weights;
   if (tower.heads % weights.ranks() != 0) {
@@ -58,7 +70,7 @@ void add_tower(Tower tower, Builder& build) {
   }
   weights.plain(Part::vision, Amount{tower.patch_inputs} * tower.hidden +
                                   (tower.patch_bias ? tower.hidden : 0) +
-                                  Amount{tower.positions} * tower.hidden + tower.ends);
+                                  Amount{own_positions(tower, build)} * tower.hidden + tower.ends);
   for (int64_t layer = 0; layer < tower.layers; ++layer) add_tower_layer(tower, layer, weights);
   const int64_t ranks = tower.split_mlp ? weights.ranks() : 1;
   build.shape.vision.tower = {tower.hidden, tower.intermediate / ranks, tower.gated};

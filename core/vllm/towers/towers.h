@@ -33,8 +33,9 @@ struct Tower {
   int64_t layer_extras = 0;  // elements per layer beside these (layer scale)
   int64_t patch_inputs = 0;  // channels x frames x side x side
   bool patch_bias = true;
-  int64_t positions = 0;  // rows of the learned table
-  int64_t ends = 0;       // elements of class tokens and norms at both ends
+  int64_t positions = 0;       // rows of the learned table
+  bool cut_positions = false;  // vLLM's SigLIP has them in shares, in releases before 0.14
+  int64_t ends = 0;            // elements of class tokens and norms at both ends
 };
 
 /// Defaults of a config's class for a tower.

@@ -25,6 +25,9 @@ struct DescribedModel {
 
 TextDims dims_of(const model::ModelSpec& spec);
 
+/// Whether the release runs the model in its backend over transformers' modules.
+bool runs_transformers(const model::ModelSpec& spec, const Builder& build);
+
 /// Counts the stage's weights, part by part.
 void count_table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/vllm/classes.h"
 #include "vllm/shapes/described/described_model.h"
 
 namespace plimsoll::vllm {
@@ -66,7 +67,7 @@ class Layers {
   /// Counts the buffers that transformers' model has beside its layers, on every stage: frequencies
   /// where all layers have the same, and a causal mask of bytes.
   void add_generic() {
-    if (!spec_.vllm.generic) return;
+    if (!generic_) return;
     if (spec_.ropes.size() == 1) add_frequencies(0);
     if (spec_.position_embedding == model::kNoWeight) return;
     const Amount rows = spec_.weight(spec_.position_embedding).rows();
@@ -88,8 +89,8 @@ class Layers {
     }
     const size_t rope = attention.rope < 0 ? 0 : static_cast<size_t>(attention.rope);
     const bool rotates = attention.rope >= 0 || (spec_.vllm.rotary_in_all && !spec_.ropes.empty());
-    if (rotates && spec_.vllm.generic) add_frequencies(rope);
-    if (rotates && !spec_.vllm.generic) add_rotary(spec_.ropes[rope], attention, latent);
+    if (rotates && generic_) add_frequencies(rope);
+    if (rotates && !generic_) add_rotary(spec_.ropes[rope], attention, latent);
     if (spec_.vllm.idle_scales) {
       weights_.attention_buffers();
     } else {
@@ -103,6 +104,10 @@ class Layers {
       const int64_t size = attention.indexer.head_dim;
       shape_.kv_layers.push_back(index_cache(size + size / kScaledGroup * kFloat32));
     }
+    if (latent) {
+      const int64_t elements = attention.latent.kv_rank + attention.latent.rotated;
+      return add_latent_cache(build_, elements, attention.indexer.most > 0);
+    }
     const int64_t own = weights_.kv_heads(attention.kv_heads);
     const int64_t values = attention.value_dim > 0 && !spec_.vllm.expands_latents
                                ? attention.value_dim
@@ -115,19 +120,12 @@ class Layers {
       if (spec_.vllm.own_besides_window) ++window;
     }
     KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
-    if (latent) {
-      cache.kind = KvKind::latent;
-      cache.token_bytes =
-          Amount{attention.latent.kv_rank + attention.latent.rotated} * build_.kv_element();
-    }
-    if (latent || recurrent_) shape_.attention_token_bytes = cache.token_bytes;
+    if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
   }
 
   void add_latent(const AttentionSpec& attention) {
     const model::LatentSpec& latent = attention.latent;
-    const bool sparse = attention.indexer.most > 0;
-    shape_.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
     if (spec_.vllm.unit_scale) {  // of fp8 prefill
       weights_.buffer(kFloat32);
       return;
@@ -140,15 +138,15 @@ class Layers {
 
   void add_rotary(const model::RopeSpec& rope, const AttentionSpec& attention, bool latent) {
     const model::RotaryRows& rows = rope.vllm;
-    // DeepSeek's YaRN keeps its table in float32.
-    const bool wide = spec_.vllm.float_rotary || (latent && rows.kind != "default");
-    RotaryTable table{.positions = table_rows(build_, rows.positions, rows.in_sections),
+    const bool wide = spec_.vllm.float_rotary || (latent && has_float_table(build_, rows.kind));
+    RotaryTable table{.positions = table_rows(build_, rows, rows.in_sections),
                       .dimensions = rope.rotary_dim,
                       .element = wide ? kFloat32 : weights_.element(),
                       .key = fmt::format("{}/{}", rows.kind, rows.theta)};
     weights_.rotary(table);
     // An indexer that rotates halves where the attention rotates pairs has its own.
-    if (attention.indexer.most > 0 && attention.indexer.rope_pairs != attention.rope_pairs) {
+    if (attention.indexer.most > 0 && attention.indexer.rope_pairs != attention.rope_pairs &&
+        has_indexer_table(build_)) {
       table.key += "/indexer";
       weights_.rotary(table);
     }
@@ -183,9 +181,16 @@ class Layers {
   ModelShape& shape_;
   const bool recurrent_ = spec_.is_recurrent();
   const bool unlike_heads_ = has_unlike_heads(spec_);
+  const bool generic_ = runs_transformers(spec_, build_);
 };
 
 }  // namespace
+
+bool runs_transformers(const ModelSpec& spec, const Builder& build) {
+  if (!spec.vllm.generic) return false;
+  const auto known = model::find_class(build.shape.architecture);
+  return !known || !known->wrapped || build.options.version >= *known->wrapped;
+}
 
 TextDims dims_of(const ModelSpec& spec) {
   TextDims dims;

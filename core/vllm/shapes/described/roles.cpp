@@ -99,7 +99,7 @@ void Roles::add(const AttentionSpec& attention) {
   add(latent.q_norm, {});
   add(latent.kv_norm, {});
   add(attention.indexer.q_up, {});
-  add(attention.indexer.down, {.form = Form::exact});
+  add(attention.indexer.down, {.form = Form::exact, .indexer = true});
   add(attention.indexer.k_norm, {});
 }
 
@@ -130,7 +130,7 @@ void Roles::add(const RecurrentSpec& mixer) {
 void Roles::add(const MlpSpec& mlp) {
   if (mlp.kind == model::MlpKind::experts) return add_experts(mlp);
   add(mlp.up, {.part = Part::mlp, .gate_and_up = mlp.kind == model::MlpKind::gated});
-  add(mlp.down, {.part = Part::mlp});
+  add(mlp.down, {.part = Part::mlp, .down = true});
   set(mlp.xielu, {.part = Part::mlp});
 }
 
@@ -140,7 +140,9 @@ void Roles::add_experts(const MlpSpec& mlp) {
   set(mlp.up.weight, {.part = Part::experts, .experts = &mlp});
   add(mlp.latent_in, part);
   add(mlp.latent_out, part);
-  add(mlp.router.gate, spec_.vllm.quantizes_router ? part : numbers);
+  Role router = spec_.vllm.quantizes_router ? part : numbers;
+  router.router = true;
+  add(mlp.router.gate, router);
   set(mlp.router.choice_bias, numbers);
   set(mlp.router.expert_scale, numbers);
   add(mlp.router.norm, numbers);

@@ -25,6 +25,9 @@ struct Role {
   bool narrow = false;                              // a few outputs for each head, side by side
   const char* module = nullptr;  // module whose scheme vLLM uses, where it is not the weight's own
   bool last_whole = false;       // its last part is not cut
+  bool indexer = false;          // keys of an indexer and weights of its heads
+  bool router = false;
+  bool down = false;  // of an MLP
 };
 
 /// The roles of a model's weights, by what its layers name. Borrows the spec.

@@ -7,22 +7,50 @@
 
 namespace plimsoll::vllm {
 
+namespace {
+
+using hardware::Architecture;
+using model::VllmVersion;
+
+constexpr VllmVersion kReadsStateType{0, 13, 0};  // Nemotron-H's mamba_ssm_cache_dtype
+constexpr VllmVersion kFloatStates{0, 20, 0};     // Nemotron-H's, where its config is silent
+
+constexpr VllmVersion kConvolutionCopied{0, 12, 0};  // Mamba-2's
+
+// Since when a prefill exports a state before its end.
+constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA
+constexpr VllmVersion kMamba2Exports{0, 32, 0};
+constexpr VllmVersion kGatedDeltaExports{0, 33, 0};  // FlashInfer
+
+}  // namespace
+
 int64_t state_element(const Builder& build, int64_t fallback) {
   std::string dtype = build.options.state_dtype;
-  if (dtype.empty() || dtype == "auto") {
-    dtype = build.config.text({"mamba_ssm_dtype", "mamba_ssm_cache_dtype"}, "");
+  if (dtype.empty() || dtype == "auto") dtype = build.config.text({"mamba_ssm_dtype"}, "");
+  if ((dtype.empty() || dtype == "auto") && build.options.version >= kReadsStateType) {
+    dtype = build.config.text({"mamba_ssm_cache_dtype"}, "");
   }
   if (dtype.empty() || dtype == "auto") return fallback;
   return dtype == "float32" ? 4 : 2;
 }
 
-void add_state(Builder& build, Amount bytes, const char* kernel) {
+void add_state(Builder& build, Amount bytes, const char* kernel, int64_t checkpoint) {
   KvLayer cache;
   cache.kind = KvKind::state;
   cache.token_bytes = bytes;
+  cache.checkpoint = checkpoint;
   cache.kernel = kernel;
   build.shape.kv_layers.push_back(cache);
   build.shape.recurrent = true;
+}
+
+int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size) {
+  constexpr int64_t kHead = 128, kAlignment = 16;
+  const ShapeOptions& options = build.options;
+  const bool bounded = build.config.child({"linear_attn_config"}).has("gate_lower_bound");
+  const bool able =
+      options.card >= Architecture::hopper && head_size == kHead && options.element == 2 && bounded;
+  return able && options.version >= kChannelDeltaExports ? kAlignment : 0;
 }
 
 namespace {
@@ -50,10 +78,34 @@ const char* kernel_of(RecurrentKind kind) {
   return "";
 }
 
+/// FlashInfer's prefill by card (vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py:
+/// _resolve_gdn_prefill_backend); OLMo's class has another.
+int64_t gated_delta_checkpoint(const Builder& build, const RecurrentSpec& mixer) {
+  constexpr int64_t kHead = 128, kAlignment = 64;
+  const ShapeOptions& options = build.options;
+  if (options.version < kGatedDeltaExports || options.card < Architecture::hopper) return 0;
+  return options.card == Architecture::hopper || mixer.state == kHead ? kAlignment : 0;
+}
+
+int64_t checkpoint_of(const model::ModelSpec& spec, const RecurrentSpec& mixer,
+                      const Builder& build) {
+  switch (mixer.kind) {
+    case RecurrentKind::mamba2:
+      return build.options.version >= kMamba2Exports ? 1 : 0;
+    case RecurrentKind::gated_delta:
+      return spec.family == "olmo_hybrid" ? 0 : gated_delta_checkpoint(build, mixer);
+    case RecurrentKind::channel_delta:
+      return channel_delta_checkpoint(build, mixer.head_dim);
+    default:
+      return 0;
+  }
+}
+
 /// Bytes of a state's element where neither the config nor an argument states them.
-int64_t usual_state_element(const model::ModelSpec& spec, RecurrentKind kind, int64_t element) {
-  const bool wide = spec.vllm.float_states || kind == RecurrentKind::channel_delta;
-  return wide ? kFloat32 : element;
+int64_t usual_state_element(const model::ModelSpec& spec, RecurrentKind kind,
+                            const ShapeOptions& options) {
+  const bool floats = spec.vllm.float_states && options.version >= kFloatStates;
+  return floats || kind == RecurrentKind::channel_delta ? kFloat32 : options.element;
 }
 
 /// A single group of Mamba-2's is repeated on every rank.
@@ -87,13 +139,15 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
   if (mixer.conv.weight != model::kNoWeight) {
     const Amount channels = own_channels(spec.weight(mixer.conv.weight), weights);
     bytes += channels * (mixer.conv.taps - 1) * element;
-    if (mixer.kind == RecurrentKind::mamba2) weights.buffer(channels * mixer.conv.taps * element);
+    if (mixer.kind == RecurrentKind::mamba2 && build.options.version >= kConvolutionCopied)
+      weights.buffer(channels * mixer.conv.taps * element);
   }
   if (mixer.kind != RecurrentKind::short_conv) {
     const Amount own = weights.share(mixer.heads, "the number of heads with a state");
-    const int64_t size = mixer.kind == RecurrentKind::linear
-                             ? kFloat32
-                             : state_element(build, usual_state_element(spec, mixer.kind, element));
+    const int64_t size =
+        mixer.kind == RecurrentKind::linear
+            ? kFloat32
+            : state_element(build, usual_state_element(spec, mixer.kind, build.options));
     bytes += own * mixer.head_dim * std::max<int64_t>(1, mixer.state) * size;
   }
   if (beside_attention) {  // one multiplier for each output of the projection in (Falcon-H1)
@@ -103,7 +157,7 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
     }
     weights.buffer(outputs * element);
   }
-  add_state(build, bytes, kernel_of(mixer.kind));
+  add_state(build, bytes, kernel_of(mixer.kind), checkpoint_of(spec, mixer, build));
 }
 
 }  // namespace plimsoll::vllm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/vllm/types.h"
 #include "quantization/weight_modules.h"
 #include "vllm/shapes/described/described_model.h"
 
@@ -23,6 +24,25 @@ using TableSplit = model::Split;
 bool wants_wide_matrices(const Quantization& quantization) {
   const std::string& method = quantization.method();
   return method.starts_with("awq") || method.starts_with("gptq") || method.ends_with("auto-round");
+}
+
+constexpr model::VllmVersion kFusesIndexer{0, 20, 0};  // wk and weights_proj
+constexpr model::Releases kFloatRouter{{0, 25, 0}, {0, 26, 0}};
+constexpr model::VllmVersion kRouterByCard{0, 17, 0};  // Nemotron-H's; before: float32 on each
+
+/// DeepSeek's class holds the router in float32 where the config asks for it, and GLM-5's always
+/// (vllm/model_executor/models/deepseek_v2.py: _get_moe_router_dtype); Nemotron-H's where the card
+/// has no kernel for it (fused_moe/router/gate_linear.py: GateLinear).
+bool has_float_router(const ModelSpec& spec, const Builder& build) {
+  const ShapeOptions& options = build.options;
+  if (spec.family == "nemotron_h") {
+    const bool kernel = options.card == hardware::Architecture::hopper ||
+                        options.card == hardware::Architecture::blackwell;
+    return !kernel || options.version < kRouterByCard;
+  }
+  const bool asked = build.config.text({"moe_router_dtype"}, "") == "float32";
+  const bool glm = build.config.text({"model_type"}, "") == "glm_moe_dsa";
+  return kFloatRouter.hold(options.version) && (asked || glm);
 }
 
 class Table {
@@ -55,7 +75,7 @@ class Table {
                           !spec_.vllm.table_everywhere;
     if (for_head) role.part = Part::lm_head;
     if ((own_head || id == spec_.head_bias) && !stage_.has_head) return;
-    if (id == spec_.head_bias && spec_.vllm.generic) return;  // it comes with the tensors
+    if (id == spec_.head_bias && generic_) return;  // it comes with the tensors
     if (role.experts != nullptr) return count_experts(weight, *role.experts);
     if (weight.is_stack()) return;  // counted with the first of the experts'
     if (weight.is_buffer) return weights_.buffer(Amount{weight.elements()} * element_of(weight));
@@ -77,8 +97,8 @@ class Table {
   }
 
   void count_numbers(const WeightSpec& weight, const Role& role) {
-    weights_.parameters(role.part,
-                        Amount{own_rows(weight, role)} * weight.columns() * element_of(weight));
+    const int64_t element = role.router && float_router_ ? kFloat32 : element_of(weight);
+    weights_.parameters(role.part, Amount{own_rows(weight, role)} * weight.columns() * element);
   }
 
   struct Heads {
@@ -156,6 +176,9 @@ class Table {
     linear.split = weight.split == TableSplit::row          ? Split::inputs
                    : weight.split == TableSplit::replicated ? Split::none
                                                             : Split::outputs;
+    // vLLM's own class, before it ran transformers', cut MLPs that transformers' leaves whole.
+    if (spec_.vllm.generic && !generic_ && role.part == Part::mlp && linear.split == Split::none)
+      linear.split = role.down ? Split::inputs : Split::outputs;
     const bool narrow = role.narrow && weight.split == TableSplit::merged_column;
     if (narrow && wants_wide_matrices(weights_.quantization())) linear.split = Split::none;
     for (const model::Part& part : weight.parts) {
@@ -163,6 +186,9 @@ class Table {
       linear.outputs.push_back(part.rows() * (part.every_rank ? weights_.ranks() : 1));
     }
     if (role.gate_and_up && spec_.vllm.gate_apart) return count_apart(linear, role.part);
+    if (role.indexer && build_.options.version < kFusesIndexer) {
+      return count_indexer(std::move(linear));
+    }
     // One matrix for the kernel, whatever the checkpoint fuses into it.
     const auto whole = [](const model::Part& part) { return part.every_rank; };
     const bool uneven = weights_.ranks() > 1 && std::ranges::any_of(weight.parts, whole);
@@ -181,6 +207,17 @@ class Table {
       single.name = {linear.name.path, linear.name.shards[i], {}};
       single.outputs = {linear.outputs[i]};
       weights_.linear(part, single);
+    }
+  }
+
+  /// Keys in the scheme of their module, and whole weights of the heads.
+  void count_indexer(Linear linear) {
+    for (size_t i = 0; i < linear.outputs.size(); ++i) {
+      Linear single = linear;
+      single.name = {linear.name.path, linear.name.shards[i], {}};
+      single.outputs = {linear.outputs[i]};
+      single.quantized = i == 0;
+      weights_.linear(Part::attention, single);
     }
   }
 
@@ -210,6 +247,8 @@ class Table {
   const Roles& roles_;
   Builder& build_;
   RankWeights& weights_;
+  const bool float_router_ = has_float_router(spec_, build_);
+  const bool generic_ = runs_transformers(spec_, build_);
 };
 
 std::vector<ModuleName> modules_of(const ModelSpec& spec) {

@@ -7,6 +7,7 @@ namespace plimsoll::vllm {
 namespace {
 
 constexpr int64_t kAlignment = 576;  // pages of the fp8 cache
+constexpr model::VllmVersion kSchemesByOwnNames{0, 32, 0};
 constexpr Bounds kIndexSize{1, 1 << 24};
 
 KvLayer latent_page(KvKind kind, Amount token_bytes, int64_t compression) {
@@ -114,10 +115,14 @@ void add_hashed_mixture(Builder& build, int64_t layer) {
   } else {
     weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   }
-  weights.experts({{path, "experts", {"w1", "w2", "w3"}},
-                   mixture.experts,
-                   build.dims.hidden,
-                   mixture.intermediate});
+  // compressed-tensors' schemes were looked up by the usual names.
+  const bool usual = build.options.version < kSchemesByOwnNames &&
+                     weights.quantization().method() == "compressed-tensors";
+  const std::vector<std::string> names =
+      usual ? std::vector<std::string>{"gate_proj", "down_proj", "up_proj"}
+            : std::vector<std::string>{"w1", "w2", "w3"};
+  weights.experts(
+      {{path, "experts", names}, mixture.experts, build.dims.hidden, mixture.intermediate});
   if (mixture.shared_intermediate > 0) {
     add_mlp(build, path + ".shared_experts", mixture.shared_intermediate, Part::mlp);
   }

@@ -15,10 +15,12 @@ bool is_delta_layer(const ConfigView& linear, int64_t layer) {
   return std::find(listed.begin(), listed.end(), layer + 1) != listed.end();
 }
 
-void add_delta_state(Builder& build, int64_t heads, int64_t size, int64_t kernel) {
+void add_delta_state(Builder& build, int64_t heads, int64_t size, int64_t kernel,
+                     int64_t checkpoint) {
   const int64_t own = build.weights.share(heads, "the number of linear-attention heads");
   const Amount convolution = Amount{3} * own * size * (kernel - 1) * build.options.element;
-  add_state(build, convolution + Amount{own} * size * size * state_element(build, kFloat32), "kda");
+  add_state(build, convolution + Amount{own} * size * size * state_element(build, kFloat32), "kda",
+            checkpoint);
 }
 
 /// Adds the vectors of the delta rule for the `heads` heads of this rank.
@@ -52,10 +54,11 @@ void add_delta(Builder& build, const ConfigView& linear, const std::string& path
     weights.linear(Part::attention, {{path, "g_b_proj", {}}, size, {inner}, Split::outputs, true});
   add_delta_vectors(weights, own_heads, size, kernel);
   weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {hidden}, Split::inputs});
-  if (full_rank) {  // copies that the decoding kernel reads
+  // Copies that the decoding kernel of Hopper and later cards reads.
+  if (full_rank && build.options.card >= hardware::Architecture::hopper) {
     weights.buffer(Amount{3} * kernel * own * kFloat32 + Amount{size} * kFloat32);
   }
-  add_delta_state(build, heads, size, kernel);
+  add_delta_state(build, heads, size, kernel, channel_delta_checkpoint(build, size));
 }
 
 void add_latent(Builder& build, const std::string& path) {
@@ -89,12 +92,7 @@ void add_latent(Builder& build, const std::string& path) {
   weights.linear(Part::attention, {{path, "o_proj", {}}, heads * value, {hidden}, Split::inputs});
   weights.attention_scales(true);
   weights.buffer(kFloat32);  // the unit scale of fp8 prefill
-  KvLayer cache;
-  cache.kind = KvKind::latent;
-  cache.token_bytes = Amount{rank + rope} * build.kv_element();
-  build.shape.kernel = AttentionKernel::mla;
-  build.shape.attention_token_bytes = cache.token_bytes;
-  build.shape.kv_layers.push_back(cache);
+  add_latent_cache(build, rank + rope, false);
 }
 
 /// Experts in a narrower space.
@@ -180,7 +178,7 @@ void add_grouped_delta(Builder& build, int64_t layer) {
   weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {inner}});
   weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {hidden}, Split::inputs});
   add_delta_vectors(weights, own_heads, size, kernel);
-  add_delta_state(build, heads, size, kernel);
+  add_delta_state(build, heads, size, kernel, 0);
 }
 
 }  // namespace plimsoll::vllm

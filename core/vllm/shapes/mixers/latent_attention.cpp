@@ -66,16 +66,14 @@ void add_indexer(Builder& build, const std::string& path, const LatentDims& dims
   build.shape.kv_layers.push_back(index_cache(size + size / kScaledGroup * kFloat32));
 }
 
-/// DeepSeek's YaRN keeps its table in float32.
 void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
   RotaryTable table = rotary_table(build, dims.rope, "");
   table.dimensions = dims.rope;
-  const bool scaled = table.key != "default";
-  if (scaled) table.element = kFloat32;
+  if (has_float_table(build, table.key)) table.element = kFloat32;
   build.weights.rotary(table);
   // The indexer rotates halves where the attention rotates pairs, unless the config states
   // otherwise.
-  if (indexed && !build.family.paired_indexer &&
+  if (indexed && has_indexer_table(build) && !build.family.paired_indexer &&
       !build.config.flag({"indexer_rope_interleave"}, false)) {
     table.key += "/indexer";
     build.weights.rotary(table);
@@ -116,17 +114,10 @@ void add_latent_attention(Builder& build, int64_t layer) {
   build.shape.after_loading_bytes += Amount{heads / weights.ranks()} * (dims.nope + dims.value) *
                                      dims.rank * build.options.element;
   const bool sparse = is_sparse(build, layer);
-  if (sparse || build.shape.kernel != AttentionKernel::sparse_mla) {
-    build.shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
-  }
   if (has_indexer(build, layer)) add_indexer(build, path + ".indexer", dims);
   add_latent_rotary(build, dims, sparse);
   weights.attention_scales(true);
-  KvLayer cache;
-  cache.kind = KvKind::latent;
-  cache.token_bytes = Amount{compressed} * build.kv_element();
-  build.shape.attention_token_bytes = cache.token_bytes;
-  build.shape.kv_layers.push_back(cache);
+  add_latent_cache(build, compressed, sparse);
 }
 
 }  // namespace plimsoll::vllm

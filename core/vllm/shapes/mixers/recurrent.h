@@ -9,7 +9,11 @@ namespace plimsoll::vllm {
 /// for, else `fallback`.
 int64_t state_element(const Builder& build, int64_t fallback);
 
-/// Appends a layer whose state takes `bytes` on this rank.
-void add_state(Builder& build, Amount bytes, const char* kernel);
+/// Appends a layer whose state takes `bytes` on this rank; `checkpoint` as in KvLayer.
+void add_state(Builder& build, Amount bytes, const char* kernel, int64_t checkpoint = 0);
+
+/// Of a layer with a delta rule gated for each channel, by release, card and the bound of its gate
+/// (vllm/models/kimi_k3/nvidia/kda.py: is_flashkda_supported).
+int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size);
 
 }  // namespace plimsoll::vllm
