@@ -184,7 +184,9 @@ TEST_CASE("the most sequences are found to the last one") {
                                (most == 65536 ? " (the search" : " (the KV cache holds no more)")));
   }
   Probe never{[](const EngineArgs&, const hardware::Gpu*) { return false; }, {}};
-  CHECK_THAT(solve_sequences(never.plan(), {}, nullptr).solved, Catch::StartsWith("Not even one"));
+  const PlanResult none = solve_sequences(never.plan(), {}, nullptr);
+  CHECK_THAT(none.solved, Catch::StartsWith("Not even one"));
+  CHECK(none.max_num_seqs == 1);  // the plan beside it is the smallest that was tried
 }
 
 TEST_CASE("the smallest card that is large enough is found") {
