@@ -25,7 +25,7 @@ constexpr ShortName kShortNames[] = {
     {"-dp", "--data-parallel-size"},
 };
 
-// vLLM's methods of quantisation (vllm/model_executor/layers/quantization, 0.6 to 0.33).
+// vLLM's methods of quantization (vllm/model_executor/layers/quantization, 0.6 to 0.33).
 constexpr std::string_view kMethods[] = {
     "aqlm",         "awq",          "awq_marlin", "bitblas", "bitsandbytes", "compressed-tensors",
     "deepspeedfp",  "experts_int8", "fbgemm_fp8", "fp8",     "gguf",         "gptq",

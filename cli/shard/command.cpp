@@ -40,11 +40,11 @@ shard::JobOptions job_options(const ShardOptions& options, const Environment& en
 void check_quantization(const ShardOptions& options, const shard::Source& source) {
   if (options.quantization.empty() || options.quantization == source.quantization()) return;
   if (!source.quantization().empty()) {
-    fail(ExitCode::usage, "--quantization {}: the checkpoint is quantised by {}",
+    fail(ExitCode::usage, "--quantization {}: the checkpoint is quantized by {}",
          options.quantization, source.quantization());
   }
   fail(ExitCode::usage,
-       "--quantization {}: vLLM quantises plain weights while it loads them, and its sharded_state "
+       "--quantization {}: vLLM quantizes plain weights while it loads them, and its sharded_state "
        "loader takes the placeholders that stand for them until then for aliases of each other and "
        "drops them, so such shards do not load; shard the model as it is, and give --quantization "
        "to vLLM when it loads the original",
@@ -71,7 +71,7 @@ int write(const ShardOptions& options, const Environment& environment) {
   if (options.quiet) return static_cast<int>(ExitCode::done);
   if (!source.quantization().empty()) {
     say(fmt::format(
-        "{}: quantised ({}), written in load layout: what vLLM's loader fills before "
+        "{}: quantized ({}), written in load layout: what vLLM's loader fills before "
         "its kernels repack it. {}",
         options.output, source.quantization(), shard::saver_behaviour(source.quantization())));
   }

@@ -30,7 +30,7 @@ struct LaunchParts {
 };
 
 /// Reads rows [first, first + count) of a weight in the weight's run dtype, row-major (see
-/// WeightReader::read_rows), and opens its quantised parts. Several threads may call it at once.
+/// WeightReader::read_rows), and opens its quantized parts. Several threads may call it at once.
 class RowReader {
  public:
   using Rows = std::function<void(int64_t first, int64_t count, void* to)>;

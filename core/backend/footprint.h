@@ -39,7 +39,7 @@ class Footprint {
                                                 DType dtype) const = 0;
   [[nodiscard]] virtual size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp,
                                                  int64_t hidden, DType dtype) const = 0;
-  /// Workspace after experts_workspace: rewritten inputs of quantised experts.
+  /// Workspace after experts_workspace: rewritten inputs of quantized experts.
   [[nodiscard]] virtual size_t expert_inputs_workspace(int64_t /*rows*/, const model::MlpSpec&,
                                                        const model::WeightSpec& /*up*/,
                                                        const model::WeightSpec& /*down*/,

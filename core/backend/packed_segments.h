@@ -1,4 +1,4 @@
-// The parts of one matrix of a quantised weight, which backends store one behind the other.
+// The parts of one matrix of a quantized weight, which backends store one behind the other.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::backend {
 
-/// Some outputs of a matrix: a quantised part, or a plain one.
+/// Some outputs of a matrix: a quantized part, or a plain one.
 struct Segment {
   const model::Part* part = nullptr;
   size_t index = 0;       // of the part in the weight

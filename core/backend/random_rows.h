@@ -1,4 +1,4 @@
-// Quantised weights of random codes, for benchmarks.
+// Quantized weights of random codes, for benchmarks.
 #pragma once
 
 #include <memory>

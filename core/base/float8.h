@@ -1,4 +1,4 @@
-// The 8- and 4-bit floating types of quantised weights (OCP's FP8 and MX specifications).
+// The 8- and 4-bit floating types of quantized weights (OCP's FP8 and MX specifications).
 #pragma once
 
 #include <algorithm>

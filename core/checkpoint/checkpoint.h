@@ -93,8 +93,8 @@ class WeightSource {
   /// default whole rows are read and cut.
   virtual void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
                           void* to) const;
-  /// Opens a block of a part of a weight that is kept quantised (Part::packing), rows counted from
-  /// the part's first. The source must outlive it. By default plain rows are read, and quantised
+  /// Opens a block of a part of a weight that is kept quantized (Part::packing), rows counted from
+  /// the part's first. The source must outlive it. By default plain rows are read, and quantized
   /// where the packing asks for that.
   [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                                   size_t part,

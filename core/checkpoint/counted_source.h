@@ -37,7 +37,7 @@ class CountedSource final : public WeightSource {
     return source_.packed(weight, part, block);
   }
 
-  /// Bytes read from files so far; a block of a quantised part counts when it is opened.
+  /// Bytes read from files so far; a block of a quantized part counts when it is opened.
   [[nodiscard]] uint64_t bytes_read() const { return bytes_; }
 
  private:

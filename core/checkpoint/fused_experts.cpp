@@ -48,7 +48,7 @@ bool holds_codes(const TensorEntry& tensor) {
   return tensor.dtype == DType::f8_e4m3 || tensor.dtype == DType::u8;
 }
 
-/// A stack of codes and what stands beside it, as a quantised matrix `name`[i] of each expert.
+/// A stack of codes and what stands beside it, as a quantized matrix `name`[i] of each expert.
 void split_codes(Checkpoint& checkpoint, const std::string& name, int64_t count) {
   const auto split = [&](const std::string& stack, const char* ending) {
     const TensorEntry* const found = checkpoint.find(stack);
@@ -128,7 +128,7 @@ void take_codes(const Checkpoint& checkpoint, WeightSpec& weight) {
   for (Part& part : weight.parts) part.tensor += ".weight";
 }
 
-/// Takes a quantised stack of experts apart: each expert becomes a tensor NAME[i].weight, in which
+/// Takes a quantized stack of experts apart: each expert becomes a tensor NAME[i].weight, in which
 /// gate and up lie one under the other.
 void take_fused_codes(Checkpoint& checkpoint, const std::string& name, WeightSpec& weight) {
   split_codes(checkpoint, name, weight.matrices());

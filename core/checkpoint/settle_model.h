@@ -13,7 +13,7 @@ namespace plimsoll::checkpoint {
 /// How a launch keeps weights in memory.
 struct Keeping {
   quantization::Activations activations = quantization::Activations::rounded;
-  std::string online = {};  // method that quantises plain weights while they are read, or ""
+  std::string online = {};  // method that quantizes plain weights while they are read, or ""
 };
 
 /// Resolves by the tensors: the dtype of a config that states none, whether experts are stored as

@@ -61,7 +61,7 @@ bool is_ignorable(const std::string& name, const ModelSpec& spec) {
                              [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
-/// Notes the tensors of a quantised part.
+/// Notes the tensors of a quantized part.
 void use_packed(const Checkpoint& checkpoint, const ModelSpec& spec, const Part& part,
                 std::unordered_set<const TensorEntry*>& used) {
   const std::string module = part.tensor.substr(0, part.tensor.rfind('.') + 1);
@@ -71,7 +71,7 @@ void use_packed(const Checkpoint& checkpoint, const ModelSpec& spec, const Part&
   }
 }
 
-/// Notes the tensors of a part, plain or quantised, as far as they are there.
+/// Notes the tensors of a part, plain or quantized, as far as they are there.
 void use_any(const Checkpoint& checkpoint, const ModelSpec& spec, const Part& part,
              std::unordered_set<const TensorEntry*>& used) {
   if (part.packing) return use_packed(checkpoint, spec, part, used);
@@ -233,7 +233,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec, 
     : checkpoint_(&checkpoint), spec_(&spec) {
   if (!spec.quantization.empty()) {
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint is quantised ({}), which is not run so; use the unquantised model",
+         "the checkpoint is quantized ({}), which is not run so; use the unquantized model",
          spec.quantization);
   }
   left_out_ = check_left_over(checkpoint, spec, find_needed(checkpoint, spec, towers));
@@ -270,7 +270,7 @@ void WeightSource::read_block(const WeightSpec& weight, const Block& block, DTyp
 std::unique_ptr<model::PackedRows> WeightSource::packed(const WeightSpec& weight, size_t part,
                                                         const Block& block) const {
   if (weight.parts[part].packing->format != model::PackedFormat::online_fp8) {
-    throw std::logic_error(weight.name + " is quantised, and its source is not");
+    throw std::logic_error(weight.name + " is quantized, and its source is not");
   }
   int64_t first_row = block.row;
   for (size_t i = 0; i < part; ++i) first_row += weight.parts[i].rows();
@@ -298,7 +298,7 @@ uint64_t WeightReader::stored_bytes(const WeightSpec& weight, int64_t first, int
   return bytes;
 }
 
-// Bytes of a quantised part; a tensor that several parts share counts by this part's share of its
+// Bytes of a quantized part; a tensor that several parts share counts by this part's share of its
 // rows.
 uint64_t WeightReader::stored_bytes(const WeightSpec& weight, size_t index) const {
   const Part& part = weight.parts[index];

@@ -18,7 +18,7 @@ struct LayerEnds {
 LayerEnds ends_of(const model::LayerSpec& layer);
 
 /// Whether all layers of a model can be made of fused products (ops::FusedLinear): plain ones with
-/// whole weights that are not quantised.
+/// whole weights that are not quantized.
 bool has_plain_layers(const model::ModelSpec& spec);
 
 }  // namespace plimsoll::engine

@@ -23,12 +23,12 @@ void check_quantization(const std::string& asked, const std::string& stored) {
   if (asked.empty() || stored_method(asked) == stored_method(stored) || online) return;
   if (!stored.empty()) {
     fail(ExitCode::usage,
-         "--quantization {}: the checkpoint is quantised with {}, and is run as it is; leave the "
+         "--quantization {}: the checkpoint is quantized with {}, and is run as it is; leave the "
          "flag out",
          asked, stored);
   }
   fail(ExitCode::usage,
-       "--quantization {}: our own engine quantises with fp8 alone while loading; quantised "
+       "--quantization {}: our own engine quantizes with fp8 alone while loading; quantized "
        "checkpoints run without the flag, and plan --engine vllm plans the method for vLLM",
        asked);
 }

@@ -92,7 +92,7 @@ model::ModelSpec ModelSource::spec(const EngineArgs& args) {
   divide_experts(args, spec);
   if (!unknown.empty()) {
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint is quantised ({}), which run does not have; use the unquantised model "
+         "the checkpoint is quantized ({}), which run does not have; use the unquantized model "
          "(plan --engine vllm plans it for vLLM)",
          unknown);
   }

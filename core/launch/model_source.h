@@ -54,11 +54,11 @@ class ModelSource {
   const checkpoint::WeightSource* reader(const model::ModelSpec& spec, const EngineArgs& args);
 
  private:
-  /// The model as it is stored: nothing is quantised while it is loaded.
+  /// The model as it is stored: nothing is quantized while it is loaded.
   struct Stored {
     checkpoint::Keeping keeping;
     model::ModelSpec spec;
-    std::string method;  // of quantisation, as the config states it
+    std::string method;  // of quantization, as the config states it
   };
   const Stored& stored(const EngineArgs& args);
   void open_shards(quantization::Activations activations, model::ModelSpec& spec);

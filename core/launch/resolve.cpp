@@ -18,7 +18,7 @@ void add_widths_note(const Arguments& arguments, const backend::Footprint& footp
     const model::WeightSpec* weight = backend::cuda::find_unpinned(stage.spec);
     if (weight == nullptr) continue;
     launch.notes.push_back(fmt::format(
-        "--deterministic: {} is quantised in a way that is not cut into slices, so answers at "
+        "--deterministic: {} is quantized in a way that is not cut into slices, so answers at "
         "another --tensor-parallel-size may differ in their last bits; in any batch they are the "
         "same",
         weight->name));

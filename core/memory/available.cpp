@@ -146,7 +146,7 @@ void require(const HostNeed& need, const path& root) {
   if (need.weights > left) {
     fail(ExitCode::does_not_fit,
          "the weights alone take {} of this machine's memory, and {} are left ({}); take a smaller "
-         "or a quantised model, or raise the limit",
+         "or a quantized model, or raise the limit",
          size_text(uint64_t{need.weights}), size_text(left), available.bound);
   }
   fail(ExitCode::does_not_fit,

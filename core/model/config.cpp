@@ -121,7 +121,7 @@ void check_total(const ModelSpec& spec) {
        kMostParameters);
 }
 
-/// Some checkpoints keep their quantisation in a file beside the config.
+/// Some checkpoints keep their quantization in a file beside the config.
 void add_separate_quantization(const fs::path& folder, Json& config) {
   if (!config.is_object() || config.contains("quantization_config")) return;
   for (const QuantizationFile& file : kQuantizationFiles) {

@@ -13,7 +13,7 @@
 
 namespace plimsoll::model {
 
-/// A file beside config.json that may state the quantisation in its place, and the method it stands
+/// A file beside config.json that may state the quantization in its place, and the method it stands
 /// for where the file names none.
 struct QuantizationFile {
   const char* name;
@@ -28,10 +28,10 @@ inline constexpr QuantizationFile kQuantizationFiles[] = {
 /// Message for a folder without a config.json: what it is, and what to give in its place.
 std::string missing_config(const std::filesystem::path& folder);
 
-/// "MLX, 4 bits" for a config whose weights MLX has quantised; else empty.
+/// "MLX, 4 bits" for a config whose weights MLX has quantized; else empty.
 std::string mlx_quantization(const Json& config);
 
-/// Reads config.json (a file, or the one in a folder), and the quantisation from a file beside it
+/// Reads config.json (a file, or the one in a folder), and the quantization from a file beside it
 /// where config.json states none. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
 

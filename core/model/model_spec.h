@@ -142,7 +142,7 @@ struct VllmClass {
   bool expands_latents = false;   // caches the keys and values that latents expand to
   /// Latent attention has a scale of 1, and nothing computed from its weights.
   bool unit_scale = false;
-  bool idle_scales = false;  // attention has scales, but takes none from quantised checkpoints
+  bool idle_scales = false;  // attention has scales, but takes none from quantized checkpoints
   std::string refused;       // why vLLM does not serve the model; empty: it does
   std::string whole;  // why vLLM's shards of several ranks are unusable; empty: they are usable
 };

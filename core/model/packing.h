@@ -1,4 +1,4 @@
-// How a quantised matrix is kept: codes of a few bits, each of which stands for a number, times a
+// How a quantized matrix is kept: codes of a few bits, each of which stands for a number, times a
 // scale that a group of inputs shares. Checkpoints store codes and scales in many orders; memory
 // has this one form.
 //
@@ -24,7 +24,7 @@ enum class PackedFormat : uint8_t {
   nvfp4,
   mxfp4,
   nf4,         // bitsandbytes
-  online_fp8,  // plain weights that are quantised while they are loaded
+  online_fp8,  // plain weights that are quantized while they are loaded
 };
 
 /// The number that a code stands for.
@@ -41,7 +41,7 @@ enum class ScaleType : uint8_t {
   bf16,
   e4m3,    // a float8
   e8m0,    // 2^(byte - 127)
-  nested,  // bitsandbytes' double quantisation: a byte that NestedScales turns into a scale
+  nested,  // bitsandbytes' double quantization: a byte that NestedScales turns into a scale
 };
 
 /// Bytes of one scale.
@@ -158,7 +158,7 @@ struct Packing {
   }
 };
 
-/// The second stage of double-quantised scales. Scale g of row r: numbers[byte] * absmax[(first + r
+/// The second stage of double-quantized scales. Scale g of row r: numbers[byte] * absmax[(first + r
 /// * stride + g) / Packing::absmax_share()] + offset.
 struct NestedScales {
   static constexpr int64_t kBlock = 256;
@@ -169,7 +169,7 @@ struct NestedScales {
   int64_t stride = 1;  // scales of a stored row
 };
 
-/// Rows of a quantised part of a weight, or of some inputs of it, read from wherever they are
+/// Rows of a quantized part of a weight, or of some inputs of it, read from wherever they are
 /// stored. Rows, columns and groups count from the first that it was opened for; the first group
 /// and the last may have inputs outside. Thread-safe. Throws Error(checkpoint_unusable), naming the
 /// tensor, for values that no weight has (NaN).

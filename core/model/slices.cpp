@@ -24,7 +24,7 @@ int64_t slice_unit(const WeightSpec& weight) {
 }
 
 const char* find_unshared(const ModelSpec& spec) {
-  return spec.quantization.empty() ? nullptr : "weights quantised in a way that run does not know";
+  return spec.quantization.empty() ? nullptr : "weights quantized in a way that run does not know";
 }
 
 void slice_sums(ModelSpec& spec) {

@@ -12,7 +12,7 @@ inline constexpr int64_t kMostSlices = 8;
 /// Number of slices of a sum over `inputs` inputs: slices of whole units, 1, 2, 4 or kMostSlices.
 int64_t slices_of(int64_t inputs, int64_t unit = 2);
 
-/// Inputs that slices of a weight's sums must not cut: pairs, for quantised parts words of codes
+/// Inputs that slices of a weight's sums must not cut: pairs, for quantized parts words of codes
 /// and e2m1 inputs that are rounded together. Groups with a common scale may be cut.
 int64_t slice_unit(const WeightSpec& weight);
 
@@ -20,7 +20,7 @@ int64_t slice_unit(const WeightSpec& weight);
 const char* find_unshared(const ModelSpec& spec);
 
 /// Sets WeightSpec::slices where ranks share a model's layers. To be called again after weights
-/// have been quantised.
+/// have been quantized.
 void slice_sums(ModelSpec& spec);
 
 }  // namespace plimsoll::model

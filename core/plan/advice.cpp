@@ -15,7 +15,7 @@
 namespace plimsoll::plan {
 namespace {
 
-/// A change of one flag; without one, another checkpoint: the model quantised to 4 bits (AWQ).
+/// A change of one flag; without one, another checkpoint: the model quantized to 4 bits (AWQ).
 struct Change {
   std::string words;
   std::string flag;

@@ -140,12 +140,12 @@ size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args
   return best;
 }
 
-/// vLLM's refusal of weights that MLX has quantised; empty: they are not.
+/// vLLM's refusal of weights that MLX has quantized; empty: they are not.
 std::string mlx_refusal(const ConfigView& config) {
   const std::string name = model::mlx_quantization(config.json());
   if (name.empty()) return "";
   return fmt::format(
-      "The weights are quantised ({}), which vLLM does not load. Use the original "
+      "The weights are quantized ({}), which vLLM does not load. Use the original "
       "checkpoint, "
       "or one in AWQ, GPTQ, FP8 or compressed-tensors.",
       name);

@@ -76,7 +76,7 @@ class Assignment {
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
       const auto id = static_cast<model::WeightId>(i);
       WeightSpec& weight = spec_.weights[i];
-      if (!may_be_quantised(id, weight)) {
+      if (!may_be_quantized(id, weight)) {
         refuse_codes(weight);
         continue;
       }
@@ -87,7 +87,7 @@ class Assignment {
   }
 
  private:
-  [[nodiscard]] bool may_be_quantised(model::WeightId id, const WeightSpec& weight) const {
+  [[nodiscard]] bool may_be_quantized(model::WeightId id, const WeightSpec& weight) const {
     const bool matrix =
         weight.use == model::WeightUse::linear ||
         (weight.use == model::WeightUse::experts && !weight.is_vector());  // no stacked biases
@@ -103,15 +103,15 @@ class Assignment {
         const std::optional<StoredTensor> found = matrix.find(codes);
         if (!found) continue;
         fail(ExitCode::checkpoint_unusable,
-             "tensor \"{}\": {} is quantised, and only linear layers and experts are run so; use a "
-             "checkpoint that leaves it whole, or the unquantised model",
+             "tensor \"{}\": {} is quantized, and only linear layers and experts are run so; use a "
+             "checkpoint that leaves it whole, or the unquantized model",
              found->name, matrix.module);
       }
     }
   }
 
   void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
-    // A stack of plain experts stands for one of quantised experts where the configuration alone
+    // A stack of plain experts stands for one of quantized experts where the configuration alone
     // decides.
     const bool of_stack = !find_ && part.tensor.ends_with("]");
     if (!of_stack && !part.tensor.ends_with(kWeight)) return;
@@ -119,7 +119,7 @@ class Assignment {
     pack(part, matrix, scheme_of(id, matrix));
   }
 
-  /// Configurations name towers' modules in too many ways: the tensors say which are quantised.
+  /// Configurations name towers' modules in too many ways: the tensors say which are quantized.
   void assign_tower(WeightSpec& weight) const {
     if (weight.use != model::WeightUse::linear || !find_) return;
     for (Part& part : weight.parts) {
@@ -135,13 +135,13 @@ class Assignment {
       fail(ExitCode::checkpoint_unusable,
            "config.json: quantization_config: codes in the order of \"{}\" are not run ({}); use a "
            "checkpoint in the usual one (AWQ's \"gemm\", \"gptq\" or \"gptq_v2\"), or the "
-           "unquantised model",
+           "unquantized model",
            scheme.layout_not_run, matrix.module);
     }
     part.packing = packing_of(scheme, matrix);
     if (find_ && part.transposed && !is_run_transposed(part.packing->format)) {
       fail(ExitCode::checkpoint_unusable,
-           "{}: quantised and stored transposed, which is not run of {}; use the unquantised model",
+           "{}: quantized and stored transposed, which is not run of {}; use the unquantized model",
            matrix.module, format_name(part.packing->format));
     }
     // Rows that are not consecutive in the stored matrix cannot keep nested scales, whose blocks
@@ -193,16 +193,16 @@ class Assignment {
     for (size_t i = each; i < weight.parts.size(); ++i) {
       if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
       fail(ExitCode::checkpoint_unusable,
-           "tensor \"{}\": quantised otherwise than the first expert's, \"{}\", which is not run; "
+           "tensor \"{}\": quantized otherwise than the first expert's, \"{}\", which is not run; "
            "use "
-           "the unquantised model",
+           "the unquantized model",
            weight.parts[i].tensor, weight.parts[i % each].tensor);
     }
     for (size_t i = 1; i < each; ++i) {
       if (weight.parts[i].packing.has_value() == weight.parts[0].packing.has_value()) continue;
       fail(ExitCode::checkpoint_unusable,
-           "tensor \"{}\": one of an expert's matrices is quantised and one is not, which is not "
-           "run; use the unquantised model",
+           "tensor \"{}\": one of an expert's matrices is quantized and one is not, which is not "
+           "run; use the unquantized model",
            weight.parts[i].tensor);
     }
   }

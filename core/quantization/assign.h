@@ -1,4 +1,4 @@
-// Which weights of a model are quantised, and how each is kept: fills the weight table by a
+// Which weights of a model are quantized, and how each is kept: fills the weight table by a
 // configuration and the checkpoint's tensors.
 #pragma once
 
@@ -20,7 +20,7 @@ enum class Activations : uint8_t { whole, rounded };
 
 /// Gives parts of the table their packing, by config's quantization_config, and empties
 /// spec.quantization. `find` null: by the configuration alone, without a checkpoint. The stored
-/// tensors have the last word on which modules are quantised. Throws Error(checkpoint_unusable),
+/// tensors have the last word on which modules are quantized. Throws Error(checkpoint_unusable),
 /// naming the module, for schemes that `run` does not support.
 void assign_packings(const Json& config, const FindStored& find, Activations activations,
                      model::ModelSpec& spec);

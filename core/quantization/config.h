@@ -30,7 +30,7 @@ class Quantization {
   [[nodiscard]] bool is_assumed() const { return assumed_; }
   /// The scheme of a linear module in vLLM.
   [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
-  /// The scheme of a module as the checkpoint states it, which differs where vLLM quantises experts
+  /// The scheme of a module as the checkpoint states it, which differs where vLLM quantizes experts
   /// alone.
   [[nodiscard]] WeightScheme stored(const ModuleName& module) const;
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;

@@ -1,4 +1,4 @@
-// The quantisation scheme of a module, by its configuration.
+// The quantization scheme of a module, by its configuration.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,9 @@ struct WeightScheme {
   bool indexed_inputs = false;        // packed: the checkpoint has each input's group
   bool refine_expert_blocks = false;  // block scales are refined when a rank's slice cuts a block
   bool check_merged = false;          // fused matrices must begin on a block
-  bool whole_inputs = false;          // activations are not quantised
+  bool whole_inputs = false;          // activations are not quantized
   bool zeros_as_stored = false;       // gptq_v2: zero points are not stored one less than they are
-  bool nested_scales = false;         // bitsandbytes: scales are themselves quantised
+  bool nested_scales = false;         // bitsandbytes: scales are themselves quantized
   bool unused_input = false;  // an activation scale of the model's dtype is loaded and dropped
 
   [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }

@@ -1,4 +1,4 @@
-// The module that a weight of the table belongs to, as quantisation configs name it.
+// The module that a weight of the table belongs to, as quantization configs name it.
 #pragma once
 
 #include "model/spec/weight.h"

@@ -41,7 +41,7 @@ WeightSpec weight_of(const WeightSpec& fused, const model::Part& part) {
 void set_apart(model::ModelSpec& spec) {
   if (!spec.vllm.gate_apart) return;
   if (!spec.quantization.empty()) {
-    fail(ExitCode::checkpoint_unusable, "the shards of a quantised {} are not known here",
+    fail(ExitCode::checkpoint_unusable, "the shards of a quantized {} are not known here",
          spec.architecture);
   }
   const std::set<WeightId> fused = fused_of(spec);

@@ -32,7 +32,7 @@ Job::Job(const Source& source, const JobOptions& options)
       pattern_(options.file_pattern, options.tensor_parallel, options.pipeline_parallel) {
   if (!source.quantization().empty() && options.release < since::kQuantizedLayers) {
     fail(ExitCode::usage,
-         "--vllm-version {}: the parameters of quantised layers ({}) are known of {} and later",
+         "--vllm-version {}: the parameters of quantized layers ({}) are known of {} and later",
          model::version_text(options.release), source.quantization(),
          model::version_text(since::kQuantizedLayers));
   }
@@ -89,7 +89,7 @@ Json Job::description() const {
       {"spellings", source_.spellings()},
       {"vllm_version", model::version_text(options_.release)},
       {"source", source_.identity()}};
-  if (!source_.quantization().empty()) description["quantised"] = source_.quantised_tensors();
+  if (!source_.quantization().empty()) description["quantised"] = source_.quantized_tensors();
   return description;
 }
 

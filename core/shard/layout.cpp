@@ -98,7 +98,7 @@ class Walk {
     const std::string around = attention_module(spec_, attention);
     const bool latent = around.ends_with(".mla_attn");
     const std::string module = around + (latent ? ".mla_attn" : ".attn");
-    // A quantised weight is several; its scales belong to the same module, and the attention's own
+    // A quantized weight is several; its scales belong to the same module, and the attention's own
     // parameters stand before these.
     const auto next_belongs = [&](WeightId id) {
       const auto next = static_cast<size_t>(id) + 1;

@@ -22,9 +22,9 @@ Origin read_origin(const fs::path& folder, const ShardHints& hints) {
   try {
     record.job.at("spellings").get_to(origin.spellings);
     if (!record.job.contains("quantised")) return origin;
-    const Json& quantised = record.job.at("quantised");
-    origin.present = TensorPatterns(quantised.at("present"));
-    origin.listed = TensorPatterns(quantised.at("listed"));
+    const Json& quantized = record.job.at("quantised");
+    origin.present = TensorPatterns(quantized.at("present"));
+    origin.listed = TensorPatterns(quantized.at("listed"));
   } catch (const Json::exception&) {
     fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", sidecar.string());
   }

@@ -16,7 +16,7 @@ struct Origin {
   ShardHints hints;
   /// Other spellings of tensor names that the source used: leading `first` stood as `second`.
   std::vector<std::pair<std::string, std::string>> spellings;
-  /// For quantised shards: tensors that the checkpoint had beside those that its config implies
+  /// For quantized shards: tensors that the checkpoint had beside those that its config implies
   /// (`present`), and which of its single values had the shape [1] (`listed`). Empty without a
   /// record: what is usual.
   std::optional<TensorPatterns> present, listed;
@@ -26,8 +26,8 @@ struct Origin {
 /// that is not a record.
 Origin read_origin(const std::filesystem::path& folder, const ShardHints& hints);
 
-/// The weight table of the shards in a folder. Quantised shards give vLLM's load layout, and the
-/// shards themselves decide which weights are quantised. Throws Error(checkpoint_unusable).
+/// The weight table of the shards in a folder. Quantized shards give vLLM's load layout, and the
+/// shards themselves decide which weights are quantized. Throws Error(checkpoint_unusable).
 model::ModelSpec shards_spec(const std::filesystem::path& folder, const Origin& origin);
 
 }  // namespace plimsoll::shard

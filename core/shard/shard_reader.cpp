@@ -62,7 +62,7 @@ std::unique_ptr<const model::ModelSpec> plain_table(const model::ModelSpec& spec
   return table;
 }
 
-/// The table that the shards were cut by: the engine's, or vLLM's of quantised weights.
+/// The table that the shards were cut by: the engine's, or vLLM's of quantized weights.
 std::unique_ptr<const model::ModelSpec> cut_table(const fs::path& folder, const ShardHints& hints,
                                                   const model::ModelSpec& spec) {
   if (spec.quantization.empty()) return plain_table(spec);
@@ -160,7 +160,7 @@ void ShardReader::check_parts(const model::ModelSpec& spec) const {
         check_plain(found->second, part.tensor);
       } else if (weight.kept == model::Kept::in_model) {
         fail(ExitCode::checkpoint_unusable,
-             "the shards hold {} quantised, which config.json does not tell of", part.tensor);
+             "the shards hold {} quantized, which config.json does not tell of", part.tensor);
       }
     }
   }

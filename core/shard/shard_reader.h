@@ -16,7 +16,7 @@ class ShardReader final : public checkpoint::WeightSource {
   /// engine's, and files of another job where there is a sidecar. `spec` must outlive the reader.
   ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
               const ShardHints& hints);
-  /// Opens shards that may be quantised: gives `spec` the packings that config.json and the shards
+  /// Opens shards that may be quantized: gives `spec` the packings that config.json and the shards
   /// state.
   ShardReader(const std::filesystem::path& folder, const Json& config, const ShardHints& hints,
               quantization::Activations activations, model::ModelSpec& spec);
@@ -44,7 +44,7 @@ class ShardReader final : public checkpoint::WeightSource {
   /// Throws Error(checkpoint_unusable) unless the shards hold all that `spec` asks for.
   void check_parts(const model::ModelSpec& spec) const;
 
-  /// The weight table that quantised shards were cut by.
+  /// The weight table that quantized shards were cut by.
   std::unique_ptr<const model::ModelSpec> table_;
   JoinedCheckpoint joined_;
 };

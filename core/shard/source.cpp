@@ -156,18 +156,18 @@ void Source::check_biases() const {
 // True when all parts of a fused weight hold codes. Throws Error where only some do.
 bool Source::holds_codes(const model::WeightSpec& weight) const {
   const quantization::FindStored find_stored = checkpoint::find_stored(*checkpoint_, *spec_);
-  std::string whole, quantised;
+  std::string whole, quantized;
   for (const model::Part& part : weight.parts) {
     if (!part.tensor.ends_with(".weight")) continue;
     const quantization::StoredMatrix matrix =
         quantization::stored_matrix(weight, part, find_stored);
-    (quantization::holds_codes(matrix.find) ? quantised : whole) = matrix.module;
+    (quantization::holds_codes(matrix.find) ? quantized : whole) = matrix.module;
   }
-  if (!whole.empty() && !quantised.empty()) {
-    refuse_quantised(whole + " is whole and " + quantised +
-                     " quantised, which are one layer in vLLM");
+  if (!whole.empty() && !quantized.empty()) {
+    refuse_quantized(whole + " is whole and " + quantized +
+                     " quantized, which are one layer in vLLM");
   }
-  return !quantised.empty();
+  return !quantized.empty();
 }
 
 void Source::quantize(const Json& config) {
@@ -192,7 +192,7 @@ void Source::quantize(const Json& config) {
   quantize_weights(config, stored, *spec_);
 }
 
-Json Source::quantised_tensors() const {
+Json Source::quantized_tensors() const {
   return {{"present", present_.patterns()}, {"listed", listed_.patterns()}};
 }
 

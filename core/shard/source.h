@@ -32,7 +32,7 @@ class Source {
     return reader_->tensor(part);
   }
   [[nodiscard]] DType dtype() const;
-  /// The method of a quantised checkpoint, whose weights stand in spec() in vLLM's load layout;
+  /// The method of a quantized checkpoint, whose weights stand in spec() in vLLM's load layout;
   /// empty: plain weights.
   [[nodiscard]] const std::string& quantization() const { return quantization_; }
   /// True when config.json ties the head to the token table and the checkpoint's head differs.
@@ -45,9 +45,9 @@ class Source {
   /// Throws Error(checkpoint_unusable) when a file is no longer what it was when it was opened.
   void check_unchanged() const;
 
-  /// Tensors that a quantised checkpoint has beside those that the config implies ("present"), and
+  /// Tensors that a quantized checkpoint has beside those that the config implies ("present"), and
   /// single values that have the shape [1] ("listed"), by name or pattern.
-  [[nodiscard]] Json quantised_tensors() const;
+  [[nodiscard]] Json quantized_tensors() const;
 
   /// Tensors of the checkpoint that vLLM's class has no place for: their names, or a pattern with
   /// the number of several.

@@ -49,7 +49,7 @@ struct EngineArgs {
   std::string dtype = "auto";
   std::string quantization;
   bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
-  bool whole_activations = false;  // quantised checkpoints are computed from exact weights alone
+  bool whole_activations = false;  // quantized checkpoints are computed from exact weights alone
   std::string kv_cache_dtype = "auto";
   std::string state_dtype;       // --mamba-ssm-cache-dtype
   std::string state_mode;        // --mamba-cache-mode; empty: not given

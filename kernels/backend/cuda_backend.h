@@ -123,7 +123,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   /// A product by slices, whose inputs ranks may share, summed over all of them.
   void linear_sums(const ops::Linear& op, std::byte* workspace);
   void linear_sliced(const ops::Linear& op, std::byte* workspace);
-  /// A product by slices with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
+  /// A product by slices with a quantized weight. `workspace`: backend::cuda::PackedSlicesLayout.
   void linear_packed_sliced(const ops::Linear& op, std::byte* workspace);
   /// Computes the sums that `slices` describes, at `to`.
   void multiply_slices(const SliceSums& slices, float* to, backend::View in,
@@ -166,7 +166,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   std::set<std::pair<DType, DType>> small_types_;
   std::set<std::string> slow_products_;
   std::set<DType> fused_types_;  // for which fused_small_linear's kernels were loaded
-  /// Codes and rows for which kernels of quantised weights were loaded.
+  /// Codes and rows for which kernels of quantized weights were loaded.
   std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot

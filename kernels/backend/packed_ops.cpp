@@ -1,4 +1,4 @@
-// Products of the CUDA backend with quantised weights.
+// Products of the CUDA backend with quantized weights.
 #include "kernels/products/packed/packed.h"
 
 #include "kernels/backend/cuda_backend.h"

@@ -101,11 +101,11 @@ struct CombineSlice {
 void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
                    cudaStream_t stream);
 
-/// A matrix of each expert, [experts, n, k] of the type of rows, or quantised.
+/// A matrix of each expert, [experts, n, k] of the type of rows, or quantized.
 struct ExpertStack {
   const void* data = nullptr;
   const model::WeightSpec* packed = nullptr;  // null: plain
-  backend::InputRanks* ranks = nullptr;       // ranks that have the other inputs of quantised ones
+  backend::InputRanks* ranks = nullptr;       // ranks that have the other inputs of quantized ones
 };
 
 /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is

@@ -47,7 +47,7 @@ bool Fp8Products::multiply(const Fp8Linear& op) const {
   const auto* own = reinterpret_cast<const float*>(op.part.data + layout.scales);
   const bool fuses =
       op.bias.data != nullptr && op.bias.dtype == op.out.dtype && dtype_size(op.out.dtype) == 2;
-  quantise_rows(rows_of(op), {codes, scales}, stream_);
+  quantize_rows(rows_of(op), {codes, scales}, stream_);
   for (int64_t first = 0; first < layout.rows; first += at.outputs) {
     const int64_t count = std::min(at.outputs, layout.rows - first);
     unpack_fp8({op.part, first, count, weight, turned}, stream_);

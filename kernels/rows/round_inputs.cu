@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A block per row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    quantise_rows_kernel(const __grid_constant__ RoundInputs op, int64_t group, Fp8Rows to) {
+    quantize_rows_kernel(const __grid_constant__ RoundInputs op, int64_t group, Fp8Rows to) {
   wait_for_previous();
   start_next();
   const int64_t place = blockIdx.x, columns = op.in.columns;
@@ -267,14 +267,14 @@ size_t shared_bytes_of(const RoundInputs& op) {
 
 }  // namespace
 
-void quantise_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream) {
+void quantize_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream) {
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     launch({.grid = dim3(static_cast<unsigned>(op.in.rows)),
             .block = dim3(kThreads),
             .shared_bytes = shared_bytes_of(op),
             .stream = stream},
-           "quantise_rows", quantise_rows_kernel<T>, op, group_of(op), to);
+           "quantize_rows", quantize_rows_kernel<T>, op, group_of(op), to);
   });
 }
 

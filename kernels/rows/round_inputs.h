@@ -1,4 +1,4 @@
-// Inputs of products with quantised weights: rounded as the checkpoint's format asks for, and in
+// Inputs of products with quantized weights: rounded as the checkpoint's format asks for, and in
 // the order of the weight's slots.
 #pragma once
 
@@ -39,7 +39,7 @@ struct Fp8Rows {
   unsigned char* codes = nullptr;  // [R, k]
   float* scales = nullptr;         // [groups, R]
 };
-void quantise_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream);
+void quantize_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream);
 
 /// The largest absolute value of each group of a row; 0 for groups without inputs here. With
 /// `range` the row's largest number and its least one negated. (backend::RowMaxima)

@@ -11,7 +11,7 @@ namespace {
 
 using namespace backend::cuda;
 
-/// One quantised part to where it stays.
+/// One quantized part to where it stays.
 class PartLoader {
  public:
   PartLoader(Loader& loader, const model::Part& part, int64_t columns,

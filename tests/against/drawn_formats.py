@@ -1,4 +1,4 @@
-"""Random quantised matrices: the numbers that codes and scales stand for, the tensors that hold them, and what config.json says of them. A format's
+"""Random quantized matrices: the numbers that codes and scales stand for, the tensors that hold them, and what config.json says of them. A format's
 function in FORMATS takes a random.Random and returns how a matrix is drawn (shape, generator, module) -> (weight, {ending: tensor}), words for the
 outcome, and a function of the names of modules that are left whole: quantization_config."""
 import json, math, re

@@ -1,4 +1,4 @@
-"""Inputs of quantised matrices rounded as each format asks, in their own type and in full rows: the slow twin of what `plimsoll run` does without
+"""Inputs of quantized matrices rounded as each format asks, in their own type and in full rows: the slow twin of what `plimsoll run` does without
 --quantized-activations off. Rounding is to the nearest, ties to even."""
 import math, re
 import torch
@@ -137,7 +137,7 @@ def as_stored(model, stored):
 
 
 def rounding_inputs(model, words, stored):
-    """Has the model's modules that `stored` holds quantised round their inputs from now on."""
+    """Has the model's modules that `stored` holds quantized round their inputs from now on."""
     for name, module in as_stored(model, stored).items():
         held = stored.get(name + ".weight_packed", stored.get(name + ".weight"))
         if not isinstance(module, torch.nn.Linear) or held is None or held.dtype in (torch.float32, torch.bfloat16, torch.float16):

@@ -1,4 +1,4 @@
-"""How checkpoints store quantised matrices, and what config.json says of them: what the programs beside share."""
+"""How checkpoints store quantized matrices, and what config.json says of them: what the programs beside share."""
 import torch
 
 

@@ -85,7 +85,7 @@ def build_what_cards_build():
 
 
 class Kernel:
-    """What a card would choose for a quantised layer: building and loading only keep it."""
+    """What a card would choose for a quantized layer: building and loading only keep it."""
     supports_pre_processed_weights = False
 
     def __init__(self, *_, **__):
@@ -105,7 +105,7 @@ ORACLE = "vllm.model_executor.layers.fused_moe.oracle."
 
 
 def choose_for_cards():
-    """Quantised layers choose kernels when they are built, of which CPUs have few; what they hold before these repack it depends on none."""
+    """Quantized layers choose kernels when they are built, of which CPUs have few; what they hold before these repack it depends on none."""
     methods = importlib.import_module("vllm.model_executor.layers.quantization")
     for found in pkgutil.walk_packages(methods.__path__, methods.__name__ + "."):
         try:

@@ -1,4 +1,4 @@
-// Sums with quantised weights that ranks share: slices, and rounding by whole rows.
+// Sums with quantized weights that ranks share: slices, and rounding by whole rows.
 #include "backend/cpu/round_inputs.h"
 #include "backend/cpu_fixture.h"
 #include "backend/random_part.h"
@@ -75,7 +75,7 @@ class SomeInputs final : public model::PackedRows {
   model::Inputs groups_{0, 1};  // that these are of
 };
 
-/// A rank's share of the inputs of a quantised weight [rows, columns]; of one rank all.
+/// A rank's share of the inputs of a quantized weight [rows, columns]; of one rank all.
 struct InputShare {
   model::WeightSpec spec{.name = "weight", .split = model::Split::row};
   backend::Weight weight;
@@ -134,7 +134,7 @@ class KnownMost final : public backend::InputRanks {
   InputRounding rounding_;
 };
 
-TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
+TEST_CASE("a quantized sum that ranks share has the bits that one rank's has") {
   constexpr int64_t kInputs = 640, kOutputs = 70;
   for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {
@@ -172,7 +172,7 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
     }
 }
 
-TEST_CASE("slices of quantised sums cut groups, but no words") {
+TEST_CASE("slices of quantized sums cut groups, but no words") {
   const auto slices = [](const Packing& packing, int64_t inputs) {
     model::WeightSpec spec{.name = "w", .shape = {8, inputs}, .parts = {model::Part{}}};
     spec.parts.front().packing = packing;

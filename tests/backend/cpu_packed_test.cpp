@@ -1,4 +1,4 @@
-// Products with quantised weights against weights that the formula gives, in double precision.
+// Products with quantized weights against weights that the formula gives, in double precision.
 #include "backend/cpu/round_inputs.h"
 #include "backend/cpu_fixture.h"
 #include "backend/random_part.h"
@@ -47,7 +47,7 @@ struct PackedWeight {
 
 constexpr int64_t kColumns = 240;  // no multiple of a block of unpacked columns
 
-TEST_CASE("products with quantised weights agree with the formula for every instruction set") {
+TEST_CASE("products with quantized weights agree with the formula for every instruction set") {
   for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases)
       for (const auto& [rows, dtype] : {std::pair<int64_t, DType>{1, DType::f32},
@@ -108,7 +108,7 @@ TEST_CASE("inputs by powers of two are as vLLM and compressed-tensors have them"
   }
 }
 
-TEST_CASE("a row's product with quantised weights has the same bits beside any other rows") {
+TEST_CASE("a row's product with quantized weights has the same bits beside any other rows") {
   for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {
       const DType dtype = packed.packing.bits == 4 ? DType::bf16 : DType::f32;
@@ -128,7 +128,7 @@ TEST_CASE("a row's product with quantised weights has the same bits beside any o
     }
 }
 
-TEST_CASE("quantised weights take little more than their codes, scales and zero points") {
+TEST_CASE("quantized weights take little more than their codes, scales and zero points") {
   const backend::Footprint& sizes = backend::cpu_footprint();
   const auto bytes = [&](const Packing& packing) {
     model::WeightSpec spec{.name = "w", .shape = {4096, 4096}};

@@ -1,4 +1,4 @@
-// Quantised weights of random numbers, and the formats that products are tried with.
+// Quantized weights of random numbers, and the formats that products are tried with.
 #pragma once
 
 #include <array>
@@ -154,7 +154,7 @@ inline const std::vector<PackedCase> kPackedCases = {
       .bits = 4,
       .group = 16,
       .scale = model::ScaleType::e8m0}},
-    {"double-quantised scales",
+    {"double-quantized scales",
      {.format = model::PackedFormat::nf4,
       .code = model::Code::table,
       .bits = 4,

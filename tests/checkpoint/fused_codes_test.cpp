@@ -68,7 +68,7 @@ AllStored all_stored() {
   return tensors;
 }
 
-/// Opens a checkpoint of these tensors and reads all rows that are kept quantised; hands each
+/// Opens a checkpoint of these tensors and reads all rows that are kept quantized; hands each
 /// matrix's codes and first scale to `see`.
 using See = std::function<void(const model::WeightSpec&, size_t part,
                                const std::vector<uint8_t>& codes, float scale)>;

@@ -213,7 +213,7 @@ TEST_CASE("what does not fit the weight table is refused by name") {
                  Catch::Contains("LlamaForCausalLM"));
   ModelSpec quantized = spec;
   quantized.quantization = "gptq";
-  CHECK_THAT(outcome(quantized, good), Catch::Contains("quantised (gptq)"));
+  CHECK_THAT(outcome(quantized, good), Catch::Contains("quantized (gptq)"));
 }
 
 TEST_CASE("integers and 8-bit floats are no weights") {

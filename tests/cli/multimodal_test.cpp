@@ -248,7 +248,7 @@ TEST_CASE("run takes for pictures what plan says, and plan counts their tokens")
   }
 }
 
-TEST_CASE("a quantised projector makes of a picture what the same values do") {
+TEST_CASE("a quantized projector makes of a picture what the same values do") {
   const auto answer = [](Projector projector) {
     const Scratch scratch;
     make_llava_that_sees(scratch, projector);

@@ -26,7 +26,7 @@ const std::vector<std::string> kReasons = {
     "is not supported",                   // no such family
     "pictures are not supported yet",     // Qwen-VL of 2023
     "a text model that runs by itself",   // wrappers of other families
-    "the checkpoint is quantised (",      // MLX, ModelOpt without a method
+    "the checkpoint is quantized (",      // MLX, ModelOpt without a method
     "bitsandbytes of 8 bits is not run",  //
     "expected a list of one name",        // no architectures
 };
@@ -96,7 +96,7 @@ TEST_CASE("all published configs have a plan of our own engine, or a reason", "[
   check_folder(data / "configs");
 }
 
-TEST_CASE("stacked biases of experts are no quantised matrices of a config alone") {
+TEST_CASE("stacked biases of experts are no quantized matrices of a config alone") {
   const Scratch scratch;
   // openai/gpt-oss-20b with fewer and smaller layers.
   scratch.write("config.json", R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",

@@ -368,7 +368,7 @@ TEST_CASE("states of recurrent layers are a part of their own, a slot for each s
   }
 }
 
-TEST_CASE("quantised weights are counted as a card keeps them") {
+TEST_CASE("quantized weights are counted as a card keeps them") {
   const Scratch scratch;
   Json config = parse_json<Json>(shell(scratch, "cat '" + kConfigs + "llama-3.1-8b.json'").out);
   const auto weights = [&](const Json& of, const char* flags) {

@@ -60,7 +60,7 @@ TEST_CASE("a report holds plan and measured line by line") {
   CHECK(scratch_part["used_bytes"] < scratch_part["planned_bytes"]);
 }
 
-TEST_CASE("weights quantised while loading take what plan says, and little more than half") {
+TEST_CASE("weights quantized while loading take what plan says, and little more than half") {
   const Scratch scratch;
   const auto weights = [&](const std::string& flags) {
     const Json part = part_of(run_report(scratch, flags), "weights");

@@ -88,7 +88,7 @@ TEST_CASE("-q is quiet, and before a method --quantization") {
   const Outcome refused = shell(scratch, "plimsoll run $MODEL -q bitsandbytes < /dev/null");
   CHECK(refused.status == 2);
   CHECK_THAT(refused.err,
-             Contains("--quantization bitsandbytes: our own engine quantises with fp8 alone"));
+             Contains("--quantization bitsandbytes: our own engine quantizes with fp8 alone"));
   CHECK(shell(scratch, "plimsoll plan $MODEL -q bitsandbytes").err == refused.err);
   CHECK(shell(scratch, "plimsoll plan $MODEL --engine vllm -q fp8").status == 0);
   CHECK(shell(scratch, "plimsoll run -q $MODEL < /dev/null").err.empty());

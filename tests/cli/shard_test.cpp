@@ -61,7 +61,7 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out -tp 2 --file-pattern a.safetensors", "put {rank} into it"},
       {"shard $MODEL -o out -pp 2 --file-pattern a.safetensors", "put {pp_rank} into it"},
       {"shard $MODEL -o out -q fp8",
-       "--quantization fp8: vLLM quantises plain weights while it loads"},
+       "--quantization fp8: vLLM quantizes plain weights while it loads"},
       {"shard $MODEL -o out --max-file-sise 1", "did you mean --max-file-size?"},
   };
   for (const Row& row : rows) {

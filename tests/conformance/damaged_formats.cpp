@@ -1,4 +1,4 @@
-// Quantised checkpoints that are damaged, through the command line: every tensor of every format,
+// Quantized checkpoints that are damaged, through the command line: every tensor of every format,
 // in every way that a file can be wrong. All are refused by the tensor's name.
 #include <limits>
 
@@ -354,7 +354,7 @@ void check_settings(const test::Scratch& scratch) {
 
 }  // namespace
 
-TEST_CASE("damaged tensors of quantised checkpoints are refused by name") {
+TEST_CASE("damaged tensors of quantized checkpoints are refused by name") {
   const std::vector<std::string> known = model::supported_architectures();
   for (const fs::path& recipe : model_folders("quantized")) {
     const auto name = model::read_config(recipe).at("architectures").at(0).get<std::string>();

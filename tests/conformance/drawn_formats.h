@@ -1,4 +1,4 @@
-// Matrices stored in formats of quantised checkpoints, and the numbers that they stand for by the
+// Matrices stored in formats of quantized checkpoints, and the numbers that they stand for by the
 // formats' formulas, in double precision.
 #pragma once
 

@@ -287,7 +287,7 @@ inline void check_half(Subject& subject) {
              safetensors_name(subject.half_type()), worst_logits, allowed, worst_median);
 }
 
-/// How far the rounding of inputs may move the last logits of a quantised model's cases; 0: its
+/// How far the rounding of inputs may move the last logits of a quantized model's cases; 0: its
 /// format rounds none.
 inline double allowed_by_rounding(const fs::path& folder) {
   const Json golden = parse_json(read_maybe_xz(folder / "golden.json"));
@@ -300,7 +300,7 @@ inline double allowed_by_rounding(const fs::path& folder) {
   return allowed;
 }
 
-/// Checks a quantised model whose inputs of products are rounded as its format asks.
+/// Checks a quantized model whose inputs of products are rounded as its format asks.
 inline void check_rounded(Subject& subject, double allowed) {
   ModelRunner runner = subject.runner(DType::f32);
   double worst = 0;
@@ -315,10 +315,10 @@ inline void check_rounded(Subject& subject, double allowed) {
   CHECK(worst > 1e-3);
 }
 
-/// Checks a quantised model in its half type. The references are in float32: rounding activations
+/// Checks a quantized model in its half type. The references are in float32: rounding activations
 /// to bf16 moves the plain llama's logits by up to 0.022, and to f16, of three more bits, by an
 /// eighth of it; half of that is added.
-inline void check_quantised_half(Subject& subject) {
+inline void check_quantized_half(Subject& subject) {
   const DType dtype = subject.half_type();
   ModelRunner runner = subject.runner(dtype);
   const double allowed = dtype == DType::f16 ? 0.033 / 8 : 0.033;

@@ -1,4 +1,4 @@
-// Quantised golden models on the CPU: every format, computed from its exact weights.
+// Quantized golden models on the CPU: every format, computed from its exact weights.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -13,7 +13,7 @@ using namespace plimsoll::testing;
 namespace {
 
 /// The folders of models whose architecture is run; of others the refusal by name is checked.
-std::vector<fs::path> quantised_folders() {
+std::vector<fs::path> quantized_folders() {
   const std::vector<std::string> known = model::supported_architectures();
   std::vector<fs::path> folders;
   for (const fs::path& folder : model_folders("quantized")) {
@@ -30,8 +30,8 @@ std::vector<fs::path> quantised_folders() {
 
 }  // namespace
 
-TEST_CASE("quantised golden models from exact weights, in float32") {
-  for (const fs::path& folder : quantised_folders()) {
+TEST_CASE("quantized golden models from exact weights, in float32") {
+  for (const fs::path& folder : quantized_folders()) {
     DYNAMIC_SECTION(folder.filename().string()) {
       Subject subject(folder, cpu_backend());
       check_float32(subject);
@@ -42,7 +42,7 @@ TEST_CASE("quantised golden models from exact weights, in float32") {
 namespace {
 
 void check_rounding(const backend::CpuOptions& options) {
-  for (const fs::path& folder : quantised_folders()) {
+  for (const fs::path& folder : quantized_folders()) {
     const double allowed = allowed_by_rounding(folder);
     if (allowed == 0) continue;
     DYNAMIC_SECTION(folder.filename().string()) {
@@ -55,7 +55,7 @@ void check_rounding(const backend::CpuOptions& options) {
 
 }  // namespace
 
-TEST_CASE("quantised golden models with inputs of products rounded as their format asks") {
+TEST_CASE("quantized golden models with inputs of products rounded as their format asks") {
   check_rounding(cpu_options());
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("the same with products in tiles") {
 
 TEST_CASE("keys and values in float8 by the checkpoint's scales") {
   int found = 0;
-  for (const fs::path& folder : quantised_folders()) {
+  for (const fs::path& folder : quantized_folders()) {
     const Json golden = parse_json(read_maybe_xz(folder / "golden.json"));
     if (!golden.at("cases").at(0).contains("fp8_kv_reference")) continue;
     ++found;

@@ -1,4 +1,4 @@
-// Quantised golden models as a user runs them: plan, run, shard, and run from the shards.
+// Quantized golden models as a user runs them: plan, run, shard, and run from the shards.
 #include <fmt/ranges.h>
 
 #include "cli/program.h"
@@ -68,7 +68,7 @@ std::string check_run(const test::Scratch& scratch, const Golden& golden) {
 
 }  // namespace
 
-TEST_CASE("quantised golden models through the command line, from shards too") {
+TEST_CASE("quantized golden models through the command line, from shards too") {
   const std::vector<std::string> known = model::supported_architectures();
   int whole = 0, sharded = 0;
   for (const fs::path& folder : model_folders("quantized")) {

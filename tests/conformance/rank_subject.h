@@ -74,8 +74,8 @@ class RankSubject {
 
   void ask_all() { asks_all_ = true; }
 
-  /// Has plain weights quantised while they are read.
-  void quantise(const char* method) {
+  /// Has plain weights quantized while they are read.
+  void quantize(const char* method) {
     quantization::assign_online(method, quantization::Activations::rounded, spec_);
   }
 

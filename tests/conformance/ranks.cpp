@@ -215,7 +215,7 @@ TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of th
   }
 }
 
-TEST_CASE("stages of quantised models answer with the bits of one rank") {
+TEST_CASE("stages of quantized models answer with the bits of one rank") {
   for (const fs::path& recipe : served_models("quantized")) {
     INFO("model " << recipe.filename());
     RankSubject subject(recipe);
@@ -223,7 +223,7 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
   }
 }
 
-TEST_CASE("ranks that share quantised layers answer with the bits of one rank") {
+TEST_CASE("ranks that share quantized layers answer with the bits of one rank") {
   int models = 0;
   bool rounds = false;
   for (const fs::path& recipe : testing::model_folders("quantized")) {
@@ -276,9 +276,9 @@ TEST_CASE("a rank reads the experts that it has and no others") {
   CHECK(subject.read() == shares);
 }
 
-TEST_CASE("ranks share weights that are quantised while they are read") {
+TEST_CASE("ranks share weights that are quantized while they are read") {
   RankSubject subject(testing::TinyModel::recipe("qwen3_moe"));
-  subject.quantise("fp8");
+  subject.quantize("fp8");
   const Answers expected = subject.answers({}, DType::bf16);
   CHECK(subject.answers({.tensor = 2}, DType::bf16) == expected);
 }
@@ -314,7 +314,7 @@ TEST_CASE("ranks that share layers read their shares, and together the checkpoin
   CHECK(subject.read().at(0) + subject.read().at(1) == whole + replicated);
 }
 
-TEST_CASE("ranks that share quantised layers read their shares alone") {
+TEST_CASE("ranks that share quantized layers read their shares alone") {
   const std::vector<fs::path> recipes = testing::model_folders("quantized");
   const auto recipe = std::ranges::find_if(recipes, [](const fs::path& folder) {
     return shard::tensor_refusal(RankSubject(folder).spec(), 2).empty();

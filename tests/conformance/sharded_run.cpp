@@ -143,9 +143,9 @@ void check_model(const fs::path& recipe) {
 
 constexpr auto kWhole = quantization::Activations::whole;
 
-/// The engine's answer from shards of a quantised model, for one number of ranks; nothing where
+/// The engine's answer from shards of a quantized model, for one number of ranks; nothing where
 /// `shard` refuses to cut it.
-std::optional<std::string> quantised_answer(const Source& source, int64_t ranks,
+std::optional<std::string> quantized_answer(const Source& source, int64_t ranks,
                                             const test::Scratch& scratch) {
   const fs::path out = scratch.path(fmt::format("out{}", ranks));
   const std::string dtype(torch_name(source.dtype()));
@@ -165,7 +165,7 @@ std::optional<std::string> quantised_answer(const Source& source, int64_t ranks,
 }
 
 /// How many numbers of ranks the model was run from; none where no shards of its kind are known.
-int check_quantised(const fs::path& recipe) {
+int check_quantized(const fs::path& recipe) {
   const test::Scratch scratch;
   const fs::path folder = scratch.path("model");
   testing::write_checkpoint(recipe, folder);
@@ -184,7 +184,7 @@ int check_quantised(const fs::path& recipe) {
   int count = 0;
   for (const int64_t ranks : {1, 2, 4}) {
     INFO(ranks << " ranks");
-    const auto found = quantised_answer(*source, ranks, scratch);
+    const auto found = quantized_answer(*source, ranks, scratch);
     if (found) CHECK(*found == expected);
     count += found ? 1 : 0;
   }
@@ -193,7 +193,7 @@ int check_quantised(const fs::path& recipe) {
 
 }  // namespace
 
-TEST_CASE("a run from shards of quantised weights is the run from their source, bit for bit") {
+TEST_CASE("a run from shards of quantized weights is the run from their source, bit for bit") {
   const auto golden = testing::golden_folder();
   if (!golden) {
     WARN("skipped: no folder of golden results");
@@ -203,7 +203,7 @@ TEST_CASE("a run from shards of quantised weights is the run from their source, 
   for (const auto& entry : fs::directory_iterator(*golden / "quantized")) {
     if (!fs::exists(entry.path() / "recipe.json")) continue;
     INFO("model " << entry.path().filename());
-    const int count = check_quantised(entry.path());
+    const int count = check_quantized(entry.path());
     fmt::print("{:<28} run from shards of {} numbers of ranks\n", entry.path().filename().string(),
                count);
     runs += count;

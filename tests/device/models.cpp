@@ -112,7 +112,7 @@ TEST_CASE("golden models of further families in the stored half type on a device
   for_further_families(check_half);
 }
 
-TEST_CASE("quantised golden models in float32 on a device") {
+TEST_CASE("quantized golden models in float32 on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("llama_gptq_act_order", "quantized")) {
     Subject subject(folder, device_backend());
@@ -121,16 +121,16 @@ TEST_CASE("quantised golden models in float32 on a device") {
   }
 }
 
-TEST_CASE("quantised golden models in the stored half type on a device") {
+TEST_CASE("quantized golden models in the stored half type on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("llama_awq", "quantized")) {
     Subject subject(folder, device_backend());
     shorten(subject.golden);
-    check_quantised_half(subject);
+    check_quantized_half(subject);
   }
 }
 
-TEST_CASE("quantised golden models with inputs rounded on a device") {
+TEST_CASE("quantized golden models with inputs rounded on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("llama_w8a8_int8", "quantized")) {
     const double allowed = allowed_by_rounding(folder);

@@ -114,7 +114,7 @@ TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
   check_width("llama", {.copies = 2});
 }
 
-TEST_CASE("quantised models answer on ranks of devices as on one") {
+TEST_CASE("quantized models answer on ranks of devices as on one") {
   check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
   check_golden("quantized/llama_awq", {.tensor = 2}, false);  // which cut groups
 }

@@ -150,7 +150,7 @@ TEST_CASE("deterministic recurrent layers on ranks of devices answer with the bi
   check_widths("models/mamba", DType::f16, {2});
 }
 
-TEST_CASE("deterministic quantised models on ranks of devices answer with the bits of one") {
+TEST_CASE("deterministic quantized models on ranks of devices answer with the bits of one") {
   if (!testing::has_device()) return;
   check_widths("quantized/llama_awq", DType::bf16, {2});  // which cut groups
 }
@@ -179,10 +179,10 @@ TEST_CASE("eight deterministic ranks of devices answer with the bits of one") {
   check_widths(subject, DType::bf16, {8}, Talk::over_peers);
 }
 
-TEST_CASE("deterministic experts that are quantised answer with the bits of one", "[everything]") {
+TEST_CASE("deterministic experts that are quantized answer with the bits of one", "[everything]") {
   if (!testing::may_do_everything()) return;
   RankSubject subject(golden("models/qwen3_moe"));
-  subject.quantise("fp8");
+  subject.quantize("fp8");
   check_widths(subject, DType::bf16, {2}, Talk::over_peers);
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("a plain layer's ops join, and each part beside them takes it out wher
   }
 }
 
-TEST_CASE("layers are plain where their weights are whole and not quantised") {
+TEST_CASE("layers are plain where their weights are whole and not quantized") {
   model::ModelSpec spec = testing::make_spec({});
   CHECK(engine::has_plain_layers(spec));
   spec.weights[static_cast<size_t>(spec.layers.back().mlp.down.weight)].ranks = 2;

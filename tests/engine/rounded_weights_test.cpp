@@ -1,4 +1,4 @@
-// Weights in fp8, quantised while they are read or stored so, answer as plain ones that were
+// Weights in fp8, quantized while they are read or stored so, answer as plain ones that were
 // rounded before.
 #include <catch2/catch.hpp>
 
@@ -50,17 +50,17 @@ std::vector<std::string> answers_of(const model::ModelSpec& spec,
 
 }  // namespace
 
-TEST_CASE("quantised while they are read, rows have their own scales, however they are stored") {
+TEST_CASE("quantized while they are read, rows have their own scales, however they are stored") {
   const std::string name = GENERATE("models/llama", "models/qwen3_moe", "more_models/gpt_oss");
   INFO(name);
   const testing::RankSubject subject(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
                                      "tests/data/golden" / name);
-  model::ModelSpec quantised = subject.spec();
-  quantization::assign_online("fp8", quantization::Activations::whole, quantised);
-  const std::set<std::string> names = testing::packed_weights(quantised);
+  model::ModelSpec quantized = subject.spec();
+  quantization::assign_online("fp8", quantization::Activations::whole, quantized);
+  const std::set<std::string> names = testing::packed_weights(quantized);
   REQUIRE(names.size() >= 4);
   const testing::RoundedRows rounded(subject.reader(), names);
-  CHECK(answers_of(quantised, subject.reader()) == answers_of(subject.spec(), rounded));
+  CHECK(answers_of(quantized, subject.reader()) == answers_of(subject.spec(), rounded));
 }
 
 TEST_CASE("layers that are stored in fp8 are those of their rounded weights, hybrids' too") {

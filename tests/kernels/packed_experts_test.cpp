@@ -1,4 +1,4 @@
-// Mixtures of experts whose matrices are quantised.
+// Mixtures of experts whose matrices are quantized.
 #include "kernels/packed_fixture.h"
 #include "kernels/products/experts.h"
 
@@ -47,7 +47,7 @@ Matrix expected_of(const Matrix& in, const std::vector<int32_t>& chosen, const M
 
 }  // namespace
 
-TEST_CASE("quantised experts agree with the reference") {
+TEST_CASE("quantized experts agree with the reference") {
   constexpr int64_t kHidden = 80, kIntermediate = 48, kExperts = 3, kChosen = 2;
   const Packing awq{.bits = 4, .group = 16, .scale = ScaleType::f16, .zeros = true};
   const Packing ordered{

@@ -1,4 +1,4 @@
-// Quantised weights on the device, through the loader, and the numbers that they stand for.
+// Quantized weights on the device, through the loader, and the numbers that they stand for.
 #pragma once
 
 #include <algorithm>

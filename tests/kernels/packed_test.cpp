@@ -1,4 +1,4 @@
-// Products with quantised weights, of every kind of code and scale.
+// Products with quantized weights, of every kind of code and scale.
 #include "kernels/products/packed/packed.h"
 
 #include "backend/cpu/round_inputs.h"
@@ -92,7 +92,7 @@ double bound(const Packing& packing, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("products with quantised weights agree with the reference") {
+TEST_CASE("products with quantized weights agree with the reference") {
   constexpr int64_t kColumns = 240;  // neither whole chunks nor whole groups of all cases
   for (const DType dtype : kActivationTypes)
     for (const PackedCase& c : packed_cases()) {
@@ -129,7 +129,7 @@ TEST_CASE("products with quantised weights agree with the reference") {
     }
 }
 
-TEST_CASE("quantised rows longer than a span of scales, and rows of less than a strip") {
+TEST_CASE("quantized rows longer than a span of scales, and rows of less than a strip") {
   const Packing packing{.bits = 4, .group = 64, .scale = ScaleType::f16, .zeros = true};
   for (const DType dtype : {DType::f16, DType::f32})
     for (const auto& [columns, outputs, rows] :

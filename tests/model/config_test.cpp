@@ -296,7 +296,7 @@ TEST_CASE("sizes are found in text_config, dtype and tying around it") {
   CHECK(spec.head == spec.embedding);
 }
 
-TEST_CASE("quantisation is named, not refused: plan sizes such models too") {
+TEST_CASE("quantization is named, not refused: plan sizes such models too") {
   const auto method = [](const char* quantization) {
     return model::make_model_spec(tiny_config("LlamaForCausalLM",
                                               {{"quantization_config", Json::parse(quantization)}}))
@@ -347,7 +347,7 @@ TEST_CASE("generation_config gives sampling defaults and end tokens") {
   }
 }
 
-TEST_CASE("a file beside the config states the quantisation where the config does not") {
+TEST_CASE("a file beside the config states the quantization where the config does not") {
   const auto [name, text, method] = GENERATE(table<const char*, const char*, const char*>(
       {{"quantize_config.json", R"({"bits": 4, "group_size": 128, "desc_act": false})", "gptq"},
        {"quantize_config.json", R"({"quant_method": "awq", "bits": 4})", "awq"},

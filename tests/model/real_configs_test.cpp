@@ -82,7 +82,7 @@ std::vector<std::string> odd_names(const model::ModelSpec& spec, const Json& wei
 }
 
 // Spec of a config; nullopt for what a family states that it does not run yet (experts of hybrids,
-// quantised states).
+// quantized states).
 std::optional<model::ModelSpec> make_spec(const Json& config) {
   try {
     return model::make_model_spec(config);

@@ -194,7 +194,7 @@ TEST_CASE("mixtures of an unknown architecture have their experts counted, or no
   }
 }
 
-TEST_CASE("weights that MLX has quantised are refused by name") {
+TEST_CASE("weights that MLX has quantized are refused by name") {
   Json config = llama_8b();
   config["quantization"] = {{"group_size", 64}, {"bits", 4}};
   const PlanResult refused = plan_of(config);

@@ -1,4 +1,4 @@
-// Quantisation of a model's weights by a configuration, put into the weight table.
+// Quantization of a model's weights by a configuration, put into the weight table.
 #include "quantization/assign.h"
 
 #include <catch2/catch.hpp>
@@ -287,12 +287,12 @@ TEST_CASE("an expert that is left whole, or one of its matrices, is refused by n
   };
   CHECK_THROWS_WITH(assign("experts.1.w2."), Contains("experts.1.w2.weight") &&
                                                  Contains("otherwise than the first expert's") &&
-                                                 Contains("use the unquantised model"));
+                                                 Contains("use the unquantized model"));
   CHECK_THROWS_WITH(assign(".w3."), Contains("w3.weight") && Contains("one is not"));
   CHECK_NOTHROW(assign(".w2."));  // of all experts
 }
 
-TEST_CASE("a table of tokens that is quantised is refused by its tensor") {
+TEST_CASE("a table of tokens that is quantized is refused by its tensor") {
   const Json config = testing::tiny_config(
       "LlamaForCausalLM", {{"quantization_config", {{"quant_method", "compressed-tensors"}}}});
   model::ModelSpec spec = model::make_model_spec(config);

@@ -1,4 +1,4 @@
-// How checkpoints store quantised matrices: what is read, and what is refused by the tensor's name.
+// How checkpoints store quantized matrices: what is read, and what is refused by the tensor's name.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -199,7 +199,7 @@ TEST_CASE("some inputs of a matrix are read as they are among all") {
     }
 }
 
-TEST_CASE("damaged tensors of quantised matrices are refused by name") {
+TEST_CASE("damaged tensors of quantized matrices are refused by name") {
   struct Row {
     const char* what;
     WeightScheme scheme;

@@ -35,7 +35,7 @@ void add_golden(std::map<std::string, Json>& configs) {
 }
 
 /// A config for each architecture, and some of other flags (tests/data/families); those whose
-/// `quantization_config` decides are left to the quantised tests.
+/// `quantization_config` decides are left to the quantized tests.
 std::map<std::string, Json> configs() {
   std::map<std::string, Json> result;
   add_golden(result);

@@ -78,7 +78,7 @@ Json gptq_model() {
 
 }  // namespace
 
-TEST_CASE("shards of a quantised multimodal model find tensors under all their names") {
+TEST_CASE("shards of a quantized multimodal model find tensors under all their names") {
   const Scratch scratch;
   make_multimodal_model(scratch, gptq_model());
   const Source source(scratch.path("model"));

@@ -1,4 +1,4 @@
-// Shards of quantised checkpoints, in the layout that vLLM's loader fills.
+// Shards of quantized checkpoints, in the layout that vLLM's loader fills.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -109,7 +109,7 @@ Json& quantization(Json& model) {
 
 }  // namespace
 
-TEST_CASE("quantised shards hold what vLLM's loader fills, byte for byte") {
+TEST_CASE("quantized shards hold what vLLM's loader fills, byte for byte") {
   for (const Json& model : quantized_models()) {
     const Scratch scratch;
     make_quantized_model(scratch, model);
@@ -134,7 +134,7 @@ TEST_CASE("quantised shards hold what vLLM's loader fills, byte for byte") {
   }
 }
 
-TEST_CASE("quantised shards join to their source again") {
+TEST_CASE("quantized shards join to their source again") {
   size_t number = 0;
   for (const Json& model : quantized_models()) {
     if (!testing::is_taken(number++, 3)) continue;
@@ -225,7 +225,7 @@ TEST_CASE("experts whose blocks or groups ranks would cut say what vLLM does the
        "groups of 16 and a hidden size of 128; vLLM packs such experts anew");
 }
 
-TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its reason") {
+TEST_CASE("what vLLM 0.32 refuses of quantized checkpoints is refused with its reason") {
   const auto option = [](const char* name, const Json& value) {
     return [name, value](Json& model) { quantization(model)[name] = value; };
   };
@@ -287,7 +287,7 @@ TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its r
                }),
        "lacks scales of inputs (input_scale)");
   says(said_of("modelopt_nvfp4", 1, option("ignore", Json::array())),
-       "lm_head.weight is quantised, which vLLM does not load of modelopt");
+       "lm_head.weight is quantized, which vLLM does not load of modelopt");
   says(said_of("moe_quark_mxfp4", 4), "how vLLM pads such experts depends on the kernel");
   says(said_of("moe_ct_nvfp4", 1,
                [](Json& model) {
@@ -307,7 +307,7 @@ TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its r
        "is a bias that not all experts have");
 }
 
-TEST_CASE("other releases' layouts of quantised layers are not guessed") {
+TEST_CASE("other releases' layouts of quantized layers are not guessed") {
   const Json model = quantized_models().front();
   const Scratch scratch;
   make_quantized_model(scratch, model);

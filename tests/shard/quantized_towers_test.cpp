@@ -1,4 +1,4 @@
-// Shards of models whose vision towers are quantised. tests/data/quantized_towers.json is made as
+// Shards of models whose vision towers are quantized. tests/data/quantized_towers.json is made as
 // multimodal_shards.json, with choosers of kernels stubbed: SHA-256 of the files that vLLM 0.32.0's
 // own classes, loader and saver wrote, before kernels repack anything.
 #include <algorithm>
@@ -58,7 +58,7 @@ void store_in_fp8(Json& model, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("shards of quantised towers are vLLM's, and join again") {
+TEST_CASE("shards of quantized towers are vLLM's, and join again") {
   for (const Json& model : tower_models()) {
     const Scratch scratch;
     make_multimodal_model(scratch, model);

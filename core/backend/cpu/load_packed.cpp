@@ -1,4 +1,4 @@
-// Loading of quantised weights: rows of codes, scales and zero points into strips.
+// Loading of quantized weights: rows of codes, scales and zero points into strips.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -32,7 +32,7 @@ struct ProductJob {
   const std::byte* rows_packed = nullptr;  // by CpuBackend::pack
   int64_t rows = 0;
   const std::byte* matrix = nullptr;
-  const model::Part* part = nullptr;  // of a quantised weight: the matrix is this part of it
+  const model::Part* part = nullptr;  // of a quantized weight: the matrix is this part of it
   int planes = 0;                     // InputRule::planes
   float* out = nullptr;               // [rows, n]
   int64_t out_stride = 0;
@@ -54,7 +54,7 @@ struct SharedMost {
 
 /// How the rows of a product are packed.
 struct PackedRowsRule {
-  InputRule rule{};    // of a quantised weight
+  InputRule rule{};    // of a quantized weight
   int64_t slices = 1;  // of the columns, as Product::slices
   SharedMost most{};
 };
@@ -200,7 +200,7 @@ class CpuBackend final : public Backend {
   /// Computes the sums of one slice of k.
   void multiply_slice(const Product& product, const ProductJob& job, const ProductRegion& region,
                       int64_t slice, const RegionSums& out) const;
-  /// Multiplies strips [first, last) of a quantised part.
+  /// Multiplies strips [first, last) of a quantized part.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t last_strip, int thread);
   /// Multiplies one block of k of a tile's strips, of which `columns` are in use.
@@ -212,11 +212,11 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   SharedMost find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
                        float* most);
-  /// True when products with a quantised part are sums of integers here; `columns` are a slice's.
+  /// True when products with a quantized part are sums of integers here; `columns` are a slice's.
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
   }
-  /// How the inputs of a quantised part of `weight` at `data` are rounded: fixed-point numbers of
+  /// How the inputs of a quantized part of `weight` at `data` are rounded: fixed-point numbers of
   /// 16 bits are more exact than a model's bf16 or f16, those of 24 are as good as floats.
   [[nodiscard]] InputRule rule_of(const model::Part& part, const Weight& weight,
                                   const std::byte* data) const {

@@ -1,4 +1,4 @@
-// Products with quantised weights: strips of codes and scales, and what of them one task
+// Products with quantized weights: strips of codes and scales, and what of them one task
 // multiplies.
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 namespace plimsoll::backend {
 namespace {
 
-/// One quantised part in memory: its packing, its layout and its bytes.
+/// One quantized part in memory: its packing, its layout and its bytes.
 struct PackedView {
   const model::Packing& packing;
   PackedPart layout;
@@ -26,7 +26,7 @@ struct PackedView {
   }
 };
 
-/// Scales of a strip's groups from double-quantised ones, [groups][32]. Scales of a row that lie
+/// Scales of a strip's groups from double-quantized ones, [groups][32]. Scales of a row that lie
 /// beside each other have the same largest value for the most part.
 void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip, float* to) {
   const PackedPart& layout = view.layout;

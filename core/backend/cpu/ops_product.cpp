@@ -13,7 +13,7 @@ constexpr int64_t kBlock = 512;
 /// Most plain strips of one task: strips of a single tile are streams of memory side by side,
 /// strips of several tiles are read one by one, so that the weight is read in the order of memory.
 constexpr int64_t kTaskStrips = 4;
-/// Most quantised strips of one task, read one by one or nearly: a task's strips are one stream of
+/// Most quantized strips of one task, read one by one or nearly: a task's strips are one stream of
 /// memory, which processors fetch ahead better than instructions that ask for it.
 constexpr int64_t kPackedTaskStrips = 16;
 /// Tiles of rows with which all strips of a task are multiplied before the next tiles, so that what

@@ -1,4 +1,4 @@
-// Storage of quantised matrices in the CPU backend: equal bytes for every instruction set.
+// Storage of quantized matrices in the CPU backend: equal bytes for every instruction set.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::backend {
 
-/// A part [rows, columns] of a quantised weight. Its rows lie in strips of 32, of which the last is
+/// A part [rows, columns] of a quantized weight. Its rows lie in strips of 32, of which the last is
 /// filled up with zeros. A strip's codes are units of 32-bit words [units][words][32 rows]: a word
 /// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits); with 3 bits, three
 /// words hold one bit each of 32 columns. Scales, zero points and factors lie beside them, for all
@@ -31,7 +31,7 @@ struct PackedPart {
   static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
 
-/// Header of the second stage of a double-quantised part, after its 256 numbers and before its
+/// Header of the second stage of a double-quantized part, after its 256 numbers and before its
 /// largest values.
 struct NestedPlace {
   float offset = 0;
@@ -49,10 +49,10 @@ constexpr bool multiplies_integers(const model::Packing& packing, int64_t column
          !packing.factors && !packing.ordered && columns >= 32 && columns <= 65536;
 }
 
-/// How the inputs of a quantised part at `data` are rounded.
+/// How the inputs of a quantized part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);
 
-/// The parts of one matrix of a quantised weight; a plain one is a packed matrix of its own.
+/// The parts of one matrix of a quantized weight; a plain one is a packed matrix of its own.
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 }  // namespace plimsoll::backend

@@ -1,4 +1,4 @@
-// Rounds inputs of products as a quantised checkpoint's format asks: to int8, float8 or e2m1 and
+// Rounds inputs of products as a quantized checkpoint's format asks: to int8, float8 or e2m1 and
 // back, so that the numbers multiplied are those of an 8- or 4-bit kernel.
 #pragma once
 

@@ -188,7 +188,7 @@ size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_s
   return aligned(spec.stored_heads() * block_size * spec.head_dim * dtype_size(dtype));
 }
 
-// device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
+// device_workspace_bytes serves all products, but for rows that a quantized weight has rewritten.
 size_t CudaFootprint::linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                        DType dtype) const {
   if (card_.deterministic && !spec.is_packed()) return cuda::PinnedLayout(rows, spec, dtype).bytes;

@@ -1,4 +1,4 @@
-// Storage of quantised matrices in the CUDA backend (model/packing.h): plain C++, so that plans
+// Storage of quantized matrices in the CUDA backend (model/packing.h): plain C++, so that plans
 // count the bytes that a launch loads.
 #pragma once
 
@@ -17,7 +17,7 @@ inline constexpr int64_t kStripRows = 16;
 inline constexpr int64_t kStepInputs = 16;
 inline constexpr int64_t kChunkInputs = 128;
 
-/// A part [rows, columns] of a quantised weight, in the order in which the lanes of mma.m16n8k16
+/// A part [rows, columns] of a quantized weight, in the order in which the lanes of mma.m16n8k16
 /// take it, so that a warp reads only whole, consecutive pieces of 16 bytes:
 ///
 /// - Inputs lie in *slots*, 16 to a step, 8 steps to a chunk. A step has inputs of one group alone.
@@ -59,7 +59,7 @@ constexpr int64_t chunk_bytes(int64_t bits) {
   return kStripRows * kChunkInputs * bits / 8;
 }
 
-/// Header of the second stage of a double-quantised part, after its 256 numbers and before its
+/// Header of the second stage of a double-quantized part, after its 256 numbers and before its
 /// largest values.
 struct NestedPlace {
   float offset = 0;
@@ -91,7 +91,7 @@ void pack_scales(const model::Part& part, const PackedMatrix& layout, const mode
 void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
                 int64_t strip, std::byte* to);
 
-/// The parts of one matrix of a quantised weight; a plain one is row-major.
+/// The parts of one matrix of a quantized weight; a plain one is row-major.
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 /// Columns of the widest row that a product with one of the weight's parts reads rewritten; 0: all

@@ -1,4 +1,4 @@
-// Some inputs of quantised rows, as a rank that has only these reads them.
+// Some inputs of quantized rows, as a rank that has only these reads them.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ inline constexpr int64_t kStagedRows = 64;
 inline constexpr size_t kPinnedAlignment = 16;
 
 /// True when a product is made of slices (model/slices.h), of which a rank may have one alone.
-/// False for quantised weights that have plain parts too, or a stated order in groups of odd sizes.
+/// False for quantized weights that have plain parts too, or a stated order in groups of odd sizes.
 bool is_sliced(const model::WeightSpec& spec);
 
 /// A weight of a rank whose results differ in bits at other numbers of ranks all the same; null:
@@ -29,7 +29,7 @@ const model::WeightSpec* find_unpinned(const model::ModelSpec& spec);
 int64_t expert_groups(int64_t experts);
 
 /// One slice of a sliced weight, as one of as many ranks as there are slices would have it. A
-/// quantised weight is stored so, each slice of a matrix after the one before.
+/// quantized weight is stored so, each slice of a matrix after the one before.
 model::WeightSpec slice_of(const model::WeightSpec& spec);
 
 /// Floats from row to row of a slice's sums.
@@ -54,7 +54,7 @@ struct PinnedLayout {
   PinnedLayout(int64_t rows, const model::WeightSpec& spec, DType dtype);
 };
 
-/// Workspace of a product of `rows` with a quantised matrix, slice after slice.
+/// Workspace of a product of `rows` with a quantized matrix, slice after slice.
 struct PackedSlicesLayout {
   size_t rewritten = 0;  // rows that a slice's product reads
   size_t most = 0;       // maxima of the inputs of all slices
@@ -63,7 +63,7 @@ struct PackedSlicesLayout {
   PackedSlicesLayout(int64_t rows, const model::WeightSpec& spec, DType dtype);
 };
 
-/// Workspace of experts in slices, after ExpertsLayout: rewritten inputs of quantised ones, then
+/// Workspace of experts in slices, after ExpertsLayout: rewritten inputs of quantized ones, then
 /// the sums of their second product, slice after slice.
 struct SlicedExpertsLayout {
   size_t rewritten = 0;

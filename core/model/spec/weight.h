@@ -65,13 +65,13 @@ struct Part {
   RowOrder order = RowOrder::stored;
   bool every_rank = false;  // not cut: each rank has all rows (Mamba-2's B and C of one group)
   Mapping mapping = Mapping::none;
-  /// Elements that the config implies (quantised weights): all of them (`values`), or element i is
+  /// Elements that the config implies (quantized weights): all of them (`values`), or element i is
   /// i / index_group.
   std::vector<int64_t> values = {};
   int64_t index_group = 0;
   float factor = 1;  // of the values (norms of LongCat's latents)
   float offset = 0;  // added to them (norms of PLaMo 3)
-  /// Form of a quantised part in memory; `tensor` is then the name of the unquantised weight
+  /// Form of a quantized part in memory; `tensor` is then the name of the unquantized weight
   /// ("...q_proj.weight"), for which other tensors are stored.
   std::optional<Packing> packing = {};
 
@@ -138,7 +138,7 @@ enum class Repack : uint8_t {
   awq_zeros,  // AWQ's 8 outputs in a word to 2 in a byte
 };
 
-/// Blocks of a quantised expert's weights, w13 [2 * intermediate, hidden] and w2 [hidden,
+/// Blocks of a quantized expert's weights, w13 [2 * intermediate, hidden] and w2 [hidden,
 /// intermediate].
 struct ExpertBlocks {
   int64_t outputs = 1, inputs = 1;  // weights in a block
@@ -158,12 +158,12 @@ struct WeightSpec {
   /// (planning).
   bool parts_of_first = false;
   OutputAxis outputs = OutputAxis::rows;
-  /// Dtype that the weight is kept in, whatever the model's dtype is (quantised weights).
+  /// Dtype that the weight is kept in, whatever the model's dtype is (quantized weights).
   std::optional<DType> dtype = {};
   std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is not converted
-  int64_t heads = 0;  // of a tower's attention, or of a quantised weight that needs its own number
+  int64_t heads = 0;  // of a tower's attention, or of a quantized weight that needs its own number
   int64_t kv_heads = 0;  // 0: as `heads`
-  /// Factors of a rank's outputs and inputs when they are cut: quantised blocks stay whole.
+  /// Factors of a rank's outputs and inputs when they are cut: quantized blocks stay whole.
   int64_t output_multiple = 1;
   int64_t input_multiple = 1;
   int64_t outputs_per_row = 1;  // packed outputs in a row
@@ -201,7 +201,7 @@ struct WeightSpec {
     return parts.size() / static_cast<size_t>(parts_of_first ? 1 : matrices());
   }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
-  /// True when some of its parts are kept quantised.
+  /// True when some of its parts are kept quantized.
   [[nodiscard]] bool is_packed() const {
     for (const Part& part : parts)
       if (part.packing) return true;

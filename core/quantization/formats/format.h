@@ -1,4 +1,4 @@
-// The formats that quantised checkpoints come in: which tensors hold a matrix, and how to read its
+// The formats that quantized checkpoints come in: which tensors hold a matrix, and how to read its
 // rows. A format is a file here and a row in formats.cpp.
 #pragma once
 
@@ -49,7 +49,7 @@ struct StoredMatrix {
 /// not support.
 model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix);
 
-/// True when the tensors of a quantised matrix are stored.
+/// True when the tensors of a quantized matrix are stored.
 bool holds_codes(const FindTensor& find);
 
 /// True when `run` reads matrices of the format that are stored [in, out] (Llama 4's experts).

@@ -82,7 +82,7 @@ model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix
   const auto row = std::ranges::find(kFormats, found->format, &Format::scheme);
   if (row == kFormats.end()) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: its quantisation is not run; use the unquantised model", matrix.module);
+         "{}: its quantization is not run; use the unquantized model", matrix.module);
   }
   return row->packing(*found, matrix);
 }

@@ -80,7 +80,7 @@ model::Packing gptq_packing(const WeightScheme& scheme, const StoredMatrix& matr
   const int64_t bits = scheme.bits;
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: GPTQ of {} bits is not run; 2, 3, 4 and 8 are. Use the unquantised model",
+         "{}: GPTQ of {} bits is not run; 2, 3, 4 and 8 are. Use the unquantized model",
          matrix.module, bits);
   }
   return {.format = model::PackedFormat::gptq,

@@ -1,5 +1,5 @@
 // bitsandbytes' 4 bits: `weight` U8 [out * in / 2, 1], flat, the higher bits first; the 16 numbers
-// in weight.quant_map; weight.absmax of each block, itself quantised where there is a
+// in weight.quant_map; weight.absmax of each block, itself quantized where there is a
 // weight.nested_absmax; weight.quant_state.bitsandbytes__nf4 (or __fp4), which is JSON.
 #include <cmath>
 #include <numeric>
@@ -145,7 +145,7 @@ class Nf4Rows final : public StoredRows {
 model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matrix) {
   if (scheme.bits != 4) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: bitsandbytes of {} bits is not run; of 4 bits it is. Use the unquantised model",
+         "{}: bitsandbytes of {} bits is not run; of 4 bits it is. Use the unquantized model",
          matrix.module, scheme.bits);
   }
   const std::optional<State> state = read_state(matrix);
@@ -153,7 +153,7 @@ model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matri
   if (block < 2 || block % 2 != 0 || matrix.columns % 2 != 0) {
     fail(ExitCode::checkpoint_unusable,
          "{}: {} inputs in bitsandbytes' blocks of {}, which is not run: both are even. Use the "
-         "unquantised model",
+         "unquantized model",
          matrix.module, matrix.columns, block);
   }
   // Blocks that run over the ends of outputs are cut there. So that memory holds no scale twice,

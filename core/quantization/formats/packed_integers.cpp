@@ -111,7 +111,7 @@ model::Packing packed_integers_packing(const WeightScheme& scheme, const StoredM
   const int64_t bits = scheme.bits;
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: packed integers of {} bits are not run; 2, 3, 4 and 8 are. Use the unquantised model",
+         "{}: packed integers of {} bits are not run; 2, 3, 4 and 8 are. Use the unquantized model",
          matrix.module, bits);
   }
   return {.format = model::PackedFormat::packed_integers,

@@ -56,7 +56,7 @@ float StoredTensor::number(int64_t i) const {
   if (std::isfinite(value)) return value;
   fail(ExitCode::checkpoint_unusable,
        "tensor {} has a scale that is no finite number (element {}); the checkpoint is damaged, or "
-       "was quantised from weights that were",
+       "was quantized from weights that were",
        quoted(name), i);
 }
 
@@ -67,14 +67,14 @@ StoredRows::StoredRows(const model::Packing& packing, const StoredMatrix& matrix
   if (group <= 0 || matrix.columns % group == 0 || packing.format == model::PackedFormat::fp8)
     return;
   fail(ExitCode::checkpoint_unusable,
-       "{}: its {} inputs are no multiple of the groups of {} that the quantisation configuration "
+       "{}: its {} inputs are no multiple of the groups of {} that the quantization configuration "
        "states",
        matrix.module, matrix.columns, group);
 }
 
 void StoredRows::refuse(const std::string& tensor, const std::string& what) const {
   fail(ExitCode::checkpoint_unusable,
-       "tensor {} {} (a quantised matrix [{}, {}], from config.json)", quoted(tensor), what, rows(),
+       "tensor {} {} (a quantized matrix [{}, {}], from config.json)", quoted(tensor), what, rows(),
        columns());
 }
 
@@ -84,7 +84,7 @@ StoredTensor StoredRows::require(const std::string& ending, std::initializer_lis
   if (!found) {
     const std::optional<StoredTensor> plain = matrix_.find("weight");
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint lacks tensor \"{}.{}\", which its quantisation needs, shape {}{}",
+         "the checkpoint lacks tensor \"{}.{}\", which its quantization needs, shape {}{}",
          matrix_.module, ending, show(shape),
          plain && dtype_size(plain->dtype) > 1
              ? fmt::format("; the file holds plain weights ({}): take quantization_config out of "

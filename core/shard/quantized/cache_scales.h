@@ -1,4 +1,4 @@
-// Parameters of vLLM's attention layers in a quantised model: scales of queries, keys, values and
+// Parameters of vLLM's attention layers in a quantized model: scales of queries, keys, values and
 // probabilities.
 #pragma once
 

@@ -19,7 +19,7 @@ DType block_scale_type(const WeightScheme& scheme) {
   return scheme.block_out == 1 ? DType::u8 : DType::f8_e8m0;
 }
 
-void add_block_scales(QuantisedParameters& to, const WeightScheme& scheme, const LayerClass& of) {
+void add_block_scales(QuantizedParameters& to, const WeightScheme& scheme, const LayerClass& of) {
   WeightSpec& made = to.by_rows(of.block_scales, block_scale_type(scheme), to.weight().split,
                                 scheme.block_out, divide_up(to.inputs(), scheme.block_in));
   if (!of.four_axes || scheme.block_out == 1) return;
@@ -31,11 +31,11 @@ void add_block_scales(QuantisedParameters& to, const WeightScheme& scheme, const
 
 void keep_blocks_whole(WeightSpec& made, const WeightScheme& scheme, const LayerClass& of) {
   if (made.split == Split::vocabulary) {
-    refuse_quantised(made.name + " has scales of blocks, which vLLM does not load there");
+    refuse_quantized(made.name + " has scales of blocks, which vLLM does not load there");
   }
   const bool whole_inputs = of.four_axes || scheme.block_out == 1;
   if (whole_inputs && made.columns() % scheme.block_in != 0) {
-    refuse_quantised(fmt::format("{}: {} inputs are no multiple of its blocks of {}", made.name,
+    refuse_quantized(fmt::format("{}: {} inputs are no multiple of its blocks of {}", made.name,
                                  made.columns(), scheme.block_in));
   }
   made.output_multiple = scheme.block_out;
@@ -43,14 +43,14 @@ void keep_blocks_whole(WeightSpec& made, const WeightScheme& scheme, const Layer
   // Scales of fused matrices that do not begin on a block would stand over each other.
   for (size_t i = 0; i + 1 < made.parts.size(); ++i) {
     if (made.parts[i].rows() % scheme.block_out == 0) continue;
-    refuse_quantised(fmt::format("{}: {} rows of {} are no multiple of its blocks of {} rows",
+    refuse_quantized(fmt::format("{}: {} rows of {} are no multiple of its blocks of {} rows",
                                  made.name, made.parts[i].rows(), made.parts[i].tensor,
                                  scheme.block_out));
   }
 }
 
 // Quark's, whose zero points of weights are loaded and dropped; int8 all of them.
-void add_zero_points(QuantisedParameters& to, const WeightScheme& scheme) {
+void add_zero_points(QuantizedParameters& to, const WeightScheme& scheme) {
   if (scheme.scales == Scales::tensor) {
     to.by_part("weight_zero_point", DType::i8);
   } else {
@@ -60,7 +60,7 @@ void add_zero_points(QuantisedParameters& to, const WeightScheme& scheme) {
   to.by_last("input_zero_point", DType::i8);
 }
 
-void add_input_scales(QuantisedParameters& to, const WeightScheme& scheme) {
+void add_input_scales(QuantizedParameters& to, const WeightScheme& scheme) {
   if (scheme.format == WeightFormat::fp8) return to.by_part("input_scale");
   // The input's zero point is there where the activations have one; int8 in the checkpoint and in
   // the layer.
@@ -79,11 +79,11 @@ WeightScheme groups_as_blocks(WeightScheme scheme) {
   return scheme;
 }
 
-WeightSpec& add_eight_bit_codes(QuantisedParameters& to, const WeightScheme& scheme) {
+WeightSpec& add_eight_bit_codes(QuantizedParameters& to, const WeightScheme& scheme) {
   return to.as_stored(scheme.format == WeightFormat::fp8 ? DType::f8_e4m3 : DType::i8);
 }
 
-void add_eight_bit_scales(QuantisedParameters& to, const WeightScheme& scheme,
+void add_eight_bit_scales(QuantizedParameters& to, const WeightScheme& scheme,
                           const LayerClass& of) {
   // Quark's int8 layers have columns where the checkpoint has vectors; its experts, as its fp8,
   // have vectors.
@@ -99,7 +99,7 @@ void add_eight_bit_scales(QuantisedParameters& to, const WeightScheme& scheme,
   }
 }
 
-void add_eight_bits(QuantisedParameters& to, const WeightScheme& stated, const LayerClass& of) {
+void add_eight_bits(QuantizedParameters& to, const WeightScheme& stated, const LayerClass& of) {
   const WeightScheme scheme = groups_as_blocks(stated);
   WeightSpec& made = add_eight_bit_codes(to, scheme);
   if (scheme.scales == Scales::block) keep_blocks_whole(made, scheme, of);

@@ -10,13 +10,13 @@ namespace plimsoll::shard {
 quantization::WeightScheme groups_as_blocks(quantization::WeightScheme scheme);
 
 /// Adds the codes (or the scales) of the weight of a layer or of experts.
-model::WeightSpec& add_eight_bit_codes(QuantisedParameters& to,
+model::WeightSpec& add_eight_bit_codes(QuantizedParameters& to,
                                        const quantization::WeightScheme& scheme);
-void add_eight_bit_scales(QuantisedParameters& to, const quantization::WeightScheme& scheme,
+void add_eight_bit_scales(QuantizedParameters& to, const quantization::WeightScheme& scheme,
                           const LayerClass& of);
 
 /// Adds all parameters of a linear layer with one-byte weights.
-void add_eight_bits(QuantisedParameters& to, const quantization::WeightScheme& scheme,
+void add_eight_bits(QuantizedParameters& to, const quantization::WeightScheme& scheme,
                     const LayerClass& of);
 
 }  // namespace plimsoll::shard

@@ -39,7 +39,7 @@ class Experts {
       case WeightFormat::mxfp4:
         return add_four_bits();
       default:
-        refuse_quantised(up_.weight().name + " is in a format whose shards are not known");
+        refuse_quantized(up_.weight().name + " is in a format whose shards are not known");
     }
   }
 
@@ -67,7 +67,7 @@ class Experts {
   }
 
   [[noreturn]] void refuse(const std::string& what) {
-    refuse_quantised(fmt::format("{} has {}", up_.weight().name, what));
+    refuse_quantized(fmt::format("{} has {}", up_.weight().name, what));
   }
 
   // Combinations that vLLM's classes of the method have no parameters for.
@@ -86,7 +86,7 @@ class Experts {
       refuse("scales per channel or block of ModelOpt, which vLLM takes in linear layers alone");
     }
     if (!mxfp8) return;
-    for (const QuantisedParameters* to : {&up_, &down_}) {
+    for (const QuantizedParameters* to : {&up_, &down_}) {
       if (to->inputs() % scheme_.block_in == 0) continue;
       refuse(fmt::format("{} inputs, no multiple of its groups of {}", to->inputs(),
                          scheme_.block_in));
@@ -95,14 +95,14 @@ class Experts {
 
   void add_eight_bit() {
     check_eight_bits();
-    both([&](QuantisedParameters& to) { add_eight_bit_codes(to, scheme_); });
-    both([&](QuantisedParameters& to) { add_eight_bit_scales(to, scheme_, of_); });
+    both([&](QuantizedParameters& to) { add_eight_bit_codes(to, scheme_); });
+    both([&](QuantizedParameters& to) { add_eight_bit_scales(to, scheme_, of_); });
     if (scheme_.scales == Scales::block) {
       set_blocks(scheme_.block_out, scheme_.block_in,
                  scheme_.refine_expert_blocks ? UnevenBlocks::refined : UnevenBlocks::refused);
     }
     if (!scheme_.static_input) return;
-    both([](QuantisedParameters& to) { to.by_last("input_scale", DType::f32); });
+    both([](QuantizedParameters& to) { to.by_last("input_scale", DType::f32); });
   }
 
   void add_four_bits() {
@@ -117,17 +117,17 @@ class Experts {
     }
     const FourBitFloats floats(scheme_, of_);
     const size_t first = result_.size();
-    both([&](QuantisedParameters& to) { floats.add_codes(to); });
-    both([&](QuantisedParameters& to) { floats.add_scales(to); });
+    both([&](QuantizedParameters& to) { floats.add_codes(to); });
+    both([&](QuantizedParameters& to) { floats.add_scales(to); });
     if (!nvfp4 && of_.pads_experts) keep_unpadded(first);
-    both([&](QuantisedParameters& to) { floats.add_second_scales(to); });
-    both([&](QuantisedParameters& to) { floats.add_input_scales(to); });
+    both([&](QuantizedParameters& to) { floats.add_second_scales(to); });
+    both([&](QuantizedParameters& to) { floats.add_input_scales(to); });
   }
 
   // The kernels for MXFP4's experts take sizes that are multiples of up to 256, each of others.
   void keep_unpadded(size_t codes) {
     constexpr int64_t kLargest = 256;
-    for (const QuantisedParameters* to : {&up_, &down_}) {
+    for (const QuantizedParameters* to : {&up_, &down_}) {
       if (to->inputs() % kLargest == 0) continue;
       refuse(
           fmt::format("{} inputs, no multiple of {}: how vLLM pads them depends on the kernel "
@@ -140,16 +140,16 @@ class Experts {
 
   void add_packed() {
     const int64_t packed = up_.integers_per_word(scheme_);
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       to.by_rows("weight_packed", DType::i32, to.weight().split, 1,
                  to.inputs() / to.integers_per_word(scheme_));
     });
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       to.by_rows("weight_scale", std::nullopt, to.group_split(scheme_), 1, to.groups(scheme_));
     });
     if (scheme_.group > 0) set_blocks(scheme_.group, scheme_.group, UnevenBlocks::refused);
     if (scheme_.zero_points) {
-      both([&](QuantisedParameters& to) {
+      both([&](QuantizedParameters& to) {
         to.by_rows("weight_zero_point", DType::i32, to.group_split(scheme_), packed,
                    to.groups(scheme_));
       });
@@ -177,13 +177,13 @@ class Experts {
     const bool gptq = scheme_.format == WeightFormat::gptq;
     const size_t first = result_.size();
     add_packed_columns();
-    if (gptq) both([](QuantisedParameters& to) { to.add_expert_bias(); });
+    if (gptq) both([](QuantizedParameters& to) { to.add_expert_bias(); });
     if (scheme_.group > 0) {
       set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::absent);
       add_turned();
     }
     if (!gptq) return;
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       if (to.all_have("g_idx")) to.add_group_indices(scheme_.group);
     });
   }
@@ -191,14 +191,14 @@ class Experts {
   void add_packed_columns() {
     const bool gptq = scheme_.format == WeightFormat::gptq;
     const int64_t packed = up_.integers_per_word(scheme_);
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       const int64_t words = to.inputs() / (gptq ? to.integers_per_word(scheme_) : 1);
       to.by_columns("qweight", DType::i32, to.weight().split, words, gptq ? 1 : packed);
     });
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       to.by_columns("scales", std::nullopt, to.group_split(scheme_), to.groups(scheme_), 1);
     });
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       to.by_columns("qzeros", DType::i32, to.group_split(scheme_), to.groups(scheme_), packed);
     });
   }
@@ -209,13 +209,13 @@ class Experts {
   void add_turned() {
     const size_t first = result_.size();
     const bool gptq = scheme_.format == WeightFormat::gptq;
-    both([&](QuantisedParameters& to) {
+    both([&](QuantizedParameters& to) {
       to.turned("qweight", to.inputs() / to.integers_per_word(scheme_),
                 gptq ? Repack::words : Repack::awq_words);
     });
-    both([&](QuantisedParameters& to) { to.turned("scales", to.groups(scheme_), Repack::none); });
+    both([&](QuantizedParameters& to) { to.turned("scales", to.groups(scheme_), Repack::none); });
     if (!gptq && scheme_.zero_points) {
-      both([&](QuantisedParameters& to) {
+      both([&](QuantizedParameters& to) {
         to.turned("qzeros", to.groups(scheme_), Repack::awq_zeros);
       });
     }
@@ -224,19 +224,19 @@ class Experts {
 
   WeightScheme scheme_;
   const LayerClass& of_;
-  QuantisedParameters up_, down_;
+  QuantizedParameters up_, down_;
   std::vector<WeightSpec>& result_;
 };
 
 }  // namespace
 
-void add_quantised_experts(const WeightSpec& up, const WeightSpec& down, const WeightScheme& scheme,
+void add_quantized_experts(const WeightSpec& up, const WeightSpec& down, const WeightScheme& scheme,
                            const LayerClass& of, const StoredTensors& stored,
                            std::vector<WeightSpec>& result) {
   for (const WeightSpec* weight : {&up, &down}) {
     const std::string& tensor = weight->parts.front().tensor;
     if (tensor.ends_with(".weight") && !tensor.ends_with("].weight")) continue;
-    refuse_quantised(tensor.substr(0, tensor.find('[')) +
+    refuse_quantized(tensor.substr(0, tensor.find('[')) +
                      " holds all experts of a layer in one tensor");
   }
   Experts(up, down, scheme, of, stored, result).add();

@@ -16,15 +16,15 @@ class FourBitFloats {
 
   FourBitFloats(const quantization::WeightScheme& scheme, const LayerClass& of);
 
-  void add_codes(QuantisedParameters& to) const;
+  void add_codes(QuantizedParameters& to) const;
   /// Adds the scales of groups of inputs.
-  void add_scales(QuantisedParameters& to) const;
+  void add_scales(QuantizedParameters& to) const;
   /// Adds the scale of the whole matrix, which NVFP4 alone has.
-  void add_second_scales(QuantisedParameters& to) const;
-  void add_input_scales(QuantisedParameters& to) const;
+  void add_second_scales(QuantizedParameters& to) const;
+  void add_input_scales(QuantizedParameters& to) const;
 
  private:
-  static void add_unused_scales(QuantisedParameters& to);
+  static void add_unused_scales(QuantizedParameters& to);
 
   const quantization::WeightScheme& scheme_;
   const LayerClass& of_;
@@ -32,7 +32,7 @@ class FourBitFloats {
 };
 
 /// Adds all parameters of a linear layer with four-bit floats.
-void add_four_bit_floats(QuantisedParameters& to, const quantization::WeightScheme& scheme,
+void add_four_bit_floats(QuantizedParameters& to, const quantization::WeightScheme& scheme,
                          const LayerClass& of);
 
 }  // namespace plimsoll::shard

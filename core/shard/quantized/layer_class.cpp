@@ -20,9 +20,9 @@ constexpr auto kClasses = std::to_array<LayerClass>({
      .codes = "weight_packed",
      .second_scale = "weight_global_scale",
      .input_scale = "input_global_scale",
-     .quantises_head = true},
-    {.method = "awq", .quantises_head = true},
-    {.method = "gptq", .quantises_head = true},
+     .quantizes_head = true},
+    {.method = "awq", .quantizes_head = true},
+    {.method = "gptq", .quantizes_head = true},
 });
 
 // ModelOpt's method has several names: modelopt, modelopt_fp4, modelopt_mxfp8, modelopt_mixed.

@@ -1,4 +1,4 @@
-// Differences between vLLM's layers of one scheme, by quantisation method.
+// Differences between vLLM's layers of one scheme, by quantization method.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct LayerClass {
   bool second_first = true;
   bool any_group = false;       // NVFP4 in groups that config.json states
   bool pads_experts = false;    // MXFP4's, as the card's kernel asks for
-  bool quantises_head = false;  // layers over the vocabulary are quantised too
+  bool quantizes_head = false;  // layers over the vocabulary are quantized too
 };
 
 /// The row of a method; null: its shards are not known.

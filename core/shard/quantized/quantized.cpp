@@ -33,8 +33,8 @@ void check_groups(const ConfigView& config) {
     const ConfigView weights = ConfigView(value, groups.path() + ": " + name).child({"weights"});
     const std::string order = weights.text({"actorder"}, "");
     if (order == "group" || order == "dynamic") {
-      refuse_quantised("actorder \"" + order +
-                       "\" (activation order), which vLLM 0.32 no longer takes; quantise with "
+      refuse_quantized("actorder \"" + order +
+                       "\" (activation order), which vLLM 0.32 no longer takes; quantize with "
                        "actorder \"static\"");
     }
   }
@@ -43,7 +43,7 @@ void check_groups(const ConfigView& config) {
 void check_cache_scheme(const ConfigView& scheme) {
   const std::string strategy = scheme.text({"strategy"}, "tensor");
   if (strategy != "tensor") {
-    refuse_quantised(
+    refuse_quantized(
         "its KV cache has scales per " + strategy +
         ", of which vLLM computes others for each rank; scales per tensor are written");
   }
@@ -52,24 +52,24 @@ void check_cache_scheme(const ConfigView& scheme) {
 void check_gptq(const ConfigView& config) {
   const bool grouped = config.integer({"group_size"}, -1, {-1, 1 << 20}) > 0;
   if (config.flag({"desc_act"}, false) && grouped) {
-    refuse_quantised(
+    refuse_quantized(
         "GPTQ with desc_act (activation order), which vLLM 0.32 no longer takes, and the layouts "
         "of "
-        "quantised layers are known of no earlier release; quantise with desc_act false (static "
+        "quantized layers are known of no earlier release; quantize with desc_act false (static "
         "groups)");
   }
   if (!config.flag({"sym"}, true)) {
-    refuse_quantised("GPTQ with sym false, which vLLM 0.32 does not take");
+    refuse_quantized("GPTQ with sym false, which vLLM 0.32 does not take");
   }
   if (config.has_child({"dynamic"}) && !config.child({"dynamic"}).json().empty()) {
-    refuse_quantised("GPTQ with rules for single modules (dynamic)");
+    refuse_quantized("GPTQ with rules for single modules (dynamic)");
   }
 }
 
 void check_fbgemm(const ConfigView& config) {
   for (const char* key : {"modules_to_not_convert", "activation_scale_ub"}) {
     if (config.has(key)) continue;
-    refuse_quantised(
+    refuse_quantized(
         fmt::format("fbgemm_fp8 without \"{}\" in config.json, which vLLM asks for", key));
   }
 }
@@ -92,7 +92,7 @@ const LayerClass& check_options(const std::string& method, const ConfigView& con
   const LayerClass* const of = find_layer_class(method);
   if (of == nullptr) {
     const char* const reason = reason_without(method);
-    refuse_quantised(fmt::format(
+    refuse_quantized(fmt::format(
         "the shards of method \"{}\" are not known{}; fp8, fbgemm_fp8, modelopt, quark, awq, gptq "
         "and compressed-tensors are",
         method, reason == nullptr ? "" : fmt::format(" ({})", reason)));
@@ -107,7 +107,7 @@ const LayerClass& check_options(const std::string& method, const ConfigView& con
 
 // ---- towers ----
 
-// Layers of towers that vLLM's classes never quantise: InternVL's projector is made of plain
+// Layers of towers that vLLM's classes never quantize: InternVL's projector is made of plain
 // modules, SigLIP's MLPs are whole where their sizes are no multiples of 64.
 bool is_always_whole(const model::VisionSpec& vision, const WeightSpec& weight) {
   constexpr int64_t kMultiple = 64;
@@ -120,21 +120,21 @@ bool is_always_whole(const model::VisionSpec& vision, const WeightSpec& weight) 
 
 // ---- the model ----
 
-/// Makes the table of a quantised model from that of the plain one.
+/// Makes the table of a quantized model from that of the plain one.
 class Conversion {
  public:
   Conversion(const quantization::Quantization& quantization, const LayerClass& of,
              const StoredTensors& stored, ModelSpec& spec)
       : quantization_(quantization), of_(of), stored_(stored), spec_(spec) {
     if (spec.is_recurrent()) {
-      refuse_quantised("quantised recurrent layers (" + spec.architecture +
+      refuse_quantized("quantized recurrent layers (" + spec.architecture +
                        "), whose layouts are not known here yet");
     }
     for (const model::LayerSpec& layer : spec.layers) {
       if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
       if (attention.latent.kv_rank > 0) {
-        refuse_quantised("quantised latent attention (" + spec.architecture +
+        refuse_quantized("quantized latent attention (" + spec.architecture +
                          "), whose layouts are not known here yet");
       }
       attention_after_[attention_end(attention)] = &attention;
@@ -161,7 +161,7 @@ class Conversion {
     renumber(spec_, now);
   }
 
-  /// Configurations name towers' modules in too many ways: the tensors say which are quantised.
+  /// Configurations name towers' modules in too many ways: the tensors say which are quantized.
   void run_towers() {
     std::vector<WeightSpec> towers;
     for (const WeightSpec& weight : spec_.towers) {
@@ -170,11 +170,11 @@ class Conversion {
         continue;
       }
       if (spec_.vision != nullptr && is_always_whole(*spec_.vision, weight)) {
-        refuse_quantised(fmt::format("{}, which vLLM's {} always has whole; vLLM refuses it too",
+        refuse_quantized(fmt::format("{}, which vLLM's {} always has whole; vLLM refuses it too",
                                      weight.name, spec_.architecture));
       }
       const WeightScheme stated = quantization_.linear(module_of_weight(weight));
-      add_quantised_linear(weight, stated.plain() ? quantization_.usual() : stated, of_, stored_,
+      add_quantized_linear(weight, stated.plain() ? quantization_.usual() : stated, of_, stored_,
                            towers);
     }
     spec_.towers = std::move(towers);
@@ -195,12 +195,12 @@ class Conversion {
       weights_.push_back(weight);
       return;
     }
-    if (is_head && !of_.quantises_head) {
-      refuse_quantised(weight.name + " is quantised, which vLLM does not load of " +
+    if (is_head && !of_.quantizes_head) {
+      refuse_quantized(weight.name + " is quantized, which vLLM does not load of " +
                        quantization_.method());
     }
     const size_t first = weights_.size();
-    add_quantised_linear(weight, scheme, of_, stored_, weights_);
+    add_quantized_linear(weight, scheme, of_, stored_, weights_);
     if (is_head || linear->second == nullptr) return;
     for (size_t i = first; i < weights_.size(); ++i) {
       weights_[i].heads = linear->second->heads;
@@ -215,7 +215,7 @@ class Conversion {
       weights_.push_back(down);
       return;
     }
-    add_quantised_experts(up, down, scheme, of_, stored_, weights_);
+    add_quantized_experts(up, down, scheme, of_, stored_, weights_);
   }
 
   void add_attention(const model::AttentionSpec& attention) {
@@ -248,7 +248,7 @@ void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec
   const quantization::Quantization schemes(settings);
   const LayerClass& of = check_options(schemes.method(), settings);
   if (!schemes.online_transform().empty()) {
-    refuse_quantised("transforms that are computed at run time (" + schemes.online_transform() +
+    refuse_quantized("transforms that are computed at run time (" + schemes.online_transform() +
                      "), whose layouts are not known here");
   }
   Conversion conversion(schemes, of, stored, spec);
@@ -271,7 +271,7 @@ std::string saver_behaviour(const std::string& method) {
   }
   if (method == "gptq") {
     return "vLLM's own saver writes the kernels' repacked weights, which its loader would repack "
-           "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantised "
+           "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantized "
            "layers "
            "as modules_in_block_to_quantize.";
   }

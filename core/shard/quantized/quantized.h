@@ -1,4 +1,4 @@
-// The weight table of a quantised checkpoint in vLLM's load layout: what its loader fills before
+// The weight table of a quantized checkpoint in vLLM's load layout: what its loader fills before
 // the kernels repack it.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace plimsoll::shard {
 
-/// Replaces each quantised weight of `spec` by the parameters of vLLM 0.32's layer (packed
+/// Replaces each quantized weight of `spec` by the parameters of vLLM 0.32's layer (packed
 /// integers, scales, zero points), following `config`'s quantization_config, and adds the scales of
 /// its attention; spec.quantization is empty after it. Throws Error(checkpoint_unusable) for
 /// methods, options and layers whose layout is not known (layer_class.h has the known methods).

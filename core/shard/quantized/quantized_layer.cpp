@@ -16,7 +16,7 @@ using model::WeightSpec;
 using quantization::WeightFormat;
 using quantization::WeightScheme;
 
-void add_packed(QuantisedParameters& to, const WeightScheme& scheme) {
+void add_packed(QuantizedParameters& to, const WeightScheme& scheme) {
   const int64_t packed = to.integers_per_word(scheme);
   to.by_rows("weight_packed", DType::i32, to.weight().split, 1, to.inputs() / packed);
   to.by_rows("weight_scale", std::nullopt, to.group_split(scheme), 1, to.groups(scheme));
@@ -25,8 +25,8 @@ void add_packed(QuantisedParameters& to, const WeightScheme& scheme) {
   to.by_rows("weight_zero_point", DType::i32, to.group_split(scheme), packed, to.groups(scheme));
 }
 
-void add_awq(QuantisedParameters& to, const WeightScheme& scheme) {
-  if (scheme.bits != 4) refuse_quantised(fmt::format("AWQ of {} bits; vLLM takes 4", scheme.bits));
+void add_awq(QuantizedParameters& to, const WeightScheme& scheme) {
+  if (scheme.bits != 4) refuse_quantized(fmt::format("AWQ of {} bits; vLLM takes 4", scheme.bits));
   const int64_t packed = to.integers_per_word(scheme);
   const Split split = to.weight().split;
   // vLLM cuts even a single group of all inputs, which then divides by no number of ranks.
@@ -35,7 +35,7 @@ void add_awq(QuantisedParameters& to, const WeightScheme& scheme) {
   to.by_columns("scales", std::nullopt, split, to.groups(scheme), 1);
 }
 
-void add_gptq(QuantisedParameters& to, const WeightScheme& scheme) {
+void add_gptq(QuantizedParameters& to, const WeightScheme& scheme) {
   const int64_t packed = to.integers_per_word(scheme);
   const Split groups = to.group_split(scheme);
   to.by_columns("qweight", DType::i32, to.weight().split, to.inputs() / packed, 1);
@@ -45,11 +45,11 @@ void add_gptq(QuantisedParameters& to, const WeightScheme& scheme) {
 }
 
 // Zero points are there in any case; vLLM drops those of symmetric weights.
-void add_quark_int4(QuantisedParameters& to, const WeightScheme& scheme) {
+void add_quark_int4(QuantizedParameters& to, const WeightScheme& scheme) {
   const int64_t packed = to.integers_per_word(scheme);
   const Split split = to.weight().split;
   if (!scheme.zero_points && !to.all_have("weight_zero_point")) {
-    refuse_quantised(to.weight().name + " lacks zero points, which vLLM has room for");
+    refuse_quantized(to.weight().name + " lacks zero points, which vLLM has room for");
   }
   to.by_columns("weight", DType::i32, split, to.inputs(), packed);
   to.by_columns("weight_zero_point", DType::i32, split, to.groups(scheme), packed);
@@ -58,13 +58,13 @@ void add_quark_int4(QuantisedParameters& to, const WeightScheme& scheme) {
 
 }  // namespace
 
-void add_quantised_linear(const WeightSpec& weight, const WeightScheme& scheme,
+void add_quantized_linear(const WeightSpec& weight, const WeightScheme& scheme,
                           const LayerClass& of, const StoredTensors& stored,
                           std::vector<WeightSpec>& result) {
   if (std::ranges::any_of(weight.parts, &Part::transposed)) {
-    refuse_quantised(weight.name + " is stored transposed");
+    refuse_quantized(weight.name + " is stored transposed");
   }
-  QuantisedParameters to(weight, stored, result);
+  QuantizedParameters to(weight, stored, result);
   switch (scheme.format) {
     case WeightFormat::fp8:
     case WeightFormat::int8:
@@ -81,7 +81,7 @@ void add_quantised_linear(const WeightSpec& weight, const WeightScheme& scheme,
     case WeightFormat::mxfp4:
       return add_four_bit_floats(to, scheme, of);
     default:
-      refuse_quantised(weight.name + " is in a format whose shards are not known");
+      refuse_quantized(weight.name + " is in a format whose shards are not known");
   }
 }
 

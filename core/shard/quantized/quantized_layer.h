@@ -1,4 +1,4 @@
-// Parameters of vLLM 0.32's layers for a quantised weight, before the kernels repack it.
+// Parameters of vLLM 0.32's layers for a quantized weight, before the kernels repack it.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace plimsoll::shard {
 
 /// Questions about the checkpoint's tensors, for layouts that depend on them.
 struct StoredTensors {
-  /// True when the linear weight is stored unquantised.
+  /// True when the linear weight is stored unquantized.
   std::function<bool(const model::WeightSpec&)> is_plain;
   /// True when a tower's weight is stored in integers or small floats.
   std::function<bool(const model::WeightSpec&)> holds_codes;
@@ -29,17 +29,17 @@ struct StoredTensors {
 
 /// Adds the parameters of a linear layer (or output projection) for `weight`, in vLLM's order.
 /// Throws Error(checkpoint_unusable) for schemes and sizes whose layout is not known.
-void add_quantised_linear(const model::WeightSpec& weight, const quantization::WeightScheme& scheme,
+void add_quantized_linear(const model::WeightSpec& weight, const quantization::WeightScheme& scheme,
                           const LayerClass& of, const StoredTensors& stored,
                           std::vector<model::WeightSpec>& result);
 
 /// Adds the parameters of the experts of a layer: `up` [experts, 2 * intermediate, hidden], `down`
-/// [experts, hidden, intermediate]. Throws as add_quantised_linear.
-void add_quantised_experts(const model::WeightSpec& up, const model::WeightSpec& down,
+/// [experts, hidden, intermediate]. Throws as add_quantized_linear.
+void add_quantized_experts(const model::WeightSpec& up, const model::WeightSpec& down,
                            const quantization::WeightScheme& scheme, const LayerClass& of,
                            const StoredTensors& stored, std::vector<model::WeightSpec>& result);
 
 /// Throws Error(checkpoint_unusable) that says what `shard` does not write, and the cure.
-[[noreturn]] void refuse_quantised(const std::string& what);
+[[noreturn]] void refuse_quantized(const std::string& what);
 
 }  // namespace plimsoll::shard

@@ -29,7 +29,7 @@ void divide_outputs(Part& part, int64_t unit, const std::string& name) {
       part.first_row % unit == 0 &&
       (part.block_count == 1 || (part.block_rows % unit == 0 && part.block_stride % unit == 0));
   if (!whole) {
-    refuse_quantised(fmt::format("{}: its parts do not begin on groups of {} outputs", name, unit));
+    refuse_quantized(fmt::format("{}: its parts do not begin on groups of {} outputs", name, unit));
   }
   part.first_row /= unit;
   part.block_rows = divide_up(part.block_rows, unit);
@@ -44,13 +44,13 @@ void make_single(Part& part, std::vector<int64_t> stored_shape) {
 
 }  // namespace
 
-void refuse_quantised(const std::string& what) {
+void refuse_quantized(const std::string& what) {
   fail(ExitCode::checkpoint_unusable,
-       "quantised checkpoint: {}; shard the unquantised model, or load this one without shards",
+       "quantized checkpoint: {}; shard the unquantized model, or load this one without shards",
        what);
 }
 
-WeightSpec& QuantisedParameters::next(const std::string& suffix, Split split) {
+WeightSpec& QuantizedParameters::next(const std::string& suffix, Split split) {
   WeightSpec& next = result_.emplace_back(weight_);
   next.name = without_weight(weight_.name) + suffix;
   next.split = split;
@@ -58,18 +58,18 @@ WeightSpec& QuantisedParameters::next(const std::string& suffix, Split split) {
   return next;
 }
 
-std::vector<int64_t> QuantisedParameters::stacked(std::vector<int64_t> matrix) const {
+std::vector<int64_t> QuantizedParameters::stacked(std::vector<int64_t> matrix) const {
   if (weight_.is_stack()) matrix.insert(matrix.begin(), weight_.matrices());
   return matrix;
 }
 
-bool QuantisedParameters::all_have(const std::string& suffix) const {
+bool QuantizedParameters::all_have(const std::string& suffix) const {
   return std::ranges::all_of(weight_.parts, [&](const Part& part) {
     return stored_.has(without_weight(part.tensor) + suffix);
   });
 }
 
-bool QuantisedParameters::any_has(const std::string& suffix) const {
+bool QuantizedParameters::any_has(const std::string& suffix) const {
   return std::ranges::any_of(weight_.parts, [&](const Part& part) {
     return stored_.has(without_weight(part.tensor) + suffix);
   });
@@ -77,13 +77,13 @@ bool QuantisedParameters::any_has(const std::string& suffix) const {
 
 // ---- matrices ----
 
-WeightSpec& QuantisedParameters::as_stored(DType dtype) {
+WeightSpec& QuantizedParameters::as_stored(DType dtype) {
   WeightSpec& made = next("weight", weight_.split);
   made.dtype = dtype;
   return made;
 }
 
-WeightSpec& QuantisedParameters::by_rows(const std::string& suffix, std::optional<DType> dtype,
+WeightSpec& QuantizedParameters::by_rows(const std::string& suffix, std::optional<DType> dtype,
                                          Split split, int64_t unit, int64_t columns) {
   WeightSpec& made = next(suffix, split);
   made.dtype = dtype;
@@ -93,7 +93,7 @@ WeightSpec& QuantisedParameters::by_rows(const std::string& suffix, std::optiona
   int64_t rows = 0;
   for (Part& part : made.parts) {
     if (exact && part.rows() % unit != 0) {
-      refuse_quantised(
+      refuse_quantized(
           fmt::format("{}: {} outputs do not fill words of {}", part.tensor, part.rows(), unit));
     }
     part.stored_shape = {divide_up(part.stored_shape[0], unit), columns};
@@ -105,7 +105,7 @@ WeightSpec& QuantisedParameters::by_rows(const std::string& suffix, std::optiona
   return made;
 }
 
-void QuantisedParameters::by_columns(const std::string& suffix, std::optional<DType> dtype,
+void QuantizedParameters::by_columns(const std::string& suffix, std::optional<DType> dtype,
                                      Split split, int64_t rows, int64_t unit) {
   WeightSpec& made = next(suffix, split);
   made.dtype = dtype;
@@ -113,11 +113,11 @@ void QuantisedParameters::by_columns(const std::string& suffix, std::optional<DT
   int64_t columns = 0;
   for (Part& part : made.parts) {
     if (part.rows() % unit != 0) {
-      refuse_quantised(fmt::format("{}: {} outputs of {} do not fill words of {}", made.name,
+      refuse_quantized(fmt::format("{}: {} outputs of {} do not fill words of {}", made.name,
                                    part.rows(), part.tensor, unit));
     }
     if (split == Split::vocabulary && part.rows() % kVocabularyPadding != 0) {
-      refuse_quantised(fmt::format("{} has {} outputs, no multiple of {}; vLLM cannot pad it",
+      refuse_quantized(fmt::format("{} has {} outputs, no multiple of {}; vLLM cannot pad it",
                                    part.tensor, part.rows(), kVocabularyPadding));
     }
     part.stored_shape = {rows, part.stored_shape[0] / unit};
@@ -128,7 +128,7 @@ void QuantisedParameters::by_columns(const std::string& suffix, std::optional<DT
   made.shape = stacked({rows, columns / weight_.matrices()});
 }
 
-void QuantisedParameters::turned(const std::string& suffix, int64_t columns, Repack repack) {
+void QuantizedParameters::turned(const std::string& suffix, int64_t columns, Repack repack) {
   constexpr int64_t kInWord = 8;  // AWQ: outputs of 4 bits
   constexpr int64_t kInByte = 2;
   const bool awq = repack == Repack::awq_words || repack == Repack::awq_zeros;
@@ -150,7 +150,7 @@ void QuantisedParameters::turned(const std::string& suffix, int64_t columns, Rep
   made.shape = stacked({weight_.rows() / outputs_in_row, columns});
 }
 
-void QuantisedParameters::by_output(const std::string& suffix, DType dtype, Axes parameter,
+void QuantizedParameters::by_output(const std::string& suffix, DType dtype, Axes parameter,
                                     Axes stored) {
   WeightSpec& made = by_rows(suffix, dtype, outputs_only(), 1, 1);
   if (parameter == Axes::vector) made.shape.pop_back();
@@ -160,7 +160,7 @@ void QuantisedParameters::by_output(const std::string& suffix, DType dtype, Axes
 
 // ---- single values ----
 
-void QuantisedParameters::by_part(const std::string& suffix, std::optional<DType> dtype) {
+void QuantizedParameters::by_part(const std::string& suffix, std::optional<DType> dtype) {
   WeightSpec& made = next(suffix, Split::replicated);
   made.dtype = dtype;
   for (Part& part : made.parts) make_single(part, stored_.scalar_shape(part.tensor));
@@ -170,7 +170,7 @@ void QuantisedParameters::by_part(const std::string& suffix, std::optional<DType
   made.shape = one_each ? std::vector<int64_t>{parts} : stacked({in_matrix});
 }
 
-void QuantisedParameters::by_last(const std::string& suffix, DType dtype) {
+void QuantizedParameters::by_last(const std::string& suffix, DType dtype) {
   WeightSpec& made = next(suffix, Split::replicated);
   made.dtype = dtype;
   made.outputs = OutputAxis::none;
@@ -180,7 +180,7 @@ void QuantisedParameters::by_last(const std::string& suffix, DType dtype) {
 
 // ---- parameters that follow from the config ----
 
-void QuantisedParameters::add_constant(const std::string& suffix, std::optional<DType> dtype,
+void QuantizedParameters::add_constant(const std::string& suffix, std::optional<DType> dtype,
                                        float value, std::vector<int64_t> shape) {
   WeightSpec& made = next(suffix, Split::replicated);
   made.use = model::WeightUse::vector;
@@ -190,7 +190,7 @@ void QuantisedParameters::add_constant(const std::string& suffix, std::optional<
   made.constant.assign(static_cast<size_t>(made.elements()), value);
 }
 
-void QuantisedParameters::add_shape() {
+void QuantizedParameters::add_shape() {
   WeightSpec& made = next("weight_shape", Split::replicated);
   made.stored_dtype = DType::i64;
   if (!weight_.is_stack()) made.dtype = DType::i64;
@@ -203,7 +203,7 @@ void QuantisedParameters::add_shape() {
   }
 }
 
-void QuantisedParameters::add_group_indices(int64_t group) {
+void QuantizedParameters::add_group_indices(int64_t group) {
   WeightSpec& made = next("g_idx", Split::replicated);
   made.use = model::WeightUse::vector;
   made.dtype = DType::i32;
@@ -217,13 +217,13 @@ void QuantisedParameters::add_group_indices(int64_t group) {
   }
 }
 
-void QuantisedParameters::add_expert_bias() {
+void QuantizedParameters::add_expert_bias() {
   const bool stored = all_have("bias");
   WeightSpec& made = next("bias", outputs_only());
   made.shape = {weight_.matrices(), weight_.rows()};
   for (Part& part : made.parts) {
     if (!stored && stored_.has(part.tensor)) {
-      refuse_quantised(part.tensor + " is a bias that not all experts have");
+      refuse_quantized(part.tensor + " is a bias that not all experts have");
     }
     part.stored_shape = {part.rows()};
   }
@@ -232,30 +232,30 @@ void QuantisedParameters::add_expert_bias() {
 
 // ---- how they are cut ----
 
-Split QuantisedParameters::outputs_only() const {
+Split QuantizedParameters::outputs_only() const {
   return weight_.split == Split::row ? Split::replicated : weight_.split;
 }
 
-Split QuantisedParameters::group_split(const WeightScheme& scheme) const {
+Split QuantizedParameters::group_split(const WeightScheme& scheme) const {
   return scheme.group > 0 ? weight_.split : outputs_only();
 }
 
-int64_t QuantisedParameters::groups(const WeightScheme& scheme) const {
+int64_t QuantizedParameters::groups(const WeightScheme& scheme) const {
   if (scheme.group <= 0) return 1;
   if (inputs() % scheme.group != 0) {
-    refuse_quantised(fmt::format("{}: {} inputs are no multiple of its groups of {}", weight_.name,
+    refuse_quantized(fmt::format("{}: {} inputs are no multiple of its groups of {}", weight_.name,
                                  inputs(), scheme.group));
   }
   return inputs() / scheme.group;
 }
 
-int64_t QuantisedParameters::integers_per_word(const WeightScheme& scheme) const {
+int64_t QuantizedParameters::integers_per_word(const WeightScheme& scheme) const {
   if (scheme.bits != 4 && scheme.bits != 8) {
-    refuse_quantised(fmt::format("{}: {} bits; 4 and 8 are known", weight_.name, scheme.bits));
+    refuse_quantized(fmt::format("{}: {} bits; 4 and 8 are known", weight_.name, scheme.bits));
   }
   const int64_t packed = 32 / scheme.bits;
   if (inputs() % packed != 0) {
-    refuse_quantised(
+    refuse_quantized(
         fmt::format("{}: {} inputs do not fill words of {}", weight_.name, inputs(), packed));
   }
   return packed;

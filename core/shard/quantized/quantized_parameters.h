@@ -1,4 +1,4 @@
-// The parameters that one quantised weight is stored in.
+// The parameters that one quantized weight is stored in.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ namespace plimsoll::shard {
 enum class Axes : uint8_t { vector, column };
 
 /// Adds parameters of a weight to a table, each under the weight's name with another ending.
-class QuantisedParameters {
+class QuantizedParameters {
  public:
   /// All arguments must outlive the object.
-  QuantisedParameters(const model::WeightSpec& weight, const StoredTensors& stored,
+  QuantizedParameters(const model::WeightSpec& weight, const StoredTensors& stored,
                       std::vector<model::WeightSpec>& result)
       : weight_(weight), stored_(stored), result_(result) {}
 

@@ -43,7 +43,7 @@ void check_told(const checkpoint::TensorEntry& tensor, const Part& part) {
   const bool same = std::equal(expected.begin(), expected.end(), tensor.data);
   guard.finish();
   if (same) return;
-  refuse_quantised(fmt::format(
+  refuse_quantized(fmt::format(
       "tensor {} in {} {}", tensor.name, tensor.file->path().string(),
       part.values.empty() ? "does not give the groups of inputs in order, as vLLM 0.32 takes them"
                           : "is not the shape that config.json gives the weight"));
@@ -79,7 +79,7 @@ void check_input_scales(const checkpoint::WeightReader& reader, const ModelSpec&
       const float one = value_of(gate);
       const float other = value_of(up);
       if (std::abs(one - other) <= kTolerance) continue;
-      refuse_quantised(
+      refuse_quantized(
           fmt::format("{} is {} and {} is {}; vLLM takes experts only where they are "
                       "alike",
                       gate.name, one, up.name, other));

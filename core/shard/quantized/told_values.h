@@ -1,4 +1,4 @@
-// Tensors of quantised weights whose elements follow from the config or from other tensors.
+// Tensors of quantized weights whose elements follow from the config or from other tensors.
 #pragma once
 
 #include <cstddef>

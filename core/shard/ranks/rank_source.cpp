@@ -8,7 +8,7 @@
 namespace plimsoll::shard {
 namespace {
 
-/// Rows of a quantised matrix as each rank has room for them: zeros behind those of a vocabulary
+/// Rows of a quantized matrix as each rank has room for them: zeros behind those of a vocabulary
 /// that are there, and behind the groups of a rank that has inputs of fewer than others.
 class FilledRows final : public model::PackedRows {
  public:

@@ -56,7 +56,7 @@ void cut_groups(int64_t inputs, int64_t ranks, model::Packing& packing) {
   }
 }
 
-/// Cuts the parts of a weight that is kept quantised to a rank's share. A rank finds the bytes that
+/// Cuts the parts of a weight that is kept quantized to a rank's share. A rank finds the bytes that
 /// it reads by the whole weight (RankSource).
 void cut_parts(const ShardTensor& tensor, int64_t ranks, WeightSpec& cut) {
   const std::vector<checkpoint::Block> blocks = part_blocks(tensor, 0, ranks);

@@ -103,7 +103,7 @@ bool fill_graphs(StageLaunch& launch, const Stage& stage, const WholeLaunch& who
 }
 
 /// The budget's share that drivers of one card differ by, and the weights' slack in segments of the
-/// allocator: logs of 34 models lay 0.4 % above the parameters at most, of quantised ones 2 %.
+/// allocator: logs of 34 models lay 0.4 % above the parameters at most, of quantized ones 2 %.
 void add_spreads(const StageFigures& figures, const WholeLaunch& whole, double& below,
                  double& above) {
   const auto weights = static_cast<double>(figures.weights_bytes);

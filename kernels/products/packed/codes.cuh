@@ -1,4 +1,4 @@
-// Decodes codes of quantised weights to the numbers that they stand for, in registers: a struct for
+// Decodes codes of quantized weights to the numbers that they stand for, in registers: a struct for
 // each kind, over the words of a row's 32 codes (backend/cuda/packed_layout.h).
 //
 //   Zero zero(int)              a zero point as `pair` and `number` take it, made once for a group

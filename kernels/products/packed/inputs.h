@@ -1,4 +1,4 @@
-// Input rows of products with the parts of one quantised weight: unchanged, or rewritten in a
+// Input rows of products with the parts of one quantized weight: unchanged, or rewritten in a
 // workspace.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace plimsoll::kernels {
 
-/// A quantised segment of a weight (of the first expert's) that lies at `data`.
+/// A quantized segment of a weight (of the first expert's) that lies at `data`.
 PackedPart packed_part(const model::WeightSpec& spec, const void* data,
                        const backend::Segments& segments, const backend::Segment& segment);
 

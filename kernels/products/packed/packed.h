@@ -1,4 +1,4 @@
-// Products with quantised weights (backend/cuda/packed_layout.h): of all rows with a matrix, and of
+// Products with quantized weights (backend/cuda/packed_layout.h): of all rows with a matrix, and of
 // each expert with the rows that chose it.
 //
 //   out[r, o] = activation(factor[o] * sum over groups g of scale[o, g] * sum over the group's n of
@@ -44,7 +44,7 @@ enum class PackedTiles : uint8_t {
   many,     // one for all: a row has the same bits in any batch
 };
 
-/// One quantised part; `rows` of one or of all experts.
+/// One quantized part; `rows` of one or of all experts.
 struct PackedPart {
   const model::Packing* packing = nullptr;
   backend::cuda::PackedMatrix layout;

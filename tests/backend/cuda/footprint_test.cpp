@@ -137,7 +137,7 @@ model::WeightSpec packed_spec(const model::Packing& packing, int64_t rows, int64
 
 }  // namespace
 
-TEST_CASE("quantised weights on a card take little more than codes, scales and zero points") {
+TEST_CASE("quantized weights on a card take little more than codes, scales and zero points") {
   using model::Code;
   using model::ScaleType;
   const CudaFootprint sizes(kHopper);

@@ -71,7 +71,7 @@ inline double bytes_of(const View& view) {
   return double(view.rows) * double(view.columns) * double(dtype_size(view.dtype));
 }
 
-/// A quantised matrix in so many copies that no cache holds the next one.
+/// A quantized matrix in so many copies that no cache holds the next one.
 class PackedCopies {
  public:
   PackedCopies(const model::Packing& packing, int64_t n, int64_t k) : spec_{.name = "w"} {

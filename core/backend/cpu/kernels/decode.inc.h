@@ -1,4 +1,4 @@
-// Decodes codes of quantised weights to the numbers that they stand for, exactly: a vector of
+// Decodes codes of quantized weights to the numbers that they stand for, exactly: a vector of
 // outputs and one column at a time.
 #pragma once
 

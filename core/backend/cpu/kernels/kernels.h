@@ -16,7 +16,7 @@ namespace plimsoll::backend {
 inline constexpr int kMaxProductRows = 16;
 
 inline constexpr int kPrefetchSteps = 4;
-/// Strips of a quantised matrix that a single row is multiplied with at a time.
+/// Strips of a quantized matrix that a single row is multiplied with at a time.
 inline constexpr int kPackedStrips = 2;
 
 /// A tile of rows times some strips of a packed weight (layout.h): c [rows, strips * 32].
@@ -37,7 +37,7 @@ struct ProductTile {
   int prefetch_lines = 0;
 };
 
-/// A tile of rows times strips of a quantised matrix (packed_layout.h): c [rows, strips * 32].
+/// A tile of rows times strips of a quantized matrix (packed_layout.h): c [rows, strips * 32].
 struct PackedTile {
   const model::Packing* packing = nullptr;
   const float* a = nullptr;  // [columns][rows], from Kernels::pack_rows

@@ -1,4 +1,4 @@
-// A vector of outputs of a quantised matrix: its codes, scales and zero points.
+// A vector of outputs of a quantized matrix: its codes, scales and zero points.
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"

@@ -1,4 +1,4 @@
-// Products with quantised weights: codes become numbers in registers and are multiplied at once.
+// Products with quantized weights: codes become numbers in registers and are multiplied at once.
 // Every output is a sum over groups in ascending order, a group's sum one chain of multiply-adds
 // over its columns times its scale, whatever the tile: its bits depend on its row and column alone.
 #pragma once

@@ -1,5 +1,5 @@
 // The weight table of a described model, counted as vLLM's layers hold it: each weight's share of
-// a rank, in the form that its module is quantised to.
+// a rank, in the form that its module is quantized to.
 #include <algorithm>
 #include <numeric>
 #include <utility>

@@ -1,4 +1,4 @@
-// Products of fixed-point rows with quantised weights: a row's numbers are integers of 16 or 24
+// Products of fixed-point rows with quantized weights: a row's numbers are integers of 16 or 24
 // bits times a power of two for each chunk of inputs, a byte of them a plane. Codes times planes
 // are sums of integers, exact in any order, so that bits depend on nothing but row and column.
 #pragma once

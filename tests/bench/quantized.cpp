@@ -1,7 +1,7 @@
-// Products with quantised weights on the CPU as shares of what the machine can do, a format a line
+// Products with quantized weights on the CPU as shares of what the machine can do, a format a line
 // (those of a single row of what reading the same memory makes), and what it costs ("sliced") that
 // sums over inputs are made of slices, which ranks may share:
-//   quantised [--threads N] [--isa NAME] [--formats WORD]
+//   quantized [--threads N] [--isa NAME] [--formats WORD]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   using namespace plimsoll::testing;
   int threads = static_cast<int>(std::thread::hardware_concurrency());
   std::string isa{isa_name(backend::detect_isa())};
-  CLI::App app("Speed of products with quantised weights on the CPU, as shares of the machine's.");
+  CLI::App app("Speed of products with quantized weights on the CPU, as shares of the machine's.");
   app.add_option("--threads", threads, "Threads");
   app.add_option("--isa", isa, "portable, avx2, avx512 or avx512bf16");
   std::string formats;
