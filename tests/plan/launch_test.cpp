@@ -120,7 +120,7 @@ TEST_CASE("the cure for too few blocks of state is among the advice") {
   const PlanFunction plan = [&](const EngineArgs& a, const hardware::Gpu* gpu) {
     return plan_vllm({config, "config.json"}, a, gpu);
   };
-  EngineArgs args;
+  EngineArgs args = at({0, 32, 0});  // from 0.33 on the sampler for so many leaves no cache at all
   args.max_num_seqs = 4096;
   args.max_num_batched_tokens = 8192;
   const hardware::Gpu gpu = hardware::unnamed_gpu(9 * kGib);
