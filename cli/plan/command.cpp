@@ -164,7 +164,6 @@ Planned planned(const PlanOptions& given, const Environment& environment) {
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;
-  options.config_folder = file.parent_path();
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   if (gpu && !options.gpu_total_memory && options.gpu != "auto") {
     if (std::string note = hardware::gpu_note(options.gpu, *gpu); !note.empty())

@@ -27,10 +27,9 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;                    // a report of `run`
-  std::filesystem::path config_folder;  // of the config that is planned
-  std::filesystem::path folder;         // the model's, where it is one
-  bool is_lone_config = false;          // MODEL is a file
+  std::string check;             // a report of `run`
+  std::filesystem::path folder;  // the model's, where it is one
+  bool is_lone_config = false;   // MODEL is a file
   bool advise = false;
   bool on_host = false;              // plans a run on this machine's processor
   std::string rate;                  // tokens per second, measured: a number or a report of `run`

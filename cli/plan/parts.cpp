@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/own_arguments.h"
 #include "cli/run/fleet.h"
+#include "cli/run/launch.h"
 #include "launch/parameters.h"
 #include "plan/own/own_plan.h"
 #include "plan/solver.h"
@@ -28,11 +29,9 @@ launch::Arguments own_arguments_of(const PlanOptions& options, const Environment
 /// The model that a plan of our own engine is of, with the headers of its weights.
 std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
                                                   const PlanOptions& options) {
-  launch::ModelFolder folder{.path = options.config_folder,
-                             .weights = launch::Weights::if_present,
-                             .file_pattern = options.run.file_pattern};
-  if (options.run.sharded_state) folder.weights = launch::Weights::sharded_state;
-  if (options.is_lone_config || options.run.random_weights) folder.weights = launch::Weights::none;
+  launch::ModelFolder folder = model_folder(
+      options.run, std::filesystem::path(config.path()).parent_path(), launch::Weights::if_present);
+  if (options.is_lone_config) folder.weights = launch::Weights::none;
   return std::make_shared<launch::ModelSource>(plan::own::read_spec(config, options.launch.args),
                                                config.json(), std::move(folder),
                                                launch::Experts::first_alone);

@@ -94,7 +94,7 @@ using RankAccounts = std::map<size_t, RankAccount>;  // by rank
 template <typename Measured>
 RankAccounts own_accounts(const Launch& launch, const engine::Processes* processes,
                           const Measured& measured) {
-  const auto of_copy = launch.resolved.stages.size() * static_cast<size_t>(launch.tensor_ranks);
+  const auto of_copy = static_cast<size_t>(launch.ranks_of_copy());
   const auto own = engine::own_ranks(processes, static_cast<int64_t>(of_copy));
   const size_t backends = launch.others.size() + 1;
   const size_t ranks = backends / static_cast<size_t>(own.size()) * of_copy;
@@ -142,7 +142,7 @@ void add_accounts(const Json& ranks, RankAccounts& accounts) {
 
 void add_ranks(const Launch& launch, const RankAccounts& accounts, batch::RunReport& report) {
   report.memory.peak_rss = batch::peak_rss_bytes();
-  const auto tensor = static_cast<size_t>(launch.tensor_ranks);
+  const auto tensor = static_cast<size_t>(launch.tensor_ranks());
   const size_t stages = launch.resolved.stages.size();
   for (const auto& [i, account] : accounts) {
     batch::RankReport rank =
@@ -150,7 +150,7 @@ void add_ranks(const Launch& launch, const RankAccounts& accounts, batch::RunRep
     const shard::StageModel& stage = launch.resolved.stages[i / tensor % stages];
     rank.copy = static_cast<int64_t>(i / (tensor * stages));
     rank.tensor_rank = static_cast<int64_t>(i % tensor);
-    rank.tensor_ranks = launch.tensor_ranks;
+    rank.tensor_ranks = launch.tensor_ranks();
     rank.first_layer = stage.first_layer;
     rank.layers = std::ssize(stage.spec.layers);
     rank.read = account.read;

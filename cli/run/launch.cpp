@@ -36,23 +36,12 @@ std::vector<int32_t> eos_ids(const PromptSetup& prompts) {
   return ids;
 }
 
-/// What the flags of a launch say of its weights.
-launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path) {
-  launch::ModelFolder folder{
-      .path = path, .weights = launch::Weights::checkpoint, .file_pattern = options.file_pattern};
-  if (options.sharded_state) folder.weights = launch::Weights::sharded_state;
-  if (options.random_weights) folder.weights = launch::Weights::none;
-  return folder;
-}
-
 /// Makes a backend for each rank that this process has but the first: the ranks of all stages of a
 /// replica, one replica after the other.
 void make_backends(const launch::LaunchRequest& flags, const engine::Processes* processes,
                    Launch& launch) {
-  const vllm::EngineArgs& args = flags.args;
-  launch.tensor_ranks = args.tensor_parallel;
-  const int64_t of_copy = std::ssize(launch.resolved.stages) * args.tensor_parallel;
-  const int64_t own = engine::own_ranks(processes, of_copy).size() * args.data_parallel;
+  const int64_t of_copy = launch.ranks_of_copy();
+  const int64_t own = engine::own_ranks(processes, of_copy).size() * flags.args.data_parallel;
   for (int64_t rank = 1; rank < own; ++rank) {
     launch.others.push_back(make_backend(flags, launch.device, rank));
   }
@@ -69,11 +58,11 @@ class RankWeights {
     if (source_ == nullptr) return nullptr;
     const auto& counted =
         launch_.sources.emplace_back(std::make_unique<checkpoint::CountedSource>(*source_));
-    if (launch_.tensor_ranks == 1) return counted.get();
+    if (launch_.tensor_ranks() == 1) return counted.get();
     return shares_
         .emplace_back(std::make_unique<shard::RankSource>(
             *counted, launch_.resolved.spec, stage,
-            shard::TensorRank{tensor_rank, launch_.tensor_ranks}))
+            shard::TensorRank{tensor_rank, launch_.tensor_ranks()}))
         .get();
   }
   void skip_rank() {
@@ -92,8 +81,8 @@ void make_engine(const checkpoint::WeightSource* source, engine::Processes* proc
   const engine::EngineOptions& options = launch.resolved.engine;
   std::vector<engine::Rank> ranks;
   RankWeights weights(source, launch);
-  const int64_t tensor = launch.tensor_ranks;
-  const int64_t of_copy = std::ssize(launch.resolved.stages) * tensor;
+  const int64_t tensor = launch.tensor_ranks();
+  const int64_t of_copy = launch.ranks_of_copy();
   const engine::RankRange here = engine::own_ranks(processes, of_copy);
   const RankBackends backends = launch.backends();
   auto next = backends.begin();
@@ -181,6 +170,14 @@ RankBackends Launch::backends() const {
   return backends;
 }
 
+launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path,
+                                 launch::Weights usual) {
+  launch::ModelFolder folder{.path = path, .weights = usual, .file_pattern = options.file_pattern};
+  if (options.sharded_state) folder.weights = launch::Weights::sharded_state;
+  if (options.random_weights) folder.weights = launch::Weights::none;
+  return folder;
+}
+
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
                            const CardPlace& place) {
   DeviceChoice choice;
@@ -217,7 +214,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
   auto [config, spec] = model::read_model_folder(folder);
-  launch::ModelSource model(std::move(spec), config, model_folder(options, folder),
+  launch::ModelSource model(std::move(spec), config,
+                            model_folder(options, folder, launch::Weights::checkpoint),
                             launch::Experts::all);
   launch->resolved = launch::resolve(model, arguments, footprint);
   launch->prompts = read_prompt_setup(options, environment, folder, config);

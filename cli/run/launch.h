@@ -30,12 +30,17 @@ struct Launch {
   batch::PictureRules pictures;
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
   std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
-  int64_t tensor_ranks = 1;                               // of each stage
   /// Weights of each rank, by number; null for ranks in other processes, empty with random weights.
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
   std::unique_ptr<engine::Engine> engine;      // null in other processes than 0
   std::unique_ptr<engine::RankServer> server;  // null in process 0
 
+  /// Ranks of each stage.
+  [[nodiscard]] int64_t tensor_ranks() const { return resolved.engine.tensor_ranks; }
+  /// Ranks of all stages of a replica.
+  [[nodiscard]] int64_t ranks_of_copy() const {
+    return std::ssize(resolved.stages) * tensor_ranks();
+  }
   /// Backends of the ranks that this process has.
   [[nodiscard]] RankBackends backends() const;
 };
@@ -44,6 +49,10 @@ struct Launch {
 /// Error(usage).
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
                            const CardPlace& place);
+
+/// What the flags say of the weights in a model's folder; where they say nothing these are `usual`.
+launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path,
+                                 launch::Weights usual);
 
 /// Loads the model; `before_weights` is called when all but backend and engine are there. Each of
 /// several processes loads its own ranks. Throws Error(checkpoint_unusable, does_not_fit).

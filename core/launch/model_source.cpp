@@ -59,45 +59,40 @@ void ModelSource::open_shards(quantization::Activations activations, model::Mode
                   activations, spec);
 }
 
-void ModelSource::open_checkpoint(const EngineArgs& args, const checkpoint::Keeping& keeping,
-                                  model::ModelSpec& spec) {
+void ModelSource::open_checkpoint(const EngineArgs& args, model::ModelSpec& spec) {
+  checkpoint::Keeping keeping = launch::keeping(args);
+  keeping.online.clear();
   checkpoint::settle_kept(config_, tensors_ ? &*tensors_ : nullptr, keeping, spec);
   if (tensors_ && spec.quantization.empty())  // else spec() refuses the method
     checkpoint::WeightReader(*tensors_, spec, wanted_towers(args)).require_zero_biases();
 }
 
-const ModelSource::Stored& ModelSource::stored(const EngineArgs& args) {
-  checkpoint::Keeping keeping = launch::keeping(args);
-  keeping.online.clear();
-  if (stored_ && stored_->keeping.activations == keeping.activations) return *stored_;
+const model::ModelSpec& ModelSource::stored(const EngineArgs& args) {
+  const quantization::Activations activations = launch::keeping(args).activations;
+  if (stored_ && stored_->activations == activations) return stored_->spec;
   stored_.reset();
   model::ModelSpec spec = spec_;
-  check_supported(args, spec);
-  divide_experts(args, spec);
-  std::string method = spec.quantization;
   if (folder_.weights == Weights::sharded_state) {
-    open_shards(keeping.activations, spec);
+    open_shards(activations, spec);
   } else {
-    open_checkpoint(args, keeping, spec);
+    open_checkpoint(args, spec);
   }
   if (experts_ == Experts::first_alone) keep_first_experts(spec);
-  return stored_.emplace(Stored{std::move(keeping), std::move(spec), std::move(method)});
+  return stored_.emplace(Stored{activations, std::move(spec)}).spec;
 }
 
 model::ModelSpec ModelSource::spec(const EngineArgs& args) {
-  const Stored& stored = this->stored(args);
-  model::ModelSpec spec = stored.spec;
-  const std::string unknown = std::exchange(spec.quantization, stored.method);
-  check_supported(args, spec);
-  divide_experts(args, spec);
-  if (!unknown.empty()) {
+  check_supported(args, spec_);
+  divide_experts(args, spec_);
+  model::ModelSpec spec = stored(args);
+  spec.whole_experts = spec_.whole_experts;
+  if (!spec.quantization.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "the checkpoint is quantized ({}), which run does not have; use the unquantized model "
          "(plan --engine vllm plans it for vLLM)",
-         unknown);
+         spec.quantization);
   }
-  spec.quantization.clear();
-  quantization::assign_online(args.quantization, stored.keeping.activations, spec);
+  quantization::assign_online(args.quantization, stored_->activations, spec);
   return spec;
 }
 

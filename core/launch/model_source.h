@@ -56,14 +56,12 @@ class ModelSource {
  private:
   /// The model as it is stored: nothing is quantized while it is loaded.
   struct Stored {
-    checkpoint::Keeping keeping;
+    quantization::Activations activations;
     model::ModelSpec spec;
-    std::string method;  // of quantization, as the config states it
   };
-  const Stored& stored(const EngineArgs& args);
+  const model::ModelSpec& stored(const EngineArgs& args);
   void open_shards(quantization::Activations activations, model::ModelSpec& spec);
-  void open_checkpoint(const EngineArgs& args, const checkpoint::Keeping& keeping,
-                       model::ModelSpec& spec);
+  void open_checkpoint(const EngineArgs& args, model::ModelSpec& spec);
 
   model::ModelSpec spec_;
   const Json& config_;
