@@ -81,8 +81,9 @@ struct CacheFigures {
   int64_t num_gpu_blocks = 0;
   int64_t kv_tokens = 0;
   double max_concurrency = 0;
-  bool fits = false;   // one request of the longest length, or with auto any
-  std::string reason;  // of a refusal, in vLLM's words
+  int64_t longest = 0;  // tokens of the longest request that it holds
+  bool fits = false;    // one request of the longest length, or with auto any
+  std::string reason;   // of a refusal, in vLLM's words
 };
 
 /// The first boot of a launch, whose compile cache is empty.

@@ -44,9 +44,12 @@ void fill_layout(PlanResult& result, const KvPlan& kv) {
   result.group_needs = kv.group_needs();
 }
 
-/// The longest request that the budget holds; 0: not one token.
-int64_t longest_request(const KvPlan& kv, Amount usable, int64_t length) {
-  return usable > Amount{0} ? kv.longest_request(usable, length) : 0;
+/// Why a cache of `usable` bytes does not hold one request of `length` tokens.
+std::string shortage_message(const EngineArgs& args, int64_t length, Amount needed, Amount usable,
+                             int64_t longest) {
+  if (args.max_model_len == -1) return no_length_message();
+  if (usable <= Amount{0}) return no_memory_message(args.version);
+  return too_long_message(args.version, length, needed.value(), usable.value(), longest);
 }
 
 /// What the cache comes to for a budget in bytes.
@@ -56,19 +59,12 @@ CacheFigures cache_figures(const KvPlan& kv, Amount budget, int64_t length,
   figures.kv_cache_bytes = std::max<int64_t>(0, budget.value());
   figures.num_gpu_blocks = kv.blocks_for(budget);
   const Amount usable = kv.usable(budget);
-  const int64_t longest = longest_request(kv, usable, length);
+  figures.longest = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
   const Amount needed = kv.bytes_per_request(length);
-  const int64_t counted = needed > usable && longest > 0 ? longest : length;
-  const bool automatic = args.max_model_len == -1;
-  figures.fits = needed <= usable || (automatic && counted < length);
-  if (figures.fits) {
-  } else if (automatic) {
-    figures.reason = no_length_message();
-  } else if (usable <= Amount{0}) {
-    figures.reason = no_memory_message(args.version);
-  } else {
-    figures.reason =
-        too_long_message(args.version, length, needed.value(), usable.value(), longest);
+  const int64_t counted = needed > usable && figures.longest > 0 ? figures.longest : length;
+  figures.fits = needed <= usable || (args.max_model_len == -1 && counted < length);
+  if (!figures.fits) {
+    figures.reason = shortage_message(args, length, needed, usable, figures.longest);
   }
   figures.max_concurrency = kv.concurrency(figures.num_gpu_blocks, counted);
   figures.kv_tokens = kv.tokens(figures.num_gpu_blocks, counted);
@@ -87,9 +83,9 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
   result.max_concurrency = figures.max_concurrency;
   result.fits = figures.fits;
   result.reason = std::move(figures.reason);
-  result.estimated_max_model_len = longest_request(kv, kv.usable(budget), length);
-  if (kv.bytes_per_request(length) > kv.usable(budget) && result.estimated_max_model_len > 0)
-    result.auto_max_model_len = result.estimated_max_model_len;
+  result.estimated_max_model_len = figures.longest;
+  if (kv.bytes_per_request(length) > kv.usable(budget) && figures.longest > 0)
+    result.auto_max_model_len = figures.longest;
 }
 
 /// The edges of what is estimated, and the first boot beside the later ones.

@@ -126,16 +126,25 @@ double gib(int64_t bytes) {
   return static_cast<double>(bytes) / 0x1p30;
 }
 
-/// Bytes that parts whose names begin so take, with their edges.
-LoggedPart part_of(const PlanResult& plan, std::string name, std::string_view begins,
-                   double logged) {
-  LoggedPart part{std::move(name), "GiB", logged};
+/// Which of a plan's parts are summed.
+enum class Summed { in_budget, all };
+
+/// Adds the plan's parts whose names begin so, with their edges.
+void add_planned(const PlanResult& plan, std::string_view begins, Summed which, LoggedPart& to) {
   for (const PlanPart& one : plan.parts) {
-    if (!one.name.starts_with(begins) || (begins != "cuda graphs" && !one.inside_budget)) continue;
-    part.planned += gib(one.bytes);
-    part.low += gib(one.bytes - one.less);
-    part.high += gib(one.bytes + one.more);
+    const bool counts = which == Summed::all || one.inside_budget;
+    if (!one.name.starts_with(begins) || !counts) continue;
+    to.planned += gib(one.bytes);
+    to.low += gib(one.bytes - one.less);
+    to.high += gib(one.bytes + one.more);
   }
+}
+
+/// Bytes that parts whose names begin so take, with their edges.
+LoggedPart part_of(const PlanResult& plan, std::string name, std::string_view begins, double logged,
+                   Summed which = Summed::in_budget) {
+  LoggedPart part{std::move(name), "GiB", logged};
+  add_planned(plan, begins, which, part);
   return part;
 }
 
@@ -160,14 +169,7 @@ void add_activation(LogCheck& check, const VllmLog& log, const PlanResult& plan)
     part.planned = part.low = gib(plan.cold->activation_peak_bytes);
     part.high = part.planned + 0.2;
   }
-  if (adds_graphs(log)) {
-    for (const PlanPart& one : plan.parts) {
-      if (one.name != "cuda graphs" || !one.inside_budget) continue;
-      part.planned += gib(one.bytes);
-      part.low += gib(one.bytes - one.less);
-      part.high += gib(one.bytes + one.more);
-    }
-  }
+  if (adds_graphs(log)) add_planned(plan, "cuda graphs", Summed::in_budget, part);
   check.parts.push_back(part);
 }
 
@@ -300,8 +302,11 @@ LogCheck check_log(const VllmLog& log, const PlanResult& plan) {
   add_weights(check, log, plan);
   add_activation(check, log, plan);
   add_non_torch(check, log, plan);
-  if (log.graphs_estimated)
-    check.parts.push_back(part_of(plan, "CUDA graphs", "cuda graphs", *log.graphs_estimated));
+  if (log.graphs_estimated) {
+    // Some releases print the estimate and leave it out of the budget.
+    check.parts.push_back(
+        part_of(plan, "CUDA graphs", "cuda graphs", *log.graphs_estimated, Summed::all));
+  }
   add_cache(check, log, plan);
   check.inside = std::ranges::all_of(check.parts, &LoggedPart::is_inside);
   add_causes(check, log, plan);
