@@ -1,0 +1,158 @@
+// Rows of what vLLM's launches have besides, and of images, videos and audio.
+#include <algorithm>
+
+#include "base/choice.h"
+#include "launch/rows/forms.h"
+#include "launch/rows/rows.h"
+
+namespace plimsoll::launch {
+namespace {
+
+constexpr CountBounds kAdapters{.least = 1, .most = 1 << 20};
+
+constexpr std::string_view kVllm = "vLLM's launch alone";
+constexpr std::string_view kItems = "Images, videos, audio";
+
+}  // namespace
+
+std::vector<Parameter> of_vllm() {
+  using enum Memory;
+  constexpr Facts kAlone{Engine::vllm, Place::anywhere, Answers::same, cache};
+  constexpr Facts kPlanned{Engine::plan, Place::anywhere, Answers::same, cache};
+  return {
+      {kVllm, "--hf-overrides", "JSON", "keys of config.json in place of the model's", kAlone,
+       for_vllm(read_overrides)},
+      {kVllm, "--rope-scaling", "JSON", "that key of config.json (older releases)", kAlone,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         read_overrides("{\"rope_scaling\":" + text + "}", args);
+       })},
+      {kVllm, "--rope-theta", "N", "that key of config.json (older releases)", kAlone,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         read_overrides("{\"rope_theta\":" + text + "}", args);
+       })},
+      {kVllm,
+       "--disable-hybrid-kv-cache-manager",
+       "",
+       "every layer keeps every token",
+       kAlone,
+       {Form::on_off,
+        [](LaunchRequest& request, const std::string& text) {
+          request.args.hybrid_kv = text != "true";
+        },
+        nullptr}},
+      {kVllm, "--allow-deprecated-quantization", "", "launch with methods that will go", kAlone,
+       on_off(&EngineArgs::deprecated_quantization)},
+      {kVllm, "--async-scheduling", "", "two batches in flight (default)", kAlone,
+       on_off(&EngineArgs::async_scheduling)},
+      {kVllm,
+       "--disable-custom-all-reduce",
+       "",
+       "ranks do not write to each other's memory",
+       kAlone,
+       {Form::on_off,
+        [](LaunchRequest& request, const std::string& text) {
+          request.args.custom_all_reduce = text != "true";
+        },
+        nullptr}},
+      {kVllm, "--flashinfer-sampler", "",
+       "FlashInfer draws tokens (default by release: from 0.21 on; VLLM_USE_FLASHINFER_SAMPLER)",
+       kPlanned, on_off(&EngineArgs::flashinfer_sampler)},
+      {kVllm, "--interconnect", "auto|nvlink|pcie",
+       "between the ranks' cards (default auto: the card's usual form)", kPlanned,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.interconnect =
+             chosen<vllm::Interconnect>(text, {{"auto", vllm::Interconnect::automatic},
+                                               {"nvlink", vllm::Interconnect::nvlink},
+                                               {"pcie", vllm::Interconnect::pcie}});
+       })},
+      {kVllm, "--assume", "middle|worst",
+       "edge of the bounds that verdict, auto and advice go by (default middle)", kPlanned,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.assume = chosen<vllm::Assume>(
+             text, {{"middle", vllm::Assume::middle}, {"worst", vllm::Assume::worst}});
+       })},
+      {kVllm,
+       "--usage",
+       "server|offline|batch",
+       "how vLLM is called; its defaults differ (default server)",
+       {Engine::plan, Place::anywhere, Answers::same, cache},
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.usage = chosen<vllm::Usage>(text, {{"server", vllm::Usage::server},
+                                                 {"offline", vllm::Usage::offline},
+                                                 {"batch", vllm::Usage::batch}});
+       })},
+      {kVllm,
+       "--enable-lora",
+       "",
+       "reserve room for LoRA adapters",
+       {Engine::both, Place::anywhere, Answers::same, beside},
+       on_off(&EngineArgs::lora)},
+      {kVllm, "--max-loras", "N", "adapters held at once (default 1)", kAlone,
+       count(&EngineArgs::lora_slots, kAdapters)},
+      {kVllm, "--max-lora-rank", "N", "of the adapters (default 16)", kAlone,
+       count(&EngineArgs::lora_rank, kAdapters)},
+      {kVllm,
+       "--speculative-config",
+       "JSON",
+       "method, model and num_speculative_tokens are read",
+       {Engine::both, Place::anywhere, Answers::same, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          read_speculation(text, request.args);
+        },
+        getter_of(&EngineArgs::draft_method)}},
+  };
+}
+
+std::vector<Parameter> items() {
+  using enum Memory;
+  return {
+      {kItems,
+       "--limit-mm-per-prompt",
+       "JSON",
+       "items of each modality that a request may hold; image=0: no vision tower",
+       {Engine::both, Place::anywhere, Answers::others, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          read_modality_limits(text, request.args);
+        },
+        limits_json}},
+      {kItems,
+       "--mm-processor-kwargs",
+       "JSON",
+       "max_pixels, min_pixels, size, max_dynamic_patch, do_pan_and_scan",
+       {Engine::both, Place::anywhere, Answers::others, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          read_processor(text, request.args);
+          request.processor_kwargs = parse_json<OrderedJson>(text, kOrderedLimits);
+        },
+        getter_of(&LaunchRequest::processor_kwargs)}},
+      {kItems,
+       "--language-model-only",
+       "",
+       "no images, videos or audio",
+       {Engine::both, Place::anywhere, Answers::others, beside},
+       on_off(&EngineArgs::language_only)},
+      {kItems,
+       "--skip-mm-profiling",
+       "",
+       "the encoder is left out of the profile",
+       {Engine::vllm, Place::anywhere, Answers::same, beside},
+       on_off(&EngineArgs::skip_mm_profiling)},
+      {kItems,
+       "--mm-processor-cache-gb",
+       "GiB",
+       "host memory for processed inputs (default VLLM_MM_INPUT_CACHE_GIB, else 4)",
+       {Engine::both, Place::anywhere, Answers::same, same},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          const double gib = parse_number(text);
+          if (!(gib >= 0)) throw std::invalid_argument("expected at least 0");
+          request.processor_cache_gib = request.args.processor_cache_gib = gib;
+        },
+        getter_of(&LaunchRequest::processor_cache_gib)}},
+  };
+}
+
+}  // namespace plimsoll::launch
