@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/model.h"
+#include "engine/forward/model.h"
 #include "memory/arena.h"
 
 namespace plimsoll::engine {

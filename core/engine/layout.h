@@ -18,7 +18,7 @@
 #include "backend/backend.h"
 #include "engine/batch_arrays.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/forward/model.h"
 #include "engine/vision/tower.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"

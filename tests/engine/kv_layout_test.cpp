@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "backend/test_footprint.h"
-#include "engine/model.h"
+#include "engine/forward/model.h"
 #include "engine/specs.h"
 
 using namespace plimsoll;

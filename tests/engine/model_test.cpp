@@ -1,4 +1,4 @@
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/row_slices.h"
+#include "engine/forward/row_slices.h"
 
 #include <array>
 #include <catch2/catch.hpp>

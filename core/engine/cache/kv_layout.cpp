@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/rounding.h"
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/rounding.h"
-#include "engine/row_slices.h"
+#include "engine/forward/row_slices.h"
 #include "engine/vision/windows.h"
 
 namespace plimsoll::engine {

@@ -10,8 +10,8 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/forward/weights.h"
 #include "engine/vision/encoder_inputs.h"
-#include "engine/weights.h"
 #include "image/pixels.h"
 #include "memory/arena.h"
 #include "model/vision_spec.h"

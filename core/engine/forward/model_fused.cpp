@@ -1,5 +1,5 @@
 // Steps of few rows: a layer as four products, rope_and_store and attention.
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 

@@ -2,7 +2,7 @@
 // over inputs, rows of the token table, logits.
 #include <algorithm>
 
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/weights.h"
+#include "engine/forward/weights.h"
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 // A model's weights and caches: where they lie, how they are read.
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 #include <algorithm>
 #include <iterator>

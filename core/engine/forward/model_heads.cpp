@@ -2,7 +2,7 @@
 // heads that are smaller than k's; keys that an indexer chooses.
 #include <algorithm>
 
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/layer_ends.h"
+#include "engine/forward/layer_ends.h"
 
 #include <algorithm>
 

@@ -9,10 +9,10 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/layer_ends.h"
+#include "engine/forward/layer_ends.h"
+#include "engine/forward/weights.h"
 #include "engine/ranks/communicator.h"
 #include "engine/state_layout.h"
-#include "engine/weights.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
 

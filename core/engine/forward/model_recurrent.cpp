@@ -1,5 +1,5 @@
 // Layers whose mixer carries a state from token to token.
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 

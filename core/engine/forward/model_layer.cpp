@@ -1,7 +1,7 @@
 // A layer of the forward pass. One of Llama's takes the shortest way: norm, attention, sum and
 // norm, gated MLP, sum and the next layer's norm.
-#include "engine/model.h"
-#include "engine/row_slices.h"
+#include "engine/forward/model.h"
+#include "engine/forward/row_slices.h"
 
 namespace plimsoll::engine {
 

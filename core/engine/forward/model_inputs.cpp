@@ -1,8 +1,8 @@
 // Parts that some layers have beside mixer and MLP: inputs of their own, blocks that layers share.
 #include <algorithm>
 
-#include "engine/model.h"
-#include "engine/row_slices.h"
+#include "engine/forward/model.h"
+#include "engine/forward/row_slices.h"
 
 namespace plimsoll::engine {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/model.h"
-#include "engine/row_slices.h"
+#include "engine/forward/model.h"
+#include "engine/forward/row_slices.h"
 
 namespace plimsoll::engine {
 

@@ -1,5 +1,5 @@
 // Parts of a layer that work on each token by itself: MLPs, experts and what stands beside them.
-#include "engine/model.h"
+#include "engine/forward/model.h"
 
 namespace plimsoll::engine {
 
