@@ -316,11 +316,11 @@ LogCheck check_log(const VllmLog& log, const PlanResult& plan) {
 std::vector<std::string> log_table(const LogCheck& check, const VllmLog& log,
                                    const PlanResult& plan) {
   std::vector<std::string> lines = {
-      fmt::format("{:<20}{:>12}{:>12}{:>26}", "part", "logged", "planned", "bounds")};
+      fmt::format("{:<20} {:>11} {:>11} {:>25}", "part", "logged", "planned", "bounds")};
   for (const LoggedPart& part : check.parts) {
     const int decimals = part.unit == "GiB" || part.unit == "requests" ? 2 : 0;
     lines.push_back(fmt::format(
-        "{:<20}{:>12.{}f}{:>12.{}f}{:>26}{}", part.part, part.logged, decimals, part.planned,
+        "{:<20} {:>11.{}f} {:>11.{}f} {:>25}{}", part.part, part.logged, decimals, part.planned,
         decimals,
         fmt::format("{:.{}f} to {:.{}f} {}", part.low, decimals, part.high, decimals, part.unit),
         part.is_inside() ? "" : "  outside"));
