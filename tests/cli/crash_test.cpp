@@ -77,3 +77,21 @@ TEST_CASE(
   CHECK(lines[2]["error"]["code"] == "crashed");
   CHECK(lines[3]["error"].is_null());
 }
+
+TEST_CASE("a line that was in hand at a crash waits until fresh lines before it are answered") {
+  const Scratch scratch;
+  scratch.write(
+      "in",
+      "{\"prompt\":\"x\",\"max_tokens\":1}\n"
+      "{\"id\":\"fresh\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":2}\n"
+      "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n");
+  CHECK(shell(scratch, life("ABRT", 3)).status == 134);
+  scratch.write("out.running", "?3\n");  // as if it had been alone
+  CHECK(shell(scratch, life("ABRT", 3)).status == 134);
+  CHECK_THAT(scratch.read("out.running"), Catch::Contains("-2\n+3\n\n!"));
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 3);
+  const auto lines = json_lines(scratch.read("out"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1]["error"].is_null());
+  CHECK(lines[2]["error"]["code"] == "crashed");
+}
