@@ -63,7 +63,7 @@ endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The plimsoll authors <plimsoll@example.org>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "language models in batch that never run out of memory")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "plan GPU memory for language models, answer prompts in batch, shard checkpoints")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
