@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -57,7 +58,15 @@ uint64_t parse_quantity(const std::string& text, double bare_unit, std::string_v
 }  // namespace
 
 int64_t parse_count(const std::string& text) {
-  return static_cast<int64_t>(parse_quantity(text, 1, "a number such as 4096, 32k or 32K"));
+  const auto is_digit = [&](size_t i) {
+    return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+  };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '_' && i > 0 && is_digit(i - 1) && is_digit(i + 1)) continue;
+    plain += text[i];
+  }
+  return static_cast<int64_t>(parse_quantity(plain, 1, "a number such as 4096, 32k or 32K"));
 }
 
 int64_t parse_count(const std::string& text, CountBounds bounds) {

@@ -50,6 +50,23 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "docker run --entrypoint bash vllm/vllm-openai -c 'vllm serve m --max-model-len 4096'",
         "docker exec -it box vllm serve m --max-model-len 4096",
         "vllm serve m --served-model-name a b --max-model-len 4096",
+        "vllm serve m --max-model-len 4_096",
+        "conda run --no-capture-output -n vllm vllm serve m --max-model-len 4096",
+        "pixi run -e cuda vllm serve m --max-model-len 4096",
+        "ray job submit --working-dir . -- vllm serve m --max-model-len 4096",
+        "mpirun -np 2 -x A vllm serve m --max-model-len 4096",
+        "torchrun --nproc-per-node=2 -m vllm.entrypoints.openai.api_server --model m "
+        "--max-model-len 4096",
+        "screen -dmS server vllm serve m --max-model-len 4096",
+        "tmux new-session -d -s server 'vllm serve m --max-model-len 4096'",
+        "nsys profile -o out vllm serve m --max-model-len 4096",
+        "apptainer exec --nv -B /data:/data vllm.sif vllm serve m --max-model-len 4096",
+        "singularity run --nv vllm.sif python3 -m vllm.entrypoints.openai.api_server --model m "
+        "--max-model-len 4096",
+        "kubectl run server --image=vllm/vllm-openai:v0.11.0 -- --model m --max-model-len 4096",
+        "kubectl exec -it server -- vllm serve m --max-model-len 4096",
+        "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0\nExecStart=/opt/venv/bin/vllm serve m "
+        "--max-model-len 4096\nRestart=always",
         "vllm run-batch -i in -o out --model m --max-model-len 4096",
         "vllm serve --enable-sleep-mode m --max-model-len 4096 --unheard 3",
         "llm = LLM(model=\"m\", max_model_len=4_096, seed=None)",
@@ -124,6 +141,29 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
   CHECK(unmoved.left_out.empty());
   CHECK(unmoved.ignored == std::vector<std::string>{"VLLM_LOGGING_LEVEL", "VLLM_USE_V1"});
   CHECK(pasted("VLLM_USE_V1=0 vllm serve m").left_out == std::vector<std::string>{"VLLM_USE_V1"});
+}
+
+TEST_CASE("a pasted command that starts no vLLM is refused as such") {
+  for (const auto& [text, words] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"ollama run qwen3", "ollama is another engine"},
+           {"llama-server -m model.gguf", "llama-server is another engine"},
+           {"docker run --gpus all lmsysorg/sglang:latest python3 -m sglang.launch_server "
+            "--model-path m",
+            "sglang:latest is another engine"},
+           {"helm install server --set model=m",
+            "no launch of vLLM was found behind \"helm install"},
+           {"plimsoll run m --max-num-seqs 4", "plimsoll's own flags go to plan as they are"}}) {
+    INFO(text);
+    PlanOptions options;
+    CHECK_THROWS_WITH(expand_pasted_line({"plan", "--from", text}, options),
+                      Contains("--from: ") && Contains(words));
+  }
+  CHECK(pasted("some-org/ollama-merged --max-model-len 4096").model == "some-org/ollama-merged");
+  PlanOptions unit =
+      pasted("[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0,3\nExecStart=/opt/bin/vllm serve m\n");
+  CHECK(unit.gpus_pasted == 2);
+  CHECK(pasted("kubectl run s --image vllm/vllm-openai:v0.11.0 -- --model m").launch.args.version ==
+        vllm::parse_version("0.11.0"));
 }
 
 TEST_CASE("variables of vLLM count alike in a pasted line and in the environment") {

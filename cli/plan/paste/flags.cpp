@@ -173,8 +173,9 @@ class FlagReader {
       options_.ignored.push_back(name);
     } else {
       const std::string nearest = nearest_flag(name, known_);
-      options_.left_out.push_back(
-          nearest.empty() ? name : fmt::format("{} (did you mean {}?)", name, nearest));
+      options_.left_out.push_back(nearest.empty() || nearest == name
+                                      ? name
+                                      : fmt::format("{} (did you mean {}?)", name, nearest));
     }
   }
 
@@ -235,12 +236,44 @@ void read_image(const std::string& image, PlanOptions& options) {
   }
 }
 
+/// Programs of other engines, by what their names contain.
+constexpr std::string_view kOtherEngines[] = {
+    "sglang",       "lmdeploy",      "trtllm",       "text-generation-", "ollama",
+    "llama-server", "llama-cli",     "tritonserver", "mlx_lm",           "aphrodite",
+    "tabbyapi",     "ktransformers", "llama.cpp",    "llama_cpp.server"};
+
+/// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
+/// pass.
+void check_flags_alone(const Words& words) {
+  const auto is_word = [&](size_t i) { return i < words.size() && !words[i].starts_with("-"); };
+  for (const std::string& word : words) {
+    if (word == "--model" || word.starts_with("--model=")) return;
+  }
+  if (is_word(0) && std::filesystem::path(words[0]).filename() == "plimsoll")
+    fail(ExitCode::usage,
+         "--from: takes a launch of vLLM; plimsoll's own flags go to plan as they are");
+  for (size_t i = 0; i < words.size() && is_word(0) && (i == 0 || is_word(1)); ++i) {
+    const std::string name = i == 0 ? std::filesystem::path(words[i]).filename() : words[i];
+    for (const std::string_view engine : kOtherEngines) {
+      if (i == 0 ? !name.starts_with(engine) : name.find(engine) == std::string::npos) continue;
+      fail(ExitCode::usage,
+           "--from: {} is another engine; plan knows launches of vLLM and plimsoll's own", name);
+    }
+  }
+  if (is_word(0) && is_word(1))
+    fail(ExitCode::usage,
+         "--from: no launch of vLLM was found behind \"{} {}\"; paste from the word vllm on, such "
+         "as 'vllm serve MODEL'",
+         words[0], words[1]);
+}
+
 PastedLaunch launch_of(const std::string& text) {
   for (const auto& read : {launch_of_python, launch_of_shell, launch_of_yaml})
     if (auto launch = read(text)) return *launch;
   PastedLaunch launch;
   for (const Words& command : shell_commands(text, launch.variables))
     if (launch.words.empty()) launch.words = command;  // flags alone
+  check_flags_alone(launch.words);
   return launch;
 }
 

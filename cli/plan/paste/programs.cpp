@@ -32,12 +32,32 @@ const std::vector<Starter>& starters() {
       {"numactl", {"-N", "-m", "-C"}},
       {"uv"},
       {"uvx", {"--with", "--from", "--python", "-p"}},
-      {"run", {"--with", "--python", "-p"}},  // of uv, poetry, pixi
+      {"run",  // of uv, poetry, pixi, conda
+       {"--with", "--python", "-p", "--project", "--extra", "-n", "--name", "--prefix", "--cwd",
+        "-e", "--environment"}},
       {"poetry"},
       {"pixi"},
-      {"srun", {"-n", "-N", "-p", "-c", "-G"}},
+      {"conda"},
+      {"mamba"},
+      {"micromamba"},
+      {"srun", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
+      {"salloc", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
+      {"mpirun", {"-n", "-np", "-H", "-x", "--host", "--hostfile"}},
+      {"mpiexec", {"-n", "-np", "-H", "-x", "--host", "--hostfile"}},
       {"ray"},
       {"symmetric-run", {"--address", "--min-nodes"}},  // of ray
+      {"job"},                                          // of ray
+      {"submit",                                        // of ray job
+       {"--address", "--working-dir", "--runtime-env", "--runtime-env-json", "--submission-id",
+        "--entrypoint-num-gpus", "--entrypoint-num-cpus"}},
+      {"doas", {"-u"}},
+      {"unbuffer"},
+      {"tini"},
+      {"dumb-init"},
+      {"systemd-run", {"-p", "--unit"}},
+      {"screen", {"-S", "-dmS"}},
+      {"nsys"},
+      {"profile", {"-o", "-t", "-c"}},  // of nsys
       {"--"},
   };
   return kStarters;
@@ -45,6 +65,9 @@ const std::vector<Starter>& starters() {
 
 constexpr std::string_view kShells[] = {"sh", "bash", "zsh", "dash", "ash"};
 constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl"};
+constexpr std::string_view kClusters[] = {"kubectl", "oc", "k3s"};
+// Programs whose flags are not known here: the launch is looked for behind them.
+constexpr std::string_view kOpaque[] = {"singularity", "apptainer", "enroot", "shifter", "tmux"};
 
 // Flags of `docker run` and its kin that take no value.
 constexpr std::string_view kBareFlags[] = {"--detach",
@@ -178,21 +201,48 @@ bool find_in_container(const Words& words, size_t at, PastedLaunch& launch) {
               : find_launch(command, 0, launch);
 }
 
+/// `at` is the word behind "kubectl".
+bool find_in_cluster(const Words& words, size_t at, PastedLaunch& launch) {
+  constexpr std::string_view kImage = "--image";
+  for (; at < words.size() && words[at] != "--"; ++at) {
+    if (words[at].starts_with("--image=")) launch.image = words[at].substr(kImage.size() + 1);
+    if (words[at] == kImage && at + 1 < words.size()) launch.image = words[at + 1];
+  }
+  if (at == words.size()) return false;
+  const Words command(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
+  return read_container_command({}, command, launch);
+}
+
+/// The first word from `at` on that starts vLLM, by itself or as a shell's text.
+bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
+  for (; at < words.size(); ++at) {
+    const std::string name = std::filesystem::path(words[at]).filename();
+    const bool starts = name == "vllm" || name.starts_with("python") || is_among(kShells, name);
+    if (starts && find_launch(words, at, launch)) return true;
+    if (words[at].find(' ') == std::string::npos) continue;
+    for (const Words& command : shell_commands(words[at], launch.variables))
+      if (find_launch(command, 0, launch)) return true;
+  }
+  return false;
+}
+
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
+  constexpr std::string_view kUnitLine = "ExecStart=";  // of a systemd unit
   while (at < words.size()) {
-    if (is_assignment(words[at])) {
+    std::string word = words[at];
+    if (word.starts_with(kUnitLine)) word.erase(0, kUnitLine.size());
+    if (is_assignment(word)) {
       assign(launch.variables, words[at++]);
       continue;
     }
-    const std::string name = std::filesystem::path(words[at]).filename();
+    const std::string name = std::filesystem::path(word).filename();
     if (name == "vllm") return take_command(words, at + 1, launch);
-    if (name.starts_with("python")) return find_in_python(words, at + 1, launch);
+    if (name.starts_with("python") || name == "torchrun")
+      return find_in_python(words, at + 1, launch);
     if (is_among(kShells, name)) return find_in_shell(words, at + 1, launch);
     if (is_among(kContainers, name)) return find_in_container(words, at + 1, launch);
-    if (name == "kubectl") {
-      at = static_cast<size_t>(std::ranges::find(words, "--") - words.begin());
-      continue;
-    }
+    if (is_among(kClusters, name)) return find_in_cluster(words, at + 1, launch);
+    if (is_among(kOpaque, name)) return find_behind(words, at + 1, launch);
     const auto starter = std::ranges::find(starters(), name, &Starter::name);
     if (starter == starters().end()) return false;
     for (++at; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {

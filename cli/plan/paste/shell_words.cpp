@@ -189,7 +189,10 @@ bool is_assignment(const std::string& word) {
 
 void assign(Variables& variables, const std::string& assignment) {
   const size_t equals = assignment.find('=');
-  variables[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+  const std::string name = assignment.substr(0, equals);
+  const std::string value = assignment.substr(equals + 1);
+  if (name == "Environment" && is_assignment(value)) return assign(variables, value);  // of systemd
+  variables[name] = value;
 }
 
 std::vector<Words> shell_commands(const std::string& text, Variables& variables) {
