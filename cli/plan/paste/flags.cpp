@@ -236,11 +236,12 @@ void read_image(const std::string& image, PlanOptions& options) {
   }
 }
 
-/// Programs of other engines, by what their names contain.
+/// Other engines, by what their programs, modules and images are called.
 constexpr std::string_view kOtherEngines[] = {
-    "sglang",       "lmdeploy",      "trtllm",       "text-generation-", "ollama",
-    "llama-server", "llama-cli",     "tritonserver", "mlx_lm",           "aphrodite",
-    "tabbyapi",     "ktransformers", "llama.cpp",    "llama_cpp.server"};
+    "sglang",    "lmdeploy",     "trtllm-serve", "text-generation-launcher",
+    "ollama",    "llama-server", "llama-cli",    "text-generation-inference",
+    "mlx_lm",    "aphrodite",    "tensorrt-llm", "tritonserver",
+    "llama.cpp", "tabbyapi"};
 
 /// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
 /// pass.
@@ -253,11 +254,11 @@ void check_flags_alone(const Words& words) {
     fail(ExitCode::usage,
          "--from: takes a launch of vLLM; plimsoll's own flags go to plan as they are");
   for (size_t i = 0; i < words.size() && is_word(0) && (i == 0 || is_word(1)); ++i) {
-    const std::string name = i == 0 ? std::filesystem::path(words[i]).filename() : words[i];
+    const std::string program = std::filesystem::path(words[i]).filename();
     for (const std::string_view engine : kOtherEngines) {
-      if (i == 0 ? !name.starts_with(engine) : name.find(engine) == std::string::npos) continue;
+      if (i == 0 ? program != engine : words[i].find(engine) == std::string::npos) continue;
       fail(ExitCode::usage,
-           "--from: {} is another engine; plan knows launches of vLLM and plimsoll's own", name);
+           "--from: {} is another engine; plan knows launches of vLLM and plimsoll's own", program);
     }
   }
   if (is_word(0) && is_word(1))
