@@ -44,6 +44,7 @@ TEST_CASE("underscores in flag names become dashes; values and what follows -- s
 TEST_CASE("counts and sizes") {
   CHECK(parse_count("512") == 512);
   CHECK(parse_count("32k") == 32000);
+  CHECK(parse_count("40_960") == 40960);  // as Python reads it
   CHECK(parse_count("32K") == 32768);
   CHECK(parse_count("1.5k") == 1500);
   CHECK(parse_count("2m") == 2000000);
