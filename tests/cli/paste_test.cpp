@@ -77,6 +77,22 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "--max-model-len\n      - 4096",
         "spec:\n  containers:\n  - image: vllm/vllm-openai:v0.11.0\n    args: [--model, m, "
         "'--max-model-len', '4096']",
+        "services:\n  v:\n    image: vllm/vllm-openai:${TAG:-v0.11.0}\n    command: [--model, "
+        "'${MODEL:-m}', --max-model-len, '4096']",
+        "spec:\n  containers:\n  - image: vllm/vllm-openai\n    env: [{name: LENGTH, value: "
+        "'4096'}]\n"
+        "    args: [--model=m, --max-model-len=$(LENGTH)]",
+        "spec:\n  containers:\n  - image: x\n    command: [sh, -c]\n    args: ['vllm serve m "
+        "--max-model-len $(LENGTH)']\n    env: [{name: LENGTH, value: '4096'}]",
+        "kind: InferenceService\nspec:\n  predictor:\n    model:\n      modelFormat: {name: vLLM}\n"
+        "      args: [--model=m, --max-model-len=4096]",
+        "spec:\n  predictor:\n    model:\n      modelFormat: {name: huggingface}\n      args: "
+        "[--model_name=x, --model_id=m, --max-model-len=4096]",
+        "servingEngineSpec:\n  modelSpec:\n  - name: x\n    repository: vllm/vllm-openai\n    tag: "
+        "v0.11.0\n    modelURL: m\n    vllmConfig: {maxModelLen: 4096, enablePrefixCaching: true}",
+        "applications:\n- args:\n    llm_configs:\n    - model_loading_config: {model_id: x, "
+        "model_source: m}\n      engine_kwargs: {max_model_len: 4096}",
+        "model: m\nmax_model_len: 4096\nport: 8000\nenforce-eager: false",
         "spec:\n  containers:\n  - image: x\n    command: [sh, -c]\n    args:\n    - >\n      vllm "
         "serve m\n      --max-model-len 4096"}) {
     INFO(text);
@@ -141,6 +157,46 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
   CHECK(unmoved.left_out.empty());
   CHECK(unmoved.ignored == std::vector<std::string>{"VLLM_LOGGING_LEVEL", "VLLM_USE_V1"});
   CHECK(pasted("VLLM_USE_V1=0 vllm serve m").left_out == std::vector<std::string>{"VLLM_USE_V1"});
+}
+
+TEST_CASE("a config file of vLLM counts as flags before those of the line") {
+  const Scratch scratch;
+  const std::string file = scratch.write(
+      "serve.yaml",
+      "model: other\nmax-model-len: 1024\ntensor_parallel_size: 2\nenforce-eager: true\n"
+      "enable-lora: false\nlimit-mm-per-prompt: {image: 2, video: 0}\n"
+      "served-model-name: [a, b]\n");
+  const PlanOptions options = pasted("vllm serve m --config " + file + " --max-model-len 4096");
+  CHECK(options.model == "m");
+  CHECK(options.left_out.empty());
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(options.launch.args.tensor_parallel == 2);
+  CHECK(options.launch.args.enforce_eager);
+  CHECK(pasted("vllm serve --config=" + file).model == "other");
+  CHECK(pasted(file).model == "other");  // the file itself
+  CHECK(pasted("vllm serve m --config absent.yaml").left_out ==
+        std::vector<std::string>{"--config absent.yaml (not on this machine)"});
+}
+
+TEST_CASE("a short text that stands for a long one is refused") {
+  std::string aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    aliases += fmt::format("a{0}: &a{0} [", i);
+    for (int k = 0; k < 9; ++k) aliases += fmt::format("{}*a{}", k == 0 ? "" : ", ", i - 1);
+    aliases += "]\n";
+  }
+  const std::string many = "A=" + std::string(5000, 'x') + "; vllm serve m";
+  std::string references, variables = many;
+  for (int i = 0; i < 1000; ++i) references += "$(A)", variables += " $A";
+  const std::string manifest =
+      "spec:\n- image: vllm\n  env: [{name: A, value: " + std::string(5000, 'x') +
+      "}]\n  args: ['" + references + "']\n";
+  const std::string flags = aliases + "model: m\nhf-overrides: {a: *a8}\n";
+  for (const std::string& text : {aliases, flags, manifest, variables}) {
+    PlanOptions options;
+    CHECK_THROWS_WITH(expand_pasted_line({"plan", "--from", text}, options),
+                      Contains("too much text") || Contains("more than 1 MiB"));
+  }
 }
 
 TEST_CASE("a pasted command that starts no vLLM is refused as such") {

@@ -268,6 +268,29 @@ void check_flags_alone(const Words& words) {
          words[0], words[1]);
 }
 
+/// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
+void read_config_file(PastedLaunch& launch) {
+  const auto at = std::ranges::find_if(launch.words, [](const std::string& word) {
+    return word == "--config" || word.starts_with("--config=");
+  });
+  if (at == launch.words.end()) return;
+  const size_t equals = at->find('=');
+  auto end = at + 1;
+  std::string file = equals == std::string::npos ? "" : at->substr(equals + 1);
+  if (equals == std::string::npos && end != launch.words.end()) file = *end++;
+  launch.words.erase(at, end);
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    launch.left_out.push_back(fmt::format("--config {} (not on this machine)", file));
+    return;
+  }
+  Words flags = flags_of_yaml(read_text_file(file, 1 << 20));
+  const bool names_model = !launch.words.empty() && !launch.words.front().starts_with("-");
+  if (names_model)
+    std::erase_if(flags, [](const std::string& flag) { return flag.starts_with("--model="); });
+  launch.words.insert(launch.words.begin() + (names_model ? 1 : 0), flags.begin(), flags.end());
+}
+
 PastedLaunch launch_of(const std::string& text) {
   for (const auto& read : {launch_of_python, launch_of_shell, launch_of_yaml})
     if (auto launch = read(text)) return *launch;
@@ -300,6 +323,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   CLI::App known("", "");
   declare_plan_flags(known, options);
   PastedLaunch launch = launch_of(text);
+  read_config_file(launch);
   options.left_out = launch.left_out;
   read_variables(launch, options);
   options.gpus_pasted = launch.gpus;

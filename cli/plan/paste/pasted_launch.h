@@ -33,9 +33,12 @@ struct PastedLaunch {
 
 /// The first launch in a shell text. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_shell(const std::string& text);
-/// The first container of a compose file or a Kubernetes manifest that launches vLLM; nothing where
-/// the text is no such YAML. Throws Error(usage).
+/// The first launch of vLLM in a YAML text: a container of a compose file or a Kubernetes manifest,
+/// a model of KServe, Ray Serve or vLLM's Helm chart, a config file of `vllm serve --config`;
+/// nothing where the text is no such YAML. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
+/// The flags of a config file of `vllm serve --config`; empty where the text is no such file.
+Words flags_of_yaml(const std::string& text);
 /// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text; nothing where there is
 /// none. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);

@@ -8,6 +8,8 @@
 namespace plimsoll::cli {
 namespace {
 
+constexpr size_t kMostExpanded = size_t{1} << 20;
+
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
@@ -24,6 +26,17 @@ class ShellReader {
     while (at_ < text_.size()) step();
     end_command();
     return std::move(commands_);
+  }
+
+  std::string expanded() {
+    while (at_ < text_.size()) {
+      if (here() == '$') {
+        expand();
+      } else {
+        word_ += text_[at_++];
+      }
+    }
+    return std::move(word_);
   }
 
  private:
@@ -124,6 +137,9 @@ class ShellReader {
       if (dash < close) value = text_.substr(dash + 1, close - dash - 1);
     }
     word_ += value;
+    expanded_ += value.size();
+    if (expanded_ > kMostExpanded)
+      fail(ExitCode::usage, "--from: variables stand for more than 1 MiB of text");
     inside_ = true;
     at_ = after;
   }
@@ -172,6 +188,7 @@ class ShellReader {
   Variables& variables_;
   size_t at_ = 0;
   std::string word_;
+  size_t expanded_ = 0;      // bytes of variables' values
   bool inside_ = false;      // a word has begun, be it empty
   bool drops_next_ = false;  // the next word is a redirection's
   Words words_;
@@ -193,6 +210,10 @@ void assign(Variables& variables, const std::string& assignment) {
   const std::string value = assignment.substr(equals + 1);
   if (name == "Environment" && is_assignment(value)) return assign(variables, value);  // of systemd
   variables[name] = value;
+}
+
+std::string expand_variables(const std::string& text, Variables& variables) {
+  return ShellReader(text, variables).expanded();
 }
 
 std::vector<Words> shell_commands(const std::string& text, Variables& variables) {

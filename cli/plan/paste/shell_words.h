@@ -17,4 +17,7 @@ void assign(Variables& variables, const std::string& assignment);
 /// `export` add; an unknown variable stays as written. Throws Error(usage).
 std::vector<Words> shell_commands(const std::string& text, Variables& variables);
 
+/// The text with "$NAME", "${NAME}" and "${NAME:-default}" as shell_commands reads them.
+std::string expand_variables(const std::string& text, Variables& variables);
+
 }  // namespace plimsoll::cli

@@ -1,16 +1,40 @@
-// Containers of compose files and Kubernetes manifests.
+// Launches in YAML: containers of compose files and Kubernetes manifests, models of KServe, Ray
+// Serve and vLLM's Helm chart, and vLLM's own config files.
 #include <yaml-cpp/yaml.h>
 
+#include <cctype>
+
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr size_t kLongestText = size_t{1} << 20;
+// Aliases let a short file stand for a tree without end; no manifest has as many nodes.
+constexpr int kMostNodes = 100'000;
+
+[[noreturn]] void refuse_size() {
+  fail(ExitCode::usage, "--from: the YAML file stands for too much text (aliases, $(NAME))");
+}
 
 std::string text_of(const YAML::Node& node) {
   return node.IsScalar() ? node.Scalar() : "";
+}
+
+/// A text of Kubernetes with $(NAME) replaced by the container's variables.
+std::string refer(std::string text, const Variables& variables) {
+  for (const auto& [name, value] : variables) {
+    const std::string reference = "$(" + name + ")";
+    for (size_t at = text.find(reference); at != std::string::npos;
+         at = text.find(reference, at + value.size())) {
+      text.replace(at, reference.size(), value);
+      if (text.size() > kLongestText) refuse_size();
+    }
+  }
+  return text;
 }
 
 /// "command:" and its kin: a list of words, or a shell's line.
@@ -20,7 +44,9 @@ Words words_of(const YAML::Node& node, Variables& variables) {
     for (const Words& command : shell_commands(node.Scalar(), variables))
       words.insert(words.end(), command.begin(), command.end());
   } else if (node.IsSequence()) {
-    for (const YAML::Node& word : node) words.push_back(text_of(word));
+    Variables unset;  // compose reads the shell's variables, not the container's
+    for (const YAML::Node& word : node)
+      words.push_back(expand_variables(refer(text_of(word), variables), unset));
   }
   return words;
 }
@@ -74,7 +100,8 @@ void read_gpus(const YAML::Node& container, PastedLaunch& launch) {
 std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
   PastedLaunch launch;
   const auto at = [&](const char* name) { return below(container, {name}); };
-  launch.image = at("image") ? text_of(at("image")) : "";
+  Variables unset;
+  launch.image = at("image") ? expand_variables(text_of(at("image")), unset) : "";
   for (const char* name : {"environment", "env"})
     if (at(name)) read_variables(at(name), launch.variables);
   const bool kubernetes = static_cast<bool>(at("args")) || at("env");
@@ -92,25 +119,139 @@ std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
   return launch;
 }
 
-std::optional<PastedLaunch> search(const YAML::Node& node, int depth) {
+/// "maxModelLen" and "max_model_len" as "--max-model-len".
+std::string flag_of(const std::string& key) {
+  std::string flag = "--";
+  for (const char c : key) {
+    if (std::isupper(static_cast<unsigned char>(c)) != 0) flag += '-';
+    flag += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return flag;
+}
+
+/// A map or a list in one line, as JSON, which YAML's flow style with quotes is.
+std::string json_of(const YAML::Node& node, int& nodes) {
+  if (--nodes < 0) refuse_size();
+  if (node.IsScalar()) {
+    const std::string& text = node.Scalar();
+    const bool plain =
+        node.Tag() != "!" &&
+        (text == "true" || text == "false" || text == "null" ||
+         (!text.empty() && text.find_first_not_of("0123456789.+-eE") == std::string::npos));
+    return plain ? text : Json(text).dump();
+  }
+  std::string out;
+  if (node.IsMap()) {
+    for (const auto& item : node)
+      out += (out.empty() ? "" : ",") + Json(text_of(item.first)).dump() + ":" +
+             json_of(item.second, nodes);
+    return "{" + out + "}";
+  }
+  for (const YAML::Node& item : node) out += (out.empty() ? "" : ",") + json_of(item, nodes);
+  return "[" + out + "]";
+}
+
+/// Appends the flags of a map: true is a flag alone, false none (as vLLM reads its config files).
+void append_flags(const YAML::Node& map, Words& words) {
+  if (!map || !map.IsMap()) return;
+  for (const auto& item : map) {
+    const std::string key = text_of(item.first);
+    const YAML::Node& value = item.second;
+    const std::string text = text_of(value);
+    if (key == "extraArgs" && value.IsSequence()) {
+      for (const YAML::Node& word : value) words.push_back(text_of(word));
+    } else if (value.IsSequence()) {
+      words.push_back(flag_of(key));
+      for (const YAML::Node& word : value) words.push_back(text_of(word));
+    } else if (value.IsMap()) {
+      int nodes = kMostNodes;
+      words.push_back(flag_of(key) + "=" + json_of(value, nodes));
+    } else if (text == "true" || text == "True") {
+      words.push_back(flag_of(key));
+    } else if (!value.IsNull() && text != "false" && text != "False") {
+      words.push_back(flag_of(key) + "=" + text);
+    }
+  }
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// A model that a server for Kubernetes starts by values of its own: KServe's predictor, vLLM's
+/// Helm chart (modelURL, vllmConfig), Ray Serve (model_loading_config, engine_kwargs).
+std::optional<PastedLaunch> launch_of_model(const YAML::Node& model) {
+  PastedLaunch launch;
+  const std::string format = lower(text_of(below(model, {"modelFormat", "name"})));
+  const YAML::Node url = below(model, {"modelURL"});
+  const YAML::Node loading = below(model, {"model_loading_config"});
+  if (format == "vllm" || format == "huggingface") {
+    const YAML::Node args = below(model, {"args"});
+    if (!args) return std::nullopt;
+    for (std::string word : words_of(args, launch.variables)) {
+      for (const std::string_view name : {"--model_id", "--model-id"})
+        if (word.starts_with(name)) word.replace(0, name.size(), "--model");
+      launch.words.push_back(word);
+    }
+  } else if (url) {
+    launch.words = {text_of(url)};
+    append_flags(below(model, {"vllmConfig"}), launch.words);
+    const YAML::Node tag = below(model, {"tag"});
+    if (const YAML::Node repository = below(model, {"repository"}))
+      launch.image = text_of(repository) + (tag ? ":" + text_of(tag) : "");
+    if (const YAML::Node count = below(model, {"requestGPU"}))
+      limit_gpus(launch, text_of(count), false);
+  } else if (loading) {
+    const YAML::Node source = below(loading, {"model_source"});
+    launch.words = {text_of(source && source.IsScalar() ? source : below(loading, {"model_id"}))};
+    append_flags(below(model, {"engine_kwargs"}), launch.words);
+  } else {
+    return std::nullopt;
+  }
+  if (const YAML::Node env = below(model, {"env"})) read_variables(env, launch.variables);
+  read_gpus(model, launch);
+  return launch;
+}
+
+std::optional<PastedLaunch> search(const YAML::Node& node, int depth, int& nodes) {
+  if (--nodes < 0) refuse_size();
   if (depth > kDeepest || !(node.IsMap() || node.IsSequence())) return std::nullopt;
   if (node.IsMap()) {
     if (auto launch = launch_of_container(node)) return launch;
+    if (auto launch = launch_of_model(node)) return launch;
     for (const auto& item : node)
-      if (auto launch = search(item.second, depth + 1)) return launch;
+      if (auto launch = search(item.second, depth + 1, nodes)) return launch;
   } else {
     for (const YAML::Node& item : node)
-      if (auto launch = search(item, depth + 1)) return launch;
+      if (auto launch = search(item, depth + 1, nodes)) return launch;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
+Words flags_of_yaml(const std::string& text) {
+  Words words;
+  try {
+    append_flags(YAML::Load(text), words);
+  } catch (const YAML::Exception&) {
+    words.clear();
+  }
+  return words;
+}
+
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text) {
   try {
-    for (const YAML::Node& document : YAML::LoadAll(text))
-      if (auto launch = search(document, 0)) return launch;
+    for (const YAML::Node& document : YAML::LoadAll(text)) {
+      int nodes = kMostNodes;
+      if (auto launch = search(document, 0, nodes)) return launch;
+      const YAML::Node model = below(document, {"model"});
+      if (!model || !model.IsScalar()) continue;
+      PastedLaunch launch;
+      append_flags(document, launch.words);
+      return launch;
+    }
   } catch (const YAML::Exception&) {
     return std::nullopt;  // a shell line, most likely
   }
