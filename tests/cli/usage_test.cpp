@@ -19,6 +19,7 @@ using namespace plimsoll::cli;
 using test::Child;
 using test::flags_in;
 using test::flags_of_help;
+using test::Outcome;
 using test::read_file;
 using test::Scratch;
 using test::shell;
