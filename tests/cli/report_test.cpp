@@ -6,6 +6,7 @@
 #include "cli/program.h"
 
 using namespace plimsoll;
+using test::Outcome;
 using test::Scratch;
 using test::shell;
 
