@@ -36,16 +36,17 @@ struct Environment {
   std::optional<int> allow_long;               // VLLM_ALLOW_LONG_MAX_MODEL_LEN
   std::optional<int> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<int> flashinfer_sampler;       // VLLM_USE_FLASHINFER_SAMPLER
-  std::optional<int> second_runner;            // VLLM_USE_V2_MODEL_RUNNER
-  std::vector<std::string> unknown;            // other variables of vLLM that may move memory
-  std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
-  int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
-  std::optional<int64_t> hopper_from;          // PLIMSOLL_HOPPER_FROM, tokens
-  std::string nccl;                            // VLLM_NCCL_SO_PATH
-  std::optional<int> columns;                  // COLUMNS
-  std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
-  std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix
-  bool dumb_terminal = false;                  // TERM is "dumb" or missing
+  std::optional<std::string> attention_backend;  // VLLM_ATTENTION_BACKEND
+  std::optional<int> second_runner;              // VLLM_USE_V2_MODEL_RUNNER
+  std::vector<std::string> unknown;              // other variables of vLLM that may move memory
+  std::optional<int64_t> source_date_epoch;      // SOURCE_DATE_EPOCH, seconds
+  int ranks_per_device = 1;                      // PLIMSOLL_RANKS_PER_DEVICE
+  std::optional<int64_t> hopper_from;            // PLIMSOLL_HOPPER_FROM, tokens
+  std::string nccl;                              // VLLM_NCCL_SO_PATH
+  std::optional<int> columns;                    // COLUMNS
+  std::optional<JobPlace> job_place;             // Kubernetes, Slurm, MPI, torchrun
+  std::optional<MpiPlace> mpi;                   // mpirun, mpiexec, srun --mpi=pmi2 or pmix
+  bool dumb_terminal = false;                    // TERM is "dumb" or missing
   /// Message for a user's variable that should hold a number and does not; empty: none.
   std::string fault;
 };

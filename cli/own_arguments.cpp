@@ -2,6 +2,7 @@
 
 #include "cli/host_limits.h"
 #include "model/pipeline.h"
+#include "vllm/launch/machine.h"
 
 namespace plimsoll::cli {
 
@@ -18,6 +19,8 @@ vllm::EngineArgs with_variables(const launch::LaunchRequest& flags,
   if (environment.estimate_graphs) args.estimate_graphs = *environment.estimate_graphs != 0;
   if (environment.flashinfer_sampler && !args.flashinfer_sampler)
     args.flashinfer_sampler = *environment.flashinfer_sampler != 0;
+  if (environment.attention_backend && args.attention_backend.empty())
+    args.attention_backend = vllm::stated_backend(*environment.attention_backend, args.version);
   if (environment.second_runner) args.second_runner = *environment.second_runner != 0;
   return args;
 }

@@ -123,6 +123,9 @@ PlanOptions completed(PlanOptions options, const Environment& environment, const
     read_draft(environment, options.launch.args);
     options.left_out.insert(options.left_out.end(), environment.unknown.begin(),
                             environment.unknown.end());
+    const std::optional<std::string>& backend = environment.attention_backend;
+    if (backend && vllm::stated_backend(*backend, options.launch.args.version).empty())
+      options.left_out.emplace_back("VLLM_ATTENTION_BACKEND (vLLM reads it up to 0.14)");
   }
   if (options.engine == "vllm" && !vllm::is_known_architecture(config)) {
     options.launch.args.tensors = tensors_of(config_file.parent_path());

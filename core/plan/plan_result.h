@@ -135,6 +135,8 @@ struct PlanResult : StageFigures {
   bool may_fit = false;                        // at the middle, not at the worst edge
   std::optional<ColdBoot> cold;                // of releases that compile
   std::vector<MachineFact> machine;            // taken for granted of it
+  std::vector<PlanPart> host;                  // memory of the host that vLLM takes
+  int64_t host_processes = 0;                  // that have memory of their own beside it
   int64_t image_tokens = 0;  // of the largest image; 0: none is taken, or it is not known
   bool has_kv = false;
   std::vector<KvKindCount> kv_kinds;

@@ -10,6 +10,7 @@
 #include "plan/arguments.h"
 #include "vllm/launch/draft.h"
 #include "vllm/launch/dtype.h"
+#include "vllm/launch/host.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
 #include "vllm/launch/prefixes.h"
@@ -237,7 +238,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
     check_stage(stage.shape, args);
     weigh_by_headers(stage, args, terms.element);
   }
-  add_draft(stages.back(), args, options, result.max_model_len);
+  add_draft(stages.back(), args, options, {config, terms.quantization, result.max_model_len});
   const ModelShape whole = whole_shape(stages);
   result.architecture = whole.architecture;
   const PrefixCaching caching = resolve_prefixes(args, whole);
@@ -261,6 +262,9 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   for (std::string& note : launch_notes(stages.front(), terms.quantization, args)) {
     result.notes.push_back(std::move(note));
   }
+  if (std::string note = draft_note(config, args); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
   for (const auto& [modality, tokens] : launches.front().encoder.tokens) {
     if (modality == "image") result.image_tokens = tokens;
   }
@@ -274,6 +278,10 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   fill_cache(result, caches[chosen], launches[chosen].at(args.assume), args);
   fill_bounds(result, caches[chosen], launches[chosen], args);
   result.machine = machine_facts(args, gpu, whole);
+  if (args.available_kv == 0) {
+    result.host = host_parts(args, terms, whole, result.offloaded_bytes);
+    result.host_processes = host_processes(args);
+  }
   fill_verdict(result, terms, args, whole, caches, gpu);
   weigh_edges(result, args);
   result.refused = gpu != nullptr && !not_served.empty();

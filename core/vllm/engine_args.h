@@ -75,6 +75,10 @@ struct EngineArgs {
   std::optional<bool> estimate_graphs;     // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<bool> second_runner;       // VLLM_USE_V2_MODEL_RUNNER
   std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER
+  /// --attention-backend; VLLM_ATTENTION_BACKEND in releases that read it. Empty: vLLM's choice.
+  std::string attention_backend;
+  bool sharded_sampling = false;  // --enable-batch-sharded-sampling
+  bool sleep_mode = false;        // --enable-sleep-mode
   Interconnect interconnect = Interconnect::automatic;
   bool custom_all_reduce = true;  // --disable-custom-all-reduce turns it off
   Assume assume = Assume::middle;

@@ -47,6 +47,7 @@ struct StageFigures {
   int64_t weights_bytes = 0;        // all of these together
   int64_t layer_bytes = 0;          // parameters of the decoder's layers, which may be offloaded
   int64_t offloaded_bytes = 0;      // of the layers, by --cpu-offload-gb
+  int64_t loading_peak_bytes = 0;   // most that stands on the card while the weights are loaded
   int64_t activation_peak_bytes = 0;
   /// Figure of the first boot: the compiler's trial runs are measured too. 0: this release has
   /// none.

@@ -68,6 +68,9 @@ const std::vector<Row> kVllm = {
      "131072}' --max-model-len 200000"},
     {"--rope-theta 1000000"},
     {"--disable-custom-all-reduce -tp 2"},
+    {"--enable-batch-sharded-sampling -tp 2"},
+    {"--enable-sleep-mode"},
+    {"--attention-backend FLASHINFER"},
     {"--skip-mm-profiling", "h100", kSees}};
 const std::vector<Row> kOwn = {{"--gpu-memory 40GiB"},       {"--reserved-memory 9GiB"},
                                {"--deterministic"},          {"--quantized-activations off"},

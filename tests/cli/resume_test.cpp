@@ -185,7 +185,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--disable-hybrid-kv-cache-manager", "--allow-deprecated-quantization", "--async-scheduling",
       "--usage offline", "--enable-lora", "--max-loras 2", "--max-lora-rank 8",
       "--speculative-config '{}'", "--flashinfer-sampler", "--interconnect pcie",
-      "--disable-custom-all-reduce", "--assume worst"};
+      "--disable-custom-all-reduce", "--assume worst", "--enable-batch-sharded-sampling",
+      "--enable-sleep-mode", "--attention-backend FLASHINFER"};
   std::set<std::string> named = {"-h",        "--help",      "-i",
                                  "-o",        "--overwrite", "--retry-failed",
                                  "--publish", "--merge",     "--dry-run"};

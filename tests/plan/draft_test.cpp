@@ -92,16 +92,74 @@ TEST_CASE("a draft model is a whole model beside the target") {
   CHECK(extra.kv_bytes_per_token == alone.kv_bytes_per_token);
 }
 
+namespace {
+
+/// The last of every two layers attends, as in Qwen3.5, and the model predicts by a layer more.
+Json predicting(const Json& settings) {
+  auto config = parse_json<Json>(R"({"architectures": ["Qwen3_5ForCausalLM"],
+      "model_type": "qwen3_5_text", "dtype": "bfloat16", "hidden_size": 1024, "head_dim": 128,
+      "intermediate_size": 4096, "num_hidden_layers": 4, "num_attention_heads": 8,
+      "num_key_value_heads": 2, "vocab_size": 1024, "max_position_embeddings": 4096,
+      "full_attention_interval": 2, "linear_num_key_heads": 4, "linear_num_value_heads": 8,
+      "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+      "layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"],
+      "attn_output_gate": true, "tie_word_embeddings": false, "mtp_num_hidden_layers": 1})");
+  config.update(settings);
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a model's own layer that predicts is one of its layers behind a projection") {
+  const auto plan = [](const Json& config, const char* method, int64_t ranks) {
+    EngineArgs args;
+    args.tensor_parallel = ranks;
+    args.draft_method = method;
+    args.draft_tokens = *method == '\0' ? 0 : 1;
+    return plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h100"));
+  };
+  // Queries, their gates, keys, values, the output; gate, up and down; norms of heads and layers.
+  constexpr int64_t kLayer =
+      1024 * (2 * 1024 + 2 * 256) + 1024 * 1024 + 3 * 1024 * 4096 + 2 * 128 + 2 * 1024;
+  constexpr int64_t kEnds = 2 * 1024 * 1024 + 3 * 1024;
+  const Json config = predicting({});
+  for (const char* method : {"mtp", "qwen3_5_mtp"}) {
+    const PlanResult with = plan(config, method, 1);
+    const PlanResult without = plan(config, "", 1);
+    CHECK(with.parameter_bytes - without.parameter_bytes == (kLayer + kEnds) * 2);
+    CHECK(with.kv_bytes_per_token - without.kv_bytes_per_token == 2 * 2 * 128 * 2);
+  }
+  const int64_t halves = plan(config, "mtp", 2).parameter_bytes - plan(config, "", 2).parameter_bytes;
+  constexpr int64_t kNorms = 2 * 128 + 2 * 1024 + 3 * 1024;
+  CHECK(halves == (kLayer + kEnds - kNorms) + kNorms * 2);
+  // A checkpoint may leave these layers whole.
+  const Json fp8 = {{"quantization_config",
+                     {{"quant_method", "compressed-tensors"},
+                      {"config_groups",
+                       {{"group_0",
+                         {{"targets", {"Linear"}},
+                          {"weights",
+                           {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
+                      {"ignore", {"re:^mtp.*"}}}}};
+  CHECK(plan(predicting(fp8), "mtp", 1).parameter_bytes -
+            plan(predicting(fp8), "", 1).parameter_bytes ==
+        (kLayer + kEnds) * 2);
+  CHECK(plan(predicting({{"mtp_num_hidden_layers", 0}}), "mtp", 1).parameter_bytes ==
+        plan(config, "", 1).parameter_bytes);
+}
+
 TEST_CASE("drafts that are not counted are named, and those that need nothing are not") {
-  CHECK(draft_note(drafted("mtp", llama(1, 2048), 1)) ==
+  const Json target = llama(32, 131072);
+  const ConfigView config(target, "config.json");
+  CHECK(draft_note(config, drafted("mtp", llama(1, 2048), 1)) ==
         "not counted: weights and KV cache of the draft model (mtp)");
   EngineArgs absent = drafted("eagle3", llama(1, 2048), 1);
   absent.draft_config = nullptr;
-  CHECK_FALSE(counts_draft(absent));
-  CHECK(draft_note(drafted("ngram", Json::object(), 1)).empty());
+  CHECK_FALSE(counts_draft(config, absent));
+  CHECK(draft_note(config, drafted("ngram", Json::object(), 1)).empty());
   EngineArgs named = drafted("draft_model", llama(1, 2048), 1);
   named.draft_model = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B";
-  CHECK_THAT(draft_note(named), Catch::Contains("(eagle3)"));
+  CHECK_THAT(draft_note(config, named), Catch::Contains("(eagle3)"));
 }
 
 TEST_CASE("a config of a type that transformers does not know has to name its class") {

@@ -114,6 +114,96 @@ TEST_CASE("a tower is left out where none of its modalities is wanted") {
   CHECK(bytes_without({"image", "video", "audio"}) == Amount{0});
 }
 
+namespace {
+
+/// A tower, and the modules of its layers as published lists name them.
+struct ListedTower {
+  const char* config;  // but for the language model
+  const char* layers;  // "N": a layer's number
+  std::vector<std::string> modules;
+  std::vector<std::string> others;  // outside the layers
+};
+
+Amount tower_bytes(const Json& config, const Quantization& quantization) {
+  constexpr int64_t kHalf = 2;
+  RankWeights weights(1, kHalf, quantization);
+  static_cast<void>(build_shape(ConfigView(config, "tower"), {}, weights));
+  return weights.part_bytes(Part::vision);
+}
+
+std::vector<std::string> names_of(const ListedTower& tower, int64_t layers) {
+  std::vector<std::string> names = tower.others;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::string path = tower.layers;
+    path.replace(path.find('N'), 1, std::to_string(layer));
+    for (const std::string& module : tower.modules) names.push_back(path + "." + module);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a tower whose modules a checkpoint lists as unquantized is counted whole") {
+  constexpr int64_t kLayers = 2;
+  const auto language = parse_json<Json>(
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+      "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4,
+      "intermediate_size": 64, "vocab_size": 64})");
+  const std::vector<ListedTower> towers = {
+      // Qwen/Qwen3.8-27B-FP8: modules_to_not_convert.
+      {R"({"architectures": ["Qwen3VLForConditionalGeneration"], "vision_config": {"depth": 2,
+        "hidden_size": 64, "num_heads": 4, "intermediate_size": 152, "out_hidden_size": 64,
+        "deepstack_visual_indexes": [0]}})",
+       "model.visual.blocks.N",
+       {"attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2"},
+       {"model.visual.merger.linear_fc1", "model.visual.merger.linear_fc2",
+        "model.visual.deepstack_merger_list.0.linear_fc1",
+        "model.visual.deepstack_merger_list.0.linear_fc2"}},
+      {R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {"depth": 2,
+        "hidden_size": 64, "num_heads": 4, "intermediate_size": 152, "out_hidden_size": 64}})",
+       "visual.blocks.N",
+       {"attn.qkv", "attn.proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"},
+       {"visual.merger.mlp.0", "visual.merger.mlp.2"}},
+      {R"({"architectures": ["Mistral3ForConditionalGeneration"], "vision_config":
+        {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 152, "model_type": "pixtral"}})",
+       "model.vision_tower.transformer.layers.N",
+       {"attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.o_proj",
+        "feed_forward.gate_proj", "feed_forward.up_proj", "feed_forward.down_proj"},
+       {"model.multi_modal_projector.patch_merger.merging_layer",
+        "model.multi_modal_projector.linear_1", "model.multi_modal_projector.linear_2"}},
+      {R"({"architectures": ["Gemma3ForConditionalGeneration"], "vision_config":
+        {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 152}})",
+       "vision_tower.vision_model.encoder.layers.N",
+       {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "mlp.fc1",
+        "mlp.fc2"},
+       {}},
+      {R"({"architectures": ["InternVLChatModel"], "vision_config": {"num_hidden_layers": 2,
+        "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 152}})",
+       "vision_model.encoder.layers.N",
+       {"attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"},
+       {"mlp1.1", "mlp1.3"}}};
+  for (const ListedTower& tower : towers) {
+    Json config = parse_json<Json>(tower.config);
+    config[config["architectures"][0] == "InternVLChatModel" ? "llm_config" : "text_config"] =
+        language;
+    INFO(config["architectures"]);
+    const std::vector<std::string> names = names_of(tower, kLayers);
+    const Amount whole = tower_bytes(config, {});
+    const Json fp8 = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+    CHECK(tower_bytes(config, Quantization(ConfigView(fp8, "fp8"))) != whole);
+    Json listed = fp8;
+    listed["modules_to_not_convert"] = names;
+    CHECK(tower_bytes(config, Quantization(ConfigView(listed, "listed"))) == whole);
+    listed = parse_json<Json>(R"({"quant_method": "compressed-tensors", "config_groups":
+        {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float",
+        "strategy": "channel"}}}})");
+    listed["ignore"] = names;
+    CHECK(tower_bytes(config, Quantization(ConfigView(listed, "ignored"))) == whole);
+  }
+}
+
 TEST_CASE("sound whose items are not counted is told") {
   const auto told = [](const EngineArgs& args) {
     std::ifstream lines(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/families/changed.jsonl");

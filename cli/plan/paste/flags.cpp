@@ -34,7 +34,6 @@ constexpr std::string_view kBare[] = {"--allow-credentials",
                                       "--enable-reasoning",
                                       "--enable-request-id-headers",
                                       "--enable-server-load-tracking",
-                                      "--enable-sleep-mode",
                                       "--enable-ssl-refresh",
                                       "--fully-sharded-loras",
                                       "--headless",
@@ -218,16 +217,22 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// Reads the release from "vllm/vllm-openai:v0.11.0"; notes that other tags are planned as the
-/// newest known.
-void read_image(const std::string& image, PlanOptions& options) {
+/// Reads the release from "vllm/vllm-openai:v0.11.0", in whose images FlashInfer is installed;
+/// notes that other tags are planned as the newest known.
+void read_image(const PastedLaunch& launch, PlanOptions& options) {
+  const std::string& image = launch.image;
   if (image.empty()) return;
   const size_t name = image.rfind('/') + 1;
   const size_t colon = image.find_first_of(":@", name);
   std::string tag = colon == std::string::npos ? "latest" : image.substr(colon + 1);
   if (tag.starts_with("v")) tag.erase(0, 1);
   if (image.find("vllm") != std::string::npos && tag.starts_with("0.")) {
-    options.launch.args.version = vllm::parse_version(tag);
+    vllm::EngineArgs& args = options.launch.args;
+    args.version = vllm::parse_version(tag);
+    const bool told = std::ranges::any_of(launch.variables, [](const auto& variable) {
+      return variable.first == "VLLM_USE_FLASHINFER_SAMPLER";
+    });
+    if (!told && vllm::depends_on_install(args)) args.flashinfer_sampler = true;
   } else {
     options.pasted_notes.push_back(fmt::format(
         "the image {} does not say its release of vLLM: planned as {}, the newest known "
@@ -328,7 +333,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   read_variables(launch, options);
   options.gpus_pasted = launch.gpus;
   options.launch.args.usage = launch.usage;
-  read_image(launch.image, options);
+  read_image(launch, options);
   const Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
   try {
     known.parse(Words(flags.rbegin(), flags.rend()));  // CLI11 takes the first from the back

@@ -1,5 +1,6 @@
 // Rows of what vLLM's launches have besides, and of images, videos and audio.
 #include <algorithm>
+#include <cctype>
 
 #include "base/choice.h"
 #include "launch/rows/forms.h"
@@ -9,6 +10,16 @@ namespace plimsoll::launch {
 namespace {
 
 constexpr CountBounds kAdapters{.least = 1, .most = 1 << 20};
+
+/// A backend's name, such as FLASH_ATTN.
+std::string backend_name(const std::string& text) {
+  const auto of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (text.empty() || !std::ranges::all_of(text, of_name))
+    throw std::invalid_argument("expected a name such as FLASH_ATTN or FLASHINFER");
+  std::string name = text;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
 
 constexpr std::string_view kVllm = "vLLM's launch alone";
 constexpr std::string_view kItems = "Images, videos, audio";
@@ -54,6 +65,15 @@ std::vector<Parameter> of_vllm() {
           request.args.custom_all_reduce = text != "true";
         },
         nullptr}},
+      {kVllm, "--enable-batch-sharded-sampling", "", "each rank draws its share of the tokens",
+       kAlone, on_off(&EngineArgs::sharded_sampling)},
+      {kVllm, "--enable-sleep-mode", "", "weights and cache can be let go between requests", kAlone,
+       on_off(&EngineArgs::sleep_mode)},
+      {kVllm, "--attention-backend", "NAME",
+       "kernels of attention (VLLM_ATTENTION_BACKEND to 0.14)", kAlone,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.attention_backend = backend_name(text);
+       })},
       {kVllm, "--flashinfer-sampler", "",
        "FlashInfer draws tokens (default by release: from 0.21 on; VLLM_USE_FLASHINFER_SAMPLER)",
        kPlanned, on_off(&EngineArgs::flashinfer_sampler)},

@@ -18,6 +18,7 @@ constexpr auto kTypes = std::to_array<VllmType>({
     {.model_type = "internlm2", .unmapped = true},
     {.model_type = "kimi_k2", .unmapped = true},
     {.model_type = "minicpm", .unmapped = true},
+    {.model_type = "olmo_hybrid", .own_prefill = true},
     {.model_type = "plamo2",
      .without_float16 = {kDtypeFallsBack, {0, 27, 0}},
      .was_bfloat16 = true},

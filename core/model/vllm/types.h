@@ -24,6 +24,7 @@ struct VllmType {
   bool was_bfloat16 = false;  // float32 checkpoints became bfloat16 when others became float16
   bool stretched = false;     // its length is stated with RoPE's scaling applied
   bool unmapped = false;      // transformers has no config class for it
+  bool own_prefill = false;   // its gated delta layers never run FlashInfer's prefill
 };
 
 /// The row of a type; one without any of these facts for a type that is not known.

@@ -138,6 +138,24 @@ std::string group_needs(const PlanResult& result) {
   return list;
 }
 
+/// The cache with its edges, and the first boot's.
+std::string bounds_line(const PlanResult& result) {
+  if (!result.bounds) return "";
+  const auto edges = [](int64_t middle, int64_t low, int64_t high) {
+    return fmt::format("{} ({} to {})", readable_bytes(middle), readable_bytes(low),
+                       readable_bytes(high));
+  };
+  const PlanResult::CacheBounds& bounds = *result.bounds;
+  std::string line =
+      "<p id=\"bounds\">KV cache " +
+      edges(bounds.middle.kv_cache_bytes, bounds.low.kv_cache_bytes, bounds.high.kv_cache_bytes);
+  if (result.cold) {
+    line += "; on the first boot " + edges(result.cold->kv_cache.middle, result.cold->kv_cache.low,
+                                           result.cold->kv_cache.high);
+  }
+  return line + "</p>\n";
+}
+
 /// The stages of a pipeline beside each other.
 std::string stages_table(const PlanResult& result) {
   if (result.stages.empty()) return "";
@@ -182,7 +200,7 @@ std::string to_html(const PlanResult& result) {
       "<table><thead><tr><th>part</th><th>bytes</th><th>of the "
       "budget</th><th class=\"from\">from</th></tr></thead>"
       "<tbody id=\"parts\"></tbody></table>\n";
-  page += stages_table(result);
+  page += bounds_line(result) + stages_table(result);
   page +=
       "<section id=\"what_if\"><h2>What if</h2>"
       "<label><span>share of the card</span><input type=\"range\" id=\"util\" min=\"10\" "

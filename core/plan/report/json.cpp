@@ -44,9 +44,9 @@ OrderedJson kinds_json(const PlanResult& result) {
   return kinds;
 }
 
-OrderedJson parts_json(const StageFigures& figures) {
+OrderedJson parts_json(const std::vector<PlanPart>& ledger) {
   OrderedJson parts = OrderedJson::array();
-  for (const PlanPart& part : figures.parts) {
+  for (const PlanPart& part : ledger) {
     parts.push_back({{"name", part.name},
                      {"bytes", part.bytes},
                      {"formula", part.formula},
@@ -66,6 +66,8 @@ void put_weights(OrderedJson& json, const StageFigures& figures) {
   if (figures.adapter_bytes > 0) json["adapter_bytes"] = figures.adapter_bytes;
   if (figures.segment_bytes > 0) json["segment_bytes"] = figures.segment_bytes;
   json["weights_bytes"] = figures.weights_bytes;
+  if (figures.loading_peak_bytes > figures.weights_bytes)
+    json["loading_peak_bytes"] = figures.loading_peak_bytes;
   json["activation_peak_bytes"] = figures.activation_peak_bytes;
   json["non_torch_bytes"] = figures.non_torch_bytes;
   if (figures.persistent_bytes > 0) json["persistent_bytes"] = figures.persistent_bytes;
@@ -83,7 +85,7 @@ void put_stages(OrderedJson& json, const PlanResult& result) {
       stage["kv_cache_bytes"] = figures.kv_cache_bytes;
       stage["num_gpu_blocks"] = figures.num_gpu_blocks;
     }
-    stage["parts"] = parts_json(figures);
+    stage["parts"] = parts_json(figures.parts);
     json["stages"].push_back(std::move(stage));
   }
 }
@@ -144,6 +146,11 @@ void put_bounds(OrderedJson& json, const PlanResult& result) {
   }
 }
 
+void put_host(OrderedJson& json, const PlanResult& result) {
+  if (result.host.empty()) return;
+  json["host"] = {{"processes", result.host_processes}, {"parts", parts_json(result.host)}};
+}
+
 void put_advice(OrderedJson& json, const PlanResult& result) {
   if (!result.solved.empty()) json["solved"] = result.solved;
   if (result.advice.empty()) return;
@@ -198,7 +205,8 @@ std::string to_json(const PlanResult& result) {
   if (result.prefix_caching) json["enable_prefix_caching"] = *result.prefix_caching;
   put_cache(json, result);
   put_bounds(json, result);
-  json["parts"] = parts_json(result);
+  put_host(json, result);
+  json["parts"] = parts_json(result.parts);
   put_stages(json, result);
   if (result.prompts) json["prompts"] = prompts_json(*result.prompts);
   put_advice(json, result);

@@ -190,10 +190,16 @@ std::string cache(const PlanResult& result, int columns) {
 }
 
 std::string limits(const PlanResult& result) {
-  return fmt::format(
-      "Limits: context {}, {} sequences, {} tokens a step{}\n", result.launched_model_len(),
-      result.max_num_seqs, result.max_num_batched_tokens,
-      is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
+  std::string loading;
+  if (result.loading_peak_bytes > result.weights_bytes) {
+    loading = fmt::format("While loading: {} on the card at most\n",
+                          readable_bytes(result.loading_peak_bytes));
+  }
+  return loading +
+         fmt::format(
+             "Limits: context {}, {} sequences, {} tokens a step{}\n", result.launched_model_len(),
+             result.max_num_seqs, result.max_num_batched_tokens,
+             is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
 }
 
 /// What decides and stands in no config.json.
@@ -205,6 +211,22 @@ std::string machine(const PlanResult& result, int columns) {
         fmt::format("{}: {} ({}; {})", fact.name, fact.value, fact.source, fact.flag), columns, 2);
   }
   return text;
+}
+
+/// What the launch takes of the host's memory.
+std::string host(const PlanResult& result, int columns) {
+  if (result.host.empty()) return "";
+  Amount sum;
+  std::string names;
+  for (const PlanPart& part : result.host) {
+    sum += part.bytes;
+    names += fmt::format("{}{}{} {}", names.empty() ? "" : ", ", part.name,
+                         part.less > 0 ? " up to" : "", readable_bytes(part.bytes));
+  }
+  return "\nMemory of the host\n" +
+         wrapped_text(fmt::format("{} ({}), beside the own memory of {} processes",
+                                  readable_bytes(sum.value()), names, result.host_processes),
+                      columns, 2);
 }
 
 std::string prompts(const PlanResult& result, int columns) {
@@ -260,7 +282,8 @@ std::string to_text(const PlanResult& result, int columns) {
   std::string text =
       head(result, columns) + breakdown(result, columns) + stages(result) + cache(result, columns);
   text += limits(result);
-  text += machine(result, columns) + prompts(result, columns) + advice(result, columns);
+  text += machine(result, columns) + host(result, columns) + prompts(result, columns) +
+          advice(result, columns);
   for (const std::string& note : result.notes)
     text += "\n" + wrapped_text("Note: " + note, columns, 0);
   return text;

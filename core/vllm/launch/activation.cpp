@@ -188,7 +188,8 @@ int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stag
   const Step step = step_of(limits, stage, element);
   const ModelShape& shape = stage.shape;
   if (!stage.first || (shape.multimodal && takes_items(args))) return 0;
-  return (stage.embeddings + step.tokens * step.hidden * element * 3).value();
+  return (stage.embeddings + shape.adapted_table_bytes + step.tokens * step.hidden * element * 3)
+      .value();
 }
 
 std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,

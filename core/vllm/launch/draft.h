@@ -5,14 +5,23 @@
 
 namespace plimsoll::vllm {
 
-/// True when the draft model of --speculative-config is one that add_draft counts.
-bool counts_draft(const EngineArgs& args);
+/// True when the draft of --speculative-config is one that add_draft counts: a model of its own, a
+/// head of EAGLE, or layers of the model `config` itself.
+bool counts_draft(const ConfigView& config, const EngineArgs& args);
 
-/// Adds weights, buffers and caches of the draft model to the stage that samples; nothing where the
-/// draft is not counted. Throws as build_shape does.
-void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options, int64_t max_model_len);
+/// The model for which a draft is added.
+struct DraftedModel {
+  const ConfigView& config;
+  const Quantization& quantization;
+  int64_t max_model_len = 0;
+};
+
+/// Adds weights, buffers and caches of the draft to the stage that samples; nothing where the draft
+/// is not counted. Throws as build_shape does.
+void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options,
+               const DraftedModel& target);
 
 /// Note on drafts for the plan; empty: there are none, or they need nothing.
-std::string draft_note(const EngineArgs& args);
+std::string draft_note(const ConfigView& config, const EngineArgs& args);
 
 }  // namespace plimsoll::vllm

@@ -138,6 +138,11 @@ bool samples_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu) {
   return !old && !small;
 }
 
+std::string stated_backend(const std::string& variable, const VllmVersion& version) {
+  constexpr VllmVersion kFlagAlone{0, 15, 0};
+  return version < kFlagAlone ? variable : "";
+}
+
 bool depends_on_install(const EngineArgs& args) {
   return !args.flashinfer_sampler && args.version < kFlashInferOptional;
 }
@@ -149,6 +154,7 @@ bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
       shape.kv_layers, [](const KvLayer& layer) { return layer.kind == KvKind::latent; });
   const hardware::Architecture architecture = hardware::capability_of(gpu).architecture;
   if (latent) return false;
+  if (!args.attention_backend.empty()) return args.attention_backend.starts_with("FLASHINFER");
   if (architecture == hardware::Architecture::blackwell) return true;
   // FlashAttention reads caches of 8 bits on Hopper alone.
   return fp8_cache && architecture != hardware::Architecture::hopper;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "vllm/engine_args.h"
@@ -31,6 +32,9 @@ bool samples_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu);
 
 /// Whether that hangs on what is installed, which the release does not say.
 bool depends_on_install(const EngineArgs& args);
+
+/// The backend that VLLM_ATTENTION_BACKEND states, in releases that read it; else empty.
+std::string stated_backend(const std::string& variable, const VllmVersion& version);
 
 /// Whether attention runs in FlashInfer's kernels (platforms/cuda.py: _get_backend_priorities).
 bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,

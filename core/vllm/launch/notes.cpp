@@ -1,7 +1,6 @@
 // Notes of a plan for vLLM, in words: on parts that it leaves out or takes for granted.
 #include <fmt/format.h>
 
-#include "vllm/launch/draft.h"
 #include "vllm/launch/prefixes.h"
 #include "vllm/launch/served.h"
 #include "vllm/launch/stage.h"
@@ -56,8 +55,14 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
     notes.push_back(
         "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
   }
+  if (args.sleep_mode) {
+    notes.push_back(
+        "--enable-sleep-mode: vLLM measures too little of what torch does not hold (a log of a "
+        "card "
+        "of 22 GiB: 3.6 GiB), makes the KV cache larger than planned and may pass the card: lower "
+        "--gpu-memory-utilization, or give --kv-cache-memory-bytes");
+  }
   if (std::string note = prefixes_note(args); !note.empty()) notes.push_back(std::move(note));
-  if (std::string note = draft_note(args); !note.empty()) notes.push_back(std::move(note));
   if (has_unmodelled_tower(stage.shape, args)) {
     notes.push_back("the encoder's own memory is not modelled for this tower");
   }

@@ -26,6 +26,8 @@ constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
 constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
+constexpr VllmVersion kShardsSampling{0, 29, 0};
+constexpr VllmVersion kReplaysBounded{0, 33, 0};
 
 /// A config without a class's name has its type's, where transformers knows the type
 /// (vllm/transformers_utils/config.py); these come with code of their own.
@@ -123,6 +125,30 @@ void check_drafts(const EngineArgs& args, const EngineLimits& limits) {
        limits.max_num_batched_tokens, lookahead, lookahead + 1);
 }
 
+/// Each rank draws for its share of the sequences (vllm/config/vllm.py:
+/// _validate_batch_sharded_sampling).
+void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) {
+  if (!args.sharded_sampling) return;
+  if (args.version < kShardsSampling) {
+    fail(ExitCode::usage,
+         "vllm: error: unrecognized arguments: --enable-batch-sharded-sampling. vLLM has it from "
+         "0.29 on.");
+  }
+  std::string why;
+  if (args.tensor_parallel == 1) {
+    why = "tensor_parallel_size is 1, so there is nothing to shard";
+  } else if (limits.max_num_seqs < args.tensor_parallel) {
+    why = fmt::format("max_num_seqs ({}) is below tensor_parallel_size ({})", limits.max_num_seqs,
+                      args.tensor_parallel);
+  }
+  if (why.empty()) return;
+  fail(
+      ExitCode::usage,
+      "Batch-sharded sampling was explicitly enabled via the --enable-batch-sharded-sampling flag, "
+      "but is not supported in this configuration for the following reason(s): {}.",
+      why);
+}
+
 }  // namespace
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
@@ -135,6 +161,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_steps(args, limits, max_model_len);
   check_adapters(args, limits);
   check_drafts(args, limits);
+  check_sharded_sampling(args, limits);
 }
 
 void check_stage(const ModelShape& stage, const EngineArgs& args) {
@@ -150,6 +177,14 @@ void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& ar
     fail(ExitCode::usage,
          "Number of experts in the model must be greater than 0 when expert parallelism is "
          "enabled. Leave --enable-expert-parallel out.");
+  }
+  if (!args.hybrid_kv && shape.kernel == AttentionKernel::deepseek_v4 &&
+      args.version >= kReplaysBounded) {
+    fail(ExitCode::usage,
+         "TypeError: MLAAttentionSpec.__init__() got an unexpected keyword argument "
+         "'bounded_replay': vLLM cannot unify the caches of {}. Leave "
+         "--disable-hybrid-kv-cache-manager out.",
+         shape.architecture);
   }
   if (!args.hybrid_kv && kv.groups().size() > 1) {
     fail(ExitCode::usage, "{} Leave --disable-hybrid-kv-cache-manager out.",

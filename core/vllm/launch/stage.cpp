@@ -7,12 +7,33 @@
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kQuantizesByLayer{0, 17, 0};  // before: the whole model, then each layer
+
+/// The most that the rank's parameters take on the card while they are loaded: beside those of a
+/// quantized checkpoint one module that is brought into the kernel's order; of those that are
+/// quantized online a layer, or in older releases all, in the model's own type.
+Amount loading_peak(const ConfigView& config, const ShapeOptions& options,
+                    const Quantization& quantization, const RankWeights& weights) {
+  const Amount own = weights.parameter_bytes();
+  if (quantization.method().empty()) return own;
+  if (!quantization.is_online()) return own + weights.largest_matrix_bytes();
+  const Quantization none;
+  RankWeights whole(options.tensor_parallel, options.element, none);
+  const ModelShape shape = build_shape(config, options, whole);
+  const Amount layers = whole.parameter_bytes() - whole.part_bytes(Part::embedding) -
+                        whole.part_bytes(Part::lm_head) - whole.part_bytes(Part::vision);
+  if (options.version >= kQuantizesByLayer)
+    return own + ceil_div(layers, std::max<int64_t>(shape.stage_layers, 1));
+  return whole.parameter_bytes() + weights.largest_matrix_bytes();
+}
+
 Stage build_stage(const ConfigView& config, const ShapeOptions& options,
                   const Quantization& quantization) {
   RankWeights weights(options.tensor_parallel, options.element, quantization);
   Stage stage;
   stage.shape = build_shape(config, options, weights);
   stage.parameters = weights.parameter_bytes();
+  stage.loading = loading_peak(config, options, quantization, weights);
   stage.adapters = weights.lora_bytes();
   stage.buffers = weights.buffer_bytes();
   stage.slack = weights.slack_bytes();

@@ -20,6 +20,7 @@ struct Stage {
   Amount parameters;
   Amount buffers;
   Amount adapters;
+  Amount loading;     // most that parameters take while they are loaded
   Amount slack;       // that torch's allocator gives beside the parameters
   Amount embeddings;  // tables of tokens, looked up by the first layer
   Amount apart;       // parameters outside the decoder's layers: embedding, head, encoders

@@ -30,6 +30,7 @@ void fill_weights(StageFigures& figures, const Stage& stage, const EngineArgs& a
   figures.weights_bytes = (stage.parameters + stage.buffers + stage.shape.after_loading_bytes +
                            stage.adapters + stage.slack)
                               .value();
+  figures.loading_peak_bytes = (stage.loading + stage.buffers + stage.slack).value();
   figures.parts = stage.parts;
   if (figures.after_loading_bytes > 0) {
     figures.parts.push_back({"weights: made after loading", figures.after_loading_bytes,
@@ -177,10 +178,13 @@ std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
   const int64_t kept = stage.weights_bytes - stage.offloaded_bytes;
   const int64_t layer = stage.layer_bytes / std::max<int64_t>(stage.layers, 1);
   const int64_t loading = kept + std::min(layer, stage.offloaded_bytes);
-  if (loading > total) {
+  const int64_t peak = stage.loading_peak_bytes - stage.offloaded_bytes;
+  if (std::max(loading, peak) > total) {
     return fmt::format(
-        "CUDA out of memory while loading: weights of {} GiB per GPU{} on a card of {} GiB.",
-        format_gib(loading), stage.offloaded_bytes > 0 ? " beside what is offloaded" : "",
+        "CUDA out of memory while loading: weights of {} GiB per GPU{}{} on a card of {} GiB.",
+        format_gib(std::max(loading, peak)),
+        stage.offloaded_bytes > 0 ? " beside what is offloaded" : "",
+        peak > loading ? ", with what is quantized or reordered meanwhile," : "",
         format_gib(total));
   }
   if (args.blocks_override == 0 && args.kv_cache_memory == 0) return "";

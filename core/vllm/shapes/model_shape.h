@@ -187,6 +187,7 @@ struct ModelShape {
   Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
+  Amount adapted_table_bytes = 0;  // of adapters of the token table, by token and slot
   ActivationShape activation;
   VisionShape vision;
   SoundShape sound;

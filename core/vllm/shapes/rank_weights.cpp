@@ -69,11 +69,21 @@ void RankWeights::linear(Part part, const Linear& linear) {
   largest_matrix_ = std::max(largest_matrix_, bytes);
   parameters(part, bytes);
   if (linear.bias) parameters(part, rank_outputs * element_);
-  if (part != Part::vision) adapt(shape.inputs, shape.widths);
+  if (part != Part::vision) adapt_each(shape.inputs, shape.widths);
 }
 
-void RankWeights::adapt(Amount inputs, const std::vector<int64_t>& widths) {
-  for (const int64_t width : widths) lora_elements_ += (inputs + width) * lora_rank_;
+void RankWeights::adapt(Amount inputs, Amount outputs, Amount count) {
+  for (const Amount width : {inputs, outputs}) adapt_rows(width * lora_rank_ * count);
+}
+
+void RankWeights::adapt_rows(Amount elements) {
+  const Amount bytes = elements * lora_slots_ * element_;
+  lora_bytes_ += bytes;
+  slack_bytes_ += segment_slack(bytes);
+}
+
+void RankWeights::adapt_each(Amount inputs, const std::vector<int64_t>& widths) {
+  for (const int64_t width : widths) adapt(inputs, width);
 }
 
 void RankWeights::qkv(Part part, const Qkv& qkv) {
@@ -90,7 +100,7 @@ void RankWeights::qkv(Part part, const Qkv& qkv) {
   if (qkv.bias) {
     for (const int64_t width : shape.widths) parameters(part, Amount{width} * element_);
   }
-  if (part != Part::vision) adapt(shape.inputs, shape.widths);
+  if (part != Part::vision) adapt_each(shape.inputs, shape.widths);
 }
 
 void RankWeights::vocabulary(Part part, int64_t rows, int64_t columns) {
@@ -127,9 +137,15 @@ void RankWeights::experts(const Experts& experts) {
   if (scheme.format == WeightFormat::plain) {
     shape.intermediate = padded_to(shape.intermediate, plain_expert_multiple_);
   }
-  parameters(Part::experts, expert_bytes(scheme, shape, element_));
-  const Amount each = Amount{experts.hidden} + shape.intermediate;
-  lora_elements_ += shape.experts * (experts.up_matrices + 1) * each * lora_rank_;
+  const Amount bytes = expert_bytes(scheme, shape, element_);
+  largest_matrix_ = std::max(largest_matrix_, bytes);
+  parameters(Part::experts, bytes);
+  if (expert_adapters_ == ExpertAdapters::none) return;
+  const bool fused = expert_adapters_ == ExpertAdapters::fused;
+  const int64_t factors = fused ? 1 : experts.up_matrices;
+  const Amount width = Amount{shape.intermediate} * (fused ? experts.up_matrices : 1);
+  for (int64_t i = 0; i < factors; ++i) adapt(experts.hidden, width, shape.experts);
+  adapt(shape.intermediate, experts.hidden, shape.experts);
 }
 
 void RankWeights::rotary(const RotaryTable& table) {

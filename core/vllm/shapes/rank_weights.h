@@ -102,12 +102,20 @@ class RankWeights {
   void attention_buffers();
 
   /// Reserves room in the linear layers and experts that follow for this many adapters of this
-  /// rank: factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).
+  /// rank.
   void set_lora(int64_t slots, int64_t rank) {
     lora_slots_ = slots;
     lora_rank_ = rank;
   }
-  [[nodiscard]] Amount lora_bytes() const { return lora_elements_ * lora_slots_ * element_; }
+  /// How the release adapts experts.
+  enum class ExpertAdapters : uint8_t { none, apart, fused };
+  void set_expert_adapters(ExpertAdapters adapters) { expert_adapters_ = adapters; }
+  /// Counts in every slot the two factors of a matrix, or of `count` matrices that lie in one
+  /// tensor: rank x inputs and outputs x rank (vllm/lora/layers).
+  void adapt(Amount inputs, Amount outputs, Amount count = 1);
+  /// Counts further elements of every slot.
+  void adapt_rows(Amount elements);
+  [[nodiscard]] Amount lora_bytes() const { return lora_bytes_; }
 
   /// While set, experts are divided over ranks whole instead of by their intermediate size.
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
@@ -125,11 +133,11 @@ class RankWeights {
   /// 2 MiB, whose rest is split off where it is more than 1 MiB
   /// (c10/cuda/CUDACachingAllocator.cpp: kRoundLarge, kSmallSize).
   [[nodiscard]] Amount slack_bytes() const { return slack_bytes_; }
-  /// Bytes as the checkpoint would hold them: all ranks' share, unpadded, each tensor once.
+  /// Of this rank's linear layers, and of the experts of a layer together, the one that takes most.
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
 
  private:
-  void adapt(Amount inputs, const std::vector<int64_t>& widths);
+  void adapt_each(Amount inputs, const std::vector<int64_t>& widths);
 
   int64_t ranks_;
   int64_t element_;
@@ -143,7 +151,8 @@ class RankWeights {
   Amount slack_bytes_ = 0;
   int64_t lora_slots_ = 0;
   int64_t lora_rank_ = 0;
-  Amount lora_elements_ = 0;  // of one adapter
+  Amount lora_bytes_ = 0;
+  ExpertAdapters expert_adapters_ = ExpertAdapters::apart;
   Amount largest_matrix_ = 0;
   std::set<RotaryTable> tables_;
 };

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "model/pipeline.h"
+#include "vllm/shapes/adapters.h"
 #include "vllm/shapes/builder.h"
 #include "vllm/shapes/described/described_model.h"
 #include "vllm/shapes/wrappers.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr model::VllmVersion kNoExpertOrder{0, 30, 0};
 constexpr model::VllmVersion kPadsPlainExperts{0, 31, 0};  // on Blackwell
-constexpr model::VllmVersion kCountsPositions{0, 32, 0};   // before: tables enlarged for videos
+constexpr model::VllmVersion kAdaptsExperts{0, 11, 1};
+constexpr model::VllmVersion kCountsPositions{0, 32, 0};  // before: tables enlarged for videos
 
 bool is_decoder(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
@@ -168,6 +170,10 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
     weights.set_plain_expert_multiple(kTensorRtMultiple);
   }
   weights.set_lora(options.lora_slots, options.lora_rank);
+  using enum RankWeights::ExpertAdapters;
+  weights.set_expert_adapters(options.version < kAdaptsExperts                            ? none
+                              : adapts_experts_fused(shape.architecture, options.version) ? fused
+                                                                                          : apart);
   constexpr int64_t kUsualChunk = 2048;
   shape.state_chunk = text.integer({"mamba_chunk_size", "chunk_size"}, kUsualChunk, {1, 1 << 20});
   shape.activation.int8_activations = weights.quantization().int8_activations();
@@ -180,6 +186,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   } else {
     build_by_row(build);
   }
+  adapt_vocabulary(language, build);
   shape.multimodal = add_towers(config, shape.architecture, build);  // on every stage
   if (has_unknown_tower(config, shape.architecture)) {
     shape.estimated = true;

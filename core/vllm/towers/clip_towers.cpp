@@ -42,6 +42,11 @@ Tower sized_tower(const char* path, const TowerSizes& sizes) {
   return tower;
 }
 
+/// Names of modules in SigLIP and CLIP.
+TowerModules clip_modules() {
+  return {.attention = "self_attn", .qkv = "qkv_proj", .out = "out_proj"};
+}
+
 constexpr int64_t kClipPatch = 14;
 constexpr int64_t kClipInputs = 3 * kClipPatch * kClipPatch;
 
@@ -49,6 +54,7 @@ constexpr int64_t kClipInputs = 3 * kClipPatch * kClipPatch;
 
 Tower clip_large(const char* path, int64_t layers, int64_t image) {
   Tower tower = sized_tower(path, {layers, 1024, 16, 4096});
+  tower.modules = clip_modules();
   tower.patch_inputs = kClipInputs;
   tower.patch_bias = false;
   tower.positions = (image / kClipPatch) * (image / kClipPatch) + 1;
@@ -58,6 +64,7 @@ Tower clip_large(const char* path, int64_t layers, int64_t image) {
 
 Tower siglip_tower(const ConfigView& config, const char* path) {
   Tower tower = read_tower(config, path, {12, 768, 12, 3072});
+  tower.modules = clip_modules();
   const int64_t patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
   const int64_t side = config.integer({"image_size"}, 224, {1, 1 << 20}) / patch;
   tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
@@ -111,6 +118,8 @@ namespace {
 /// Pixtral's tower of any size of image; its rotary frequencies are kept twice in float32.
 Tower add_pixtral_tower(const ConfigView& config, const char* path, Builder& build) {
   Tower tower = read_tower(config, path, {24, 1024, 16, 4096});
+  tower.modules = {
+      .attention = "attention", .qkv = "qkv_proj", .out = "o_proj", .mlp = "feed_forward"};
   tower.gated = true;
   tower.layer_norm = false;
   tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;

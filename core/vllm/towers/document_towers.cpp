@@ -63,6 +63,8 @@ void add_dots_vision(const ConfigView&, const ConfigView& config, Builder& build
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 14, 2);
   Tower tower = read_tower(config, "vision_tower.blocks", {42, 1536, 12, 4224});
+  tower.modules.up = "fc13";
+  tower.modules.down = "fc2";
   tower.hidden = config.integer({"embed_dim"}, 1536, {1, 1 << 20});
   tower.gated = true;
   tower.layer_norm = false;

@@ -228,6 +228,8 @@ void add_ovis_vision(const ConfigView& outer, const ConfigView&, Builder& build)
   const ConfigView tokenizer = outer.child({"visual_tokenizer_config"});
   const ConfigView config = tokenizer.child({"backbone_config"});
   Tower tower = read_tower(config, "visual_tokenizer.backbone.trunk.blocks", {24, 1024, 8, 2816});
+  tower.modules.up = "fc13";
+  tower.modules.down = "fc2";
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   const int64_t image = config.integer({"image_size"}, 224, {1, 1 << 20});
   const int64_t side = image / patch;

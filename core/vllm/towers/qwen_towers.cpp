@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -76,6 +78,8 @@ void add_deep_vision(const ConfigView& config, Builder& build, int64_t deep) {
   vision.video_min_pixels = 4096;
   vision.video_max_pixels = 25165824;
   Tower tower = read_tower(config, "visual.blocks", {27, 1152, 16, 4304});
+  tower.modules.up = "linear_fc1";
+  tower.modules.down = "linear_fc2";
   tower.patch_inputs = config.integer({"in_channels"}, 3, kChannels) * vision.temporal_patch *
                        vision.patch * vision.patch;
   tower.positions = config.integer({"num_position_embeddings"}, 2304);
@@ -88,8 +92,10 @@ void add_deep_vision(const ConfigView& config, Builder& build, int64_t deep) {
   vision.deep_levels = deep;
   for (int64_t i = 0; i <= deep; ++i) {
     build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
-    project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);
-    project(build, "visual.merger.linear_fc2", merged, out, Split::inputs, true);
+    const std::string merger =
+        i == 0 ? "visual.merger" : fmt::format("visual.deepstack_merger_list.{}", i - 1);
+    project(build, (merger + ".linear_fc1").c_str(), merged, merged, Split::outputs, true);
+    project(build, (merger + ".linear_fc2").c_str(), merged, out, Split::inputs, true);
   }
   add_tower_rotary(tower, build);
 }

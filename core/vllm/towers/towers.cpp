@@ -13,6 +13,13 @@ int64_t norm_elements(const Tower& tower) {
 
 namespace {
 
+/// The MLP's first matrix, or the two of a gated one.
+ModuleName up_module(const Tower& tower, const std::string& mlp) {
+  if (!tower.modules.up.empty()) return {mlp, tower.modules.up, {}};
+  if (!tower.gated) return {mlp, "fc1", {}};
+  return {mlp, "gate_up_proj", {"gate_proj", "up_proj"}};
+}
+
 void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
   const std::string path = tower.path + "." + std::to_string(layer);
   const int64_t size = tower.head_size > 0 ? tower.head_size : tower.hidden / tower.heads;
@@ -24,7 +31,9 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
         weights.share(tower.heads, "the number of the vision tower's attention heads"));
   }
   const int64_t cached = size * (tower.kv_heads > 0 ? tower.kv_heads : tower.heads);
-  weights.linear(Part::vision, {{path + ".attn", "qkv", {"q_proj", "k_proj", "v_proj"}},
+  const TowerModules& modules = tower.modules;
+  const std::string attention = path + "." + modules.attention;
+  weights.linear(Part::vision, {{attention, modules.qkv, {"q_proj", "k_proj", "v_proj"}},
                                 tower.hidden,
                                 {inner, cached, cached},
                                 columns,
@@ -32,17 +41,17 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
                                 tower.quantized});
   weights.linear(
       Part::vision,
-      {{path + ".attn", "proj", {}}, inner, {tower.hidden}, rows, tower.out_bias, tower.quantized});
-  const Split up = tower.split_mlp ? Split::outputs : Split::none;
-  const Split down = tower.split_mlp ? Split::inputs : Split::none;
-  std::vector<int64_t> widths(tower.gated ? 2 : 1, tower.intermediate);
-  weights.linear(
-      Part::vision,
-      {{path + ".mlp", "fc1", {}}, tower.hidden, widths, up, tower.mlp_bias, tower.quantized});
-  weights.linear(Part::vision, {{path + ".mlp", "fc2", {}},
+      {{attention, modules.out, {}}, inner, {tower.hidden}, rows, tower.out_bias, tower.quantized});
+  const std::string mlp = path + "." + modules.mlp;
+  weights.linear(Part::vision,
+                 {up_module(tower, mlp), tower.hidden,
+                  std::vector<int64_t>(tower.gated ? 2 : 1, tower.intermediate),
+                  tower.split_mlp ? Split::outputs : Split::none, tower.mlp_bias, tower.quantized});
+  const char* down = tower.gated ? "down_proj" : "fc2";
+  weights.linear(Part::vision, {{mlp, modules.down.empty() ? down : modules.down, {}},
                                 tower.intermediate,
                                 {tower.hidden},
-                                down,
+                                tower.split_mlp ? Split::inputs : Split::none,
                                 tower.mlp_bias,
                                 tower.quantized});
   weights.plain(Part::vision, Amount{tower.norms} * norm_elements(tower) + tower.layer_extras);

@@ -8,9 +8,20 @@
 
 namespace plimsoll::vllm {
 
+/// Names of a layer's modules in vLLM's class, which lists of unquantized modules name one by one.
+struct TowerModules {
+  std::string attention = "attn";
+  std::string qkv = "qkv";  // q_proj, k_proj and v_proj, where a checkpoint has them apart
+  std::string out = "proj";
+  std::string mlp = "mlp";
+  std::string up{};  // empty: fc1 and fc2, or gate_up_proj and down_proj where the MLP is gated
+  std::string down{};
+};
+
 /// A vision transformer's layers and ends.
 struct Tower {
   std::string path;  // before "layers.N"
+  TowerModules modules{};
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 1;

@@ -79,7 +79,7 @@ const char* kernel_of(RecurrentKind kind) {
 }
 
 /// FlashInfer's prefill by card (vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py:
-/// _resolve_gdn_prefill_backend); OLMo's class has another.
+/// _resolve_gdn_prefill_backend).
 int64_t gated_delta_checkpoint(const Builder& build, const RecurrentSpec& mixer) {
   constexpr int64_t kHead = 128, kAlignment = 64;
   const ShapeOptions& options = build.options;
@@ -93,7 +93,9 @@ int64_t checkpoint_of(const model::ModelSpec& spec, const RecurrentSpec& mixer,
     case RecurrentKind::mamba2:
       return build.options.version >= kMamba2Exports ? 1 : 0;
     case RecurrentKind::gated_delta:
-      return spec.family == "olmo_hybrid" ? 0 : gated_delta_checkpoint(build, mixer);
+      return model::vllm_type(spec.vllm.model_type).own_prefill
+                 ? 0
+                 : gated_delta_checkpoint(build, mixer);
     case RecurrentKind::channel_delta:
       return channel_delta_checkpoint(build, mixer.head_dim);
     default:

@@ -1,0 +1,103 @@
+#include "vllm/shapes/mtp.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/config.h"
+#include "vllm/shapes/described/described_model.h"
+#include "vllm/shapes/wrappers.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+struct Predictor {
+  std::string_view language;
+  const char* key;   // of the number of its layers
+  int64_t usual;     // where the config does not say
+  const char* path;  // of the layers in checkpoints; nullptr: they follow the model's own
+  Split projection = Split::none;
+};
+constexpr auto kPredictors = std::to_array<Predictor>({
+    {"DeepseekV3ForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"DeepseekV32ForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"Glm4MoeForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"Glm4MoeLiteForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"GlmMoeDsaForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"MiMoForCausalLM", "num_nextn_predict_layers", 0, nullptr},
+    {"Qwen3NextForCausalLM", "num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs},
+    {"Qwen3_5ForCausalLM", "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs},
+    {"Qwen3_5MoeForCausalLM", "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs},
+});
+
+const Predictor* find_predictor(const ConfigView& config) {
+  const std::string language = language_architecture(config, architecture_name(config));
+  const auto* const row =
+      std::ranges::find(kPredictors, std::string_view(language), &Predictor::language);
+  return row == kPredictors.end() ? nullptr : row;
+}
+
+int64_t layers_of(const Predictor& row, const ConfigView& config) {
+  constexpr Bounds kLayers{0, 64};
+  return text_config(config).integer({row.key}, row.usual, kLayers);
+}
+
+/// Number of the model's last layer with attention.
+int64_t last_attention(const model::ModelSpec& spec) {
+  for (size_t i = spec.layers.size(); i-- > 0;) {
+    if (spec.layers[i].has_attention()) return static_cast<int64_t>(i);
+  }
+  fail(ExitCode::checkpoint_unusable, "no layer has attention, and a layer that predicts has");
+}
+
+}  // namespace
+
+bool has_mtp(const ConfigView& config) {
+  const Predictor* row = find_predictor(config);
+  return row != nullptr && layers_of(*row, config) > 0;
+}
+
+bool leaves_mtp_whole(const ConfigView& config, const Quantization& quantization) {
+  const Predictor* row = find_predictor(config);
+  if (row == nullptr || quantization.method().empty()) return false;
+  const std::string path =
+      row->path != nullptr
+          ? row->path
+          : fmt::format("layers.{}", text_config(config).integer({"num_hidden_layers"}, 0));
+  const auto plain = [](const quantization::WeightScheme& scheme) {
+    return scheme.format == WeightFormat::plain;
+  };
+  return plain(quantization.linear({path + ".mlp", "down_proj", {}})) &&
+         plain(quantization.experts({path + ".mlp", "experts", {}}));
+}
+
+ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, RankWeights& weights) {
+  static constexpr Family kNoRow{};
+  const Predictor& row = *find_predictor(config);
+  const std::string name = architecture_name(config);
+  const DescribedModel model(
+      *model::describe_language_model(row.language, wrapped_text(config, name)));
+  const ConfigView text = text_config(config);
+  ModelShape shape;
+  shape.architecture = name;
+  Builder build{config, text, options, kNoRow, weights, shape, dims_of(model.spec)};
+  const int64_t hidden = build.dims.hidden;
+  const int64_t last = last_attention(model.spec);
+  const model::StageOfMany layer{
+      .layers = {last, last + 1}, .first = false, .last = false, .has_head = false};
+  for (int64_t i = 0; i < layers_of(row, config); ++i) {
+    add_layers(model, layer, build);
+    count_table(model, layer, build);
+    build.norm(hidden * 3);  // of embedding, hidden states and output
+    Linear projection{{"mtp", "fc", {}}, 2 * hidden, {hidden}, row.projection};
+    projection.quantized = row.projection == Split::outputs;
+    weights.linear(Part::mlp, projection);
+  }
+  return shape;
+}
+
+}  // namespace plimsoll::vllm
