@@ -129,18 +129,19 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
     CHECK(with.parameter_bytes - without.parameter_bytes == (kLayer + kEnds) * 2);
     CHECK(with.kv_bytes_per_token - without.kv_bytes_per_token == 2 * 2 * 128 * 2);
   }
-  const int64_t halves = plan(config, "mtp", 2).parameter_bytes - plan(config, "", 2).parameter_bytes;
+  const int64_t halves =
+      plan(config, "mtp", 2).parameter_bytes - plan(config, "", 2).parameter_bytes;
   constexpr int64_t kNorms = 2 * 128 + 2 * 1024 + 3 * 1024;
   CHECK(halves == (kLayer + kEnds - kNorms) + kNorms * 2);
   // A checkpoint may leave these layers whole.
-  const Json fp8 = {{"quantization_config",
-                     {{"quant_method", "compressed-tensors"},
-                      {"config_groups",
-                       {{"group_0",
-                         {{"targets", {"Linear"}},
-                          {"weights",
-                           {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
-                      {"ignore", {"re:^mtp.*"}}}}};
+  const Json fp8 = {
+      {"quantization_config",
+       {{"quant_method", "compressed-tensors"},
+        {"config_groups",
+         {{"group_0",
+           {{"targets", {"Linear"}},
+            {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
+        {"ignore", {"re:^mtp.*"}}}}};
   CHECK(plan(predicting(fp8), "mtp", 1).parameter_bytes -
             plan(predicting(fp8), "", 1).parameter_bytes ==
         (kLayer + kEnds) * 2);

@@ -394,11 +394,13 @@ TEST_CASE("adapters take factors of every linear layer") {
   Json config = unknown_decoder();
   config["architectures"] = {"LlamaForCausalLM"};
   const hardware::Gpu& gpu = hardware::find_gpu("h100");
+  args.estimate_graphs = false;
   const PlanResult without = plan_vllm({config, "config.json"}, args, &gpu);
   args.lora = true;
   args.lora_slots = 3;
   args.lora_rank = 32;
   const PlanResult with = plan_vllm({config, "config.json"}, args, &gpu);
+  CHECK(with.cuda_graphs == 2 * without.cuda_graphs);
   // inputs + outputs of q, k, v, o, gate, up, down; per layer, rank, slot, 2 bytes.
   const int64_t factors = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
   // Of the token table and of the output: Llama's class adapts both.
@@ -421,7 +423,8 @@ TEST_CASE("adapters of a tied table and of fused experts are those of vLLM's cla
     args.lora = true;
     const PlanResult with = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
     args.lora = false;
-    const PlanResult without = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
+    const PlanResult without =
+        plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
     return gib(with.weights_bytes - without.weights_bytes) * 1024 / 64;
   };
   CHECK(slot({0, 26, 0}) == Approx(79.0).epsilon(0.005));

@@ -54,6 +54,9 @@ constexpr int64_t expert_factors(int64_t count, int64_t intermediate) {
   return count * 3 * (kHidden + intermediate);
 }
 
+/// Factors of the adapters of the token table, and as many of the output's; whole on every rank.
+constexpr int64_t kTableFactors = 65536 + kHidden;
+
 }  // namespace
 
 TEST_CASE("a rank of a mixture holds what its launch's sums say") {
@@ -78,12 +81,25 @@ TEST_CASE("a rank of a mixture holds what its launch's sums say") {
          a.expert_parallel = true;
        },
        experts(4, 15, 512), 0, 4 * 2 * 2 * 64 * 2},
+      {"-tp 2 -dp 4: experts are cut over the ranks of all copies",
+       [](EngineArgs& a) {
+         a.tensor_parallel = 2;
+         a.data_parallel = 4;
+       },
+       experts(4, 60, 512 / 8), 0, 4 * 2 * 4 * 64 * 2},
+      {"-dp 8, whole experts: as on eight ranks of one copy",
+       [](EngineArgs& a) {
+         a.data_parallel = 8;
+         a.expert_parallel = true;
+       },
+       experts(4, 8, 512), 0, 4 * 2 * 8 * 64 * 2},
       {"LoRA",
        [](EngineArgs& a) {
          a.lora = true;
          a.lora_rank = 16;
        },
-       experts(4, 60, 512), 4 * (attention_factors(1) + expert_factors(60, 512)) * 16 * 2,
+       experts(4, 60, 512),
+       (4 * (attention_factors(1) + expert_factors(60, 512)) + 2 * kTableFactors) * 16 * 2,
        4 * 2 * 8 * 64 * 2},
       {"-tp 2, LoRA, two slots of rank 32",
        [](EngineArgs& a) {
@@ -92,7 +108,8 @@ TEST_CASE("a rank of a mixture holds what its launch's sums say") {
          a.lora_slots = 2;
          a.lora_rank = 32;
        },
-       experts(4, 60, 256), 4 * (attention_factors(2) + expert_factors(60, 256)) * 32 * 2 * 2,
+       experts(4, 60, 256),
+       (4 * (attention_factors(2) + expert_factors(60, 256)) + 2 * kTableFactors) * 32 * 2 * 2,
        4 * 2 * 4 * 64 * 2},
       {"-tp 8, whole experts, LoRA",
        [](EngineArgs& a) {
@@ -101,7 +118,8 @@ TEST_CASE("a rank of a mixture holds what its launch's sums say") {
          a.lora = true;
          a.lora_rank = 16;
        },
-       experts(4, 8, 512), 4 * (attention_factors(8) + expert_factors(8, 512)) * 16 * 2,
+       experts(4, 8, 512),
+       (4 * (attention_factors(8) + expert_factors(8, 512)) + 2 * kTableFactors) * 16 * 2,
        4 * 2 * 1 * 64 * 2},
       {"-pp 2: the layers of a stage", [](EngineArgs& a) { a.pipeline_parallel = 2; },
        experts(2, 60, 512), 0, 2 * 2 * 8 * 64 * 2},
@@ -118,7 +136,8 @@ TEST_CASE("a rank of a mixture holds what its launch's sums say") {
          a.lora = true;
          a.lora_rank = 16;
        },
-       experts(2, 60, 512), 2 * (attention_factors(1) + expert_factors(60, 512)) * 16 * 2,
+       experts(2, 60, 512),
+       (2 * (attention_factors(1) + expert_factors(60, 512)) + kTableFactors) * 16 * 2,
        2 * 2 * 8 * 64 * 2},
       {"an fp8 cache", [](EngineArgs& a) { a.kv_cache_dtype = "fp8"; }, experts(4, 60, 512), 0,
        4 * 2 * 8 * 64},

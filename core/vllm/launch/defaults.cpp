@@ -15,6 +15,7 @@
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kGraphsByAdapters{0, 11, 1};
 constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were not looked at
 constexpr VllmVersion kSequencesCapped{0, 10, 1};    // by the tokens of a step
 constexpr VllmVersion kTokensCapped{0, 11, 1};       // by what all sequences hold
@@ -109,6 +110,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
           return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);
         });
   }
+  // v1/cudagraph_dispatcher.py: cudagraph_specialize_lora.
+  if (args.lora && args.version >= kGraphsByAdapters) graphs.kinds = 2;
   // Encoder-decoder models have graphs of whole decode steps alone (FULL_DECODE_ONLY).
   if (shape.encoder_decoder && args.version >= kDecodeGraphsAlone) graphs.piecewise.clear();
   return graphs;

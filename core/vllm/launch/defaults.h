@@ -16,8 +16,11 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
 /// Sizes of batch whose graphs are captured; empty with --enforce-eager.
 struct GraphPlan {
   std::vector<int64_t> piecewise;
-  int64_t full = 0;  // graphs of whole decode steps
-  [[nodiscard]] int64_t count() const { return static_cast<int64_t>(piecewise.size()) + full; }
+  int64_t full = 0;   // graphs of whole decode steps
+  int64_t kinds = 1;  // of each; 2: with adapters and without
+  [[nodiscard]] int64_t count() const {
+    return (static_cast<int64_t>(piecewise.size()) + full) * kinds;
+  }
 };
 GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
                       const ModelShape& shape);

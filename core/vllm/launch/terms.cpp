@@ -104,6 +104,7 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   ShapeOptions options;
   options.tensor_parallel = args.tensor_parallel;
   options.pipeline_parallel = args.pipeline_parallel;
+  options.data_parallel = args.version < kFirstEngineOnly ? 1 : args.data_parallel;
   options.pipeline_partition = args.pipeline_partition;
   options.expert_parallel = args.expert_parallel;
   options.refined_blocks = args.version >= kRefinesExpertBlocks || terms.quantization.is_online();

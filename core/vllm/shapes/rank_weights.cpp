@@ -125,12 +125,19 @@ void RankWeights::experts(const Experts& experts) {
   shape.bias = experts.bias;
   shape.ordered = expert_order_;
   if (expert_parallel_) {
-    shape.experts = ceil_div(experts.experts, ranks_);
+    shape.experts = ceil_div(experts.experts, expert_ranks());
     shape.intermediate = experts.intermediate;
   } else {
     shape.experts = experts.experts;
-    shape.intermediate = share(experts.intermediate, "the experts' intermediate size");
-    shape.split = ranks_ > 1;
+    const int64_t slice = share(experts.intermediate, "the experts' intermediate size");
+    if (slice % copies_ != 0) {
+      fail(ExitCode::usage,
+           "--data-parallel-size {}: the experts' intermediate size ({}) cannot be divided by the "
+           "ranks of all copies ({}); use --enable-expert-parallel",
+           copies_, experts.intermediate, expert_ranks());
+    }
+    shape.intermediate = slice / copies_;
+    shape.split = expert_ranks() > 1;
   }
   WeightScheme scheme = quantization_->experts(experts.name);
   scheme.refine_expert_blocks &= refined_blocks_;

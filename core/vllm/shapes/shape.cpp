@@ -163,6 +163,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   }
   const Family* row = find_family(language);
   weights.set_expert_parallel(options.expert_parallel);
+  weights.set_copies(options.data_parallel);
   weights.set_refined_blocks(options.refined_blocks);
   weights.set_expert_order(options.version < kNoExpertOrder);
   if (options.card == hardware::Architecture::blackwell && options.version >= kPadsPlainExperts) {

@@ -30,13 +30,14 @@ void pad_experts(Builder& build, RankWeights::Experts& experts) {
   if (weights.quantization().experts(experts.name).format != WeightFormat::mxfp4) return;
   const ExpertKernel& kernel = build.options.mxfp4;
   const bool whole = build.options.expert_parallel;  // each expert is
-  const int64_t ranks = whole ? 1 : weights.ranks();
+  const int64_t ranks = whole ? 1 : weights.expert_ranks();
   const int64_t own = ceil_div(experts.intermediate, ranks).value();
   const int64_t slice = padded_to(own, kernel.intermediate_multiple).value();
   experts.intermediate = slice * ranks;
   experts.hidden = padded_to(experts.hidden, kernel.hidden_multiple).value();
   if (!kernel.reordered) return;
-  const Amount held = whole ? ceil_div(experts.experts, weights.ranks()) : Amount{experts.experts};
+  const Amount held =
+      whole ? ceil_div(experts.experts, weights.expert_ranks()) : Amount{experts.experts};
   build.shape.after_loading_bytes += held * reordered_bytes(kernel, experts.hidden, slice);
 }
 

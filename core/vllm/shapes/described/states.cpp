@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/vllm/types.h"
 #include "vllm/shapes/described/described_model.h"
 #include "vllm/shapes/mixers/recurrent.h"
 

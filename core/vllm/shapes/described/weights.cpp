@@ -235,8 +235,8 @@ class Table {
            weights_.ranks(), mlp.experts);
     }
     if (experts.bias) pad_experts(build_, experts);
-    const int64_t least = spec_.vllm.least_expert_slice * weights_.ranks();
-    if (weights_.ranks() > 1) experts.intermediate = std::max(experts.intermediate, least);
+    const int64_t least = spec_.vllm.least_expert_slice * weights_.expert_ranks();
+    if (weights_.expert_ranks() > 1) experts.intermediate = std::max(experts.intermediate, least);
     weights_.experts(experts);
   }
 
