@@ -122,7 +122,7 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
   constexpr int64_t kLayer =
       1024 * (2 * 1024 + 2 * 256) + 1024 * 1024 + 3 * 1024 * 4096 + 2 * 128 + 2 * 1024;
   constexpr int64_t kEnds = 2 * 1024 * 1024 + 3 * 1024;
-  const Json config = predicting({});
+  const Json config = predicting(Json::object());
   for (const char* method : {"mtp", "qwen3_5_mtp"}) {
     const PlanResult with = plan(config, method, 1);
     const PlanResult without = plan(config, "", 1);

@@ -143,6 +143,14 @@ TEST_CASE("arguments that vLLM refuses whatever the memory") {
        [](EngineArgs& a) { a.tensor_parallel = 3; }},
       {"Number of experts in the model must be greater than 0",
        [](EngineArgs& a) { a.expert_parallel = true; }},
+      {"tensor_parallel_size is 1, so there is nothing to shard",
+       [](EngineArgs& a) { a.sharded_sampling = true; }},
+      {"max_num_seqs (2) is below tensor_parallel_size (4)",
+       [](EngineArgs& a) { a.sharded_sampling = true, a.tensor_parallel = 4, a.max_num_seqs = 2; }},
+      {"unrecognized arguments: --enable-batch-sharded-sampling",
+       [](EngineArgs& a) {
+         a.sharded_sampling = true, a.tensor_parallel = 4, a.version = {0, 28, 0};
+       }},
       {"max_lora_rank (24) must be one of (1, 8, 16",
        [](EngineArgs& a) { a.lora = true, a.lora_rank = 24; }},
       {"max_lora_rank (1) must be one of (8, 16",

@@ -228,6 +228,57 @@ TEST_CASE("what joins the ranks' cards moves what they hold outside torch") {
   CHECK(fact->source == "--disable-custom-all-reduce");
 }
 
+TEST_CASE("weights that are quantized while loading take more than they do later") {
+  EngineArgs args = at({0, 16, 0});
+  args.quantization = "fp8";
+  args.max_model_len = 2048;
+  // Before 0.17 the whole model stood on the card in 16 bits first: 15.0 GiB on one of 14.6.
+  const PlanResult whole = plan_of(llama_8b(), args, "t4");
+  CHECK(gib(whole.loading_peak_bytes) == Approx(15.1).epsilon(0.01));
+  CHECK_FALSE(whole.fits.value_or(true));
+  CHECK_THAT(whole.reason, Catch::Contains("CUDA out of memory while loading: weights of 15."));
+  args.version = {0, 17, 0};
+  const PlanResult layers = plan_of(llama_8b(), args, "t4");
+  CHECK(gib(layers.loading_peak_bytes - layers.weights_bytes) == Approx(0.41).epsilon(0.02));
+  CHECK(layers.reason.find("while loading") == std::string::npos);
+  CHECK_THAT(to_text(layers, 80), Catch::Contains("While loading: 8.9"));
+  args.quantization.clear();
+  CHECK(plan_of(llama_8b(), args, "h100").loading_peak_bytes <=
+        plan_of(llama_8b(), args, "h100").weights_bytes);
+}
+
+TEST_CASE("the plan names what the host holds on all ranks together") {
+  EngineArgs args;
+  args.tensor_parallel = 2;
+  args.cpu_offload = 2 * kGib;
+  const PlanResult plan = plan_of(llama_8b(), args);
+  const auto part = [&](const char* name) {
+    const auto found = std::ranges::find(plan.host, name, &PlanPart::name);
+    return found == plan.host.end() ? 0 : found->bytes;
+  };
+  CHECK(plan.host_processes == 4);
+  CHECK(part("offloaded weights") == 4 * kGib);
+  CHECK(part("tables of tokens") == int64_t{1024} * 131072 * 4 * 2);
+  CHECK(part("bitmasks of grammars") == int64_t{1024} * (128256 / 32) * 4);
+  CHECK(part("processed inputs") == 0);
+  CHECK_THAT(to_text(plan, 80),
+             Catch::Contains("Memory of the host") && Catch::Contains("own memory of 4 processes"));
+  CHECK(parse_json<Json>(to_json(plan))["host"]["parts"].size() == 3);
+  CHECK_THAT(to_html(plan), Catch::Contains("<p id=\"bounds\">KV cache"));
+}
+
+TEST_CASE("attention's backend decides whether FlashInfer's workspace is taken") {
+  EngineArgs args = at({0, 26, 0});
+  const auto graphs = [&](const char* backend) {
+    args.attention_backend = backend;
+    return plan_of(llama_8b(), args, "b200").cuda_graph_bytes;
+  };
+  CHECK(graphs("FLASHINFER") == graphs(""));
+  CHECK(graphs("FLASHINFER") - graphs("FLASH_ATTN") == 394 * kMiB);
+  CHECK(stated_backend("FLASH_ATTN", {0, 14, 0}) == "FLASH_ATTN");
+  CHECK(stated_backend("FLASH_ATTN", {0, 15, 0}).empty());
+}
+
 TEST_CASE("a card without a name is no Hopper where it has not the memory") {
   const hardware::Gpu small = hardware::unnamed_gpu(6 * kGib);
   const hardware::Gpu large = hardware::unnamed_gpu(80 * kGib);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "vllm/shapes/described/described_model.h"
+#include "vllm/shapes/rank_rules.h"
 #include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
@@ -54,6 +55,23 @@ int64_t last_attention(const model::ModelSpec& spec) {
   fail(ExitCode::checkpoint_unusable, "no layer has attention, and a layer that predicts has");
 }
 
+/// Takes out what classes hold on every stage beside their layers, and the rotary table: all of it
+/// is the model's own.
+void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t times,
+              Builder& build) {
+  RankWeights outside(build.weights.ranks(), build.weights.element(), build.weights.quantization());
+  ModelShape unused;
+  Builder apart{build.whole, build.config, build.options, build.family,
+                outside,     unused,       build.dims};
+  stage.layers.end = stage.layers.first;
+  count_table(model, stage, apart);
+  for (size_t i = 0; i < kPartNames.size(); ++i) {
+    const auto part = static_cast<Part>(i);
+    build.weights.parameters(part, Amount{0} - outside.part_bytes(part) * times);
+  }
+  build.weights.buffer(Amount{0} - build.weights.buffer_bytes());
+}
+
 }  // namespace
 
 bool has_mtp(const ConfigView& config) {
@@ -89,7 +107,9 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   const int64_t last = last_attention(model.spec);
   const model::StageOfMany layer{
       .layers = {last, last + 1}, .first = false, .last = false, .has_head = false};
-  for (int64_t i = 0; i < layers_of(row, config); ++i) {
+  set_rules(options, name, weights);
+  const int64_t layers = layers_of(row, config);
+  for (int64_t i = 0; i < layers; ++i) {
     add_layers(model, layer, build);
     count_table(model, layer, build);
     build.norm(hidden * 3);  // of embedding, hidden states and output
@@ -97,6 +117,7 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
     projection.quantized = row.projection == Split::outputs;
     weights.linear(Part::mlp, projection);
   }
+  take_out(model, layer, layers, build);
   return shape;
 }
 

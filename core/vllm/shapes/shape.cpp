@@ -14,6 +14,7 @@
 #include "vllm/shapes/adapters.h"
 #include "vllm/shapes/builder.h"
 #include "vllm/shapes/described/described_model.h"
+#include "vllm/shapes/rank_rules.h"
 #include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
@@ -135,6 +136,22 @@ void build_by_row(Builder& build) {
 
 }  // namespace
 
+void set_rules(const ShapeOptions& options, const std::string& architecture, RankWeights& weights) {
+  weights.set_expert_parallel(options.expert_parallel);
+  weights.set_copies(options.data_parallel);
+  weights.set_refined_blocks(options.refined_blocks);
+  weights.set_expert_order(options.version < kNoExpertOrder);
+  if (options.card == hardware::Architecture::blackwell && options.version >= kPadsPlainExperts) {
+    constexpr int64_t kTensorRtMultiple = 128;
+    weights.set_plain_expert_multiple(kTensorRtMultiple);
+  }
+  weights.set_lora(options.lora_slots, options.lora_rank);
+  using enum RankWeights::ExpertAdapters;
+  weights.set_expert_adapters(options.version < kAdaptsExperts                      ? none
+                              : adapts_experts_fused(architecture, options.version) ? fused
+                                                                                    : apart);
+}
+
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
                        RankWeights& weights) {
   static constexpr Family kNoRow{};
@@ -162,19 +179,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
     shape.uncounted = uncounted_key(text);
   }
   const Family* row = find_family(language);
-  weights.set_expert_parallel(options.expert_parallel);
-  weights.set_copies(options.data_parallel);
-  weights.set_refined_blocks(options.refined_blocks);
-  weights.set_expert_order(options.version < kNoExpertOrder);
-  if (options.card == hardware::Architecture::blackwell && options.version >= kPadsPlainExperts) {
-    constexpr int64_t kTensorRtMultiple = 128;
-    weights.set_plain_expert_multiple(kTensorRtMultiple);
-  }
-  weights.set_lora(options.lora_slots, options.lora_rank);
-  using enum RankWeights::ExpertAdapters;
-  weights.set_expert_adapters(options.version < kAdaptsExperts                            ? none
-                              : adapts_experts_fused(shape.architecture, options.version) ? fused
-                                                                                          : apart);
+  set_rules(options, shape.architecture, weights);
   constexpr int64_t kUsualChunk = 2048;
   shape.state_chunk = text.integer({"mamba_chunk_size", "chunk_size"}, kUsualChunk, {1, 1 << 20});
   shape.activation.int8_activations = weights.quantization().int8_activations();

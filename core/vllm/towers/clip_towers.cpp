@@ -159,8 +159,8 @@ void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Build
   add_frequencies(tower, build);
   const int64_t merge = outer.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
   build.weights.plain(Part::vision, tower.hidden);
-  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden,
-          Split::none, false);
+  // The merger is torch's own layer, which no method quantizes.
+  build.weights.plain(Part::vision, Amount{tower.hidden} * merge * merge * tower.hidden);
   add_llava_projector(outer, tower.hidden, false, build);
   note_pixtral(config, merge, build);
 }
