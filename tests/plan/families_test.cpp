@@ -388,6 +388,24 @@ TEST_CASE("what classifies stands on every stage of a pipeline, beside a table t
   }
 }
 
+TEST_CASE("fused attention is whole on every rank while vLLM runs transformers' class so") {
+  const auto config = parse_json<Json>(R"({"architectures": ["GPTBigCodeForCausalLM"],
+      "model_type": "gpt_bigcode", "multi_query": true, "n_embd": 6144, "n_head": 48,
+      "n_inner": 24576, "n_layer": 40, "n_positions": 8192, "vocab_size": 49152,
+      "torch_dtype": "bfloat16"})");
+  const auto bytes = [&](VllmVersion version, int64_t ranks) {
+    EngineArgs args = at(version);
+    args.tensor_parallel = ranks;
+    return plan_of(config, args).parameter_bytes;
+  };
+  constexpr int64_t kHalfTable = int64_t{49152} * 6144;                // bytes
+  constexpr int64_t kHalves = int64_t{40} * (6144 * 6144 * 2 + 6144);  // of queries and outputs
+  for (const VllmVersion version : {VllmVersion{0, 25, 0}, {0, 26, 0}, {0, 27, 0}})
+    CHECK(bytes(version, 2) == bytes(version, 1) - kHalfTable);
+  CHECK(bytes({0, 28, 0}, 2) == bytes({0, 28, 0}, 1) - kHalfTable - kHalves);
+  CHECK(bytes({0, 24, 0}, 2) < bytes({0, 28, 0}, 2));
+}
+
 TEST_CASE("adapters take factors of every linear layer") {
   EngineArgs args;
   args.max_model_len = 1024;

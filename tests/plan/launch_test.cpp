@@ -8,6 +8,7 @@
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
+#include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -131,6 +132,18 @@ TEST_CASE("the cure for too few blocks of state is among the advice") {
   CHECK(std::any_of(advice.begin(), advice.end(), [&](const Suggestion& suggestion) {
     return suggestion.flag == flag && suggestion.fits;
   }));
+}
+
+TEST_CASE("DeepSeek-V4 without the hybrid manager ends with each release's own words") {
+  const Json config = test::vllm_config(
+      PLIMSOLL_SOURCE_DIR "/tests/data/vllm/configs/deepseek-ai__DeepSeek-V4-Flash.json");
+  EngineArgs args;
+  args.tensor_parallel = 8;
+  CHECK(refusal_of(config, args).empty());
+  args.hybrid_kv = false;
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("unexpected keyword argument"));
+  args.version = {0, 32, 0};
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("Failed to promote"));
 }
 
 TEST_CASE("arguments that vLLM refuses whatever the memory") {

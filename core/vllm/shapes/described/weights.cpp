@@ -26,7 +26,8 @@ bool wants_wide_matrices(const Quantization& quantization) {
   return method.starts_with("awq") || method.starts_with("gptq") || method.ends_with("auto-round");
 }
 
-constexpr model::VllmVersion kFusesIndexer{0, 20, 0};  // wk and weights_proj
+constexpr model::VllmVersion kFusesIndexer{0, 20, 0};        // wk and weights_proj
+constexpr model::VllmVersion kCutsFusedAttention{0, 28, 0};  // transformers' own; before: whole
 constexpr model::Releases kFloatRouter{{0, 25, 0}, {0, 26, 0}};
 constexpr model::VllmVersion kRouterByCard{0, 17, 0};  // Nemotron-H's; before: float32 on each
 
@@ -43,6 +44,14 @@ bool has_float_router(const ModelSpec& spec, const Builder& build) {
   const bool asked = build.config.text({"moe_router_dtype"}, "") == "float32";
   const bool glm = build.config.text({"model_type"}, "") == "glm_moe_dsa";
   return kFloatRouter.hold(options.version) && (asked || glm);
+}
+
+/// True where a checkpoint holds queries, keys and values in one tensor (GPTBigCode).
+bool has_fused_attention(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.weights, [](const WeightSpec& weight) {
+    return weight.split == TableSplit::qkv && weight.parts.size() > 1 &&
+           weight.parts.front().tensor == weight.parts.back().tensor;
+  });
 }
 
 class Table {
@@ -78,6 +87,11 @@ class Table {
     if (id == spec_.head_bias && generic_) return;  // it comes with the tensors
     if (role.experts != nullptr) return count_experts(weight, *role.experts);
     if (weight.is_stack()) return;  // counted with the first of the experts'
+    const bool cut = weight.split == TableSplit::qkv ||
+                     (role.attention != nullptr && weight.split == TableSplit::row);
+    if (whole_attention_ && cut) {
+      return weights_.parameters(role.part, Amount{weight.elements()} * element_of(weight));
+    }
     if (weight.is_buffer) return weights_.buffer(Amount{weight.elements()} * element_of(weight));
     const bool convolution = role.form == Form::exact && weight.shape.size() > 2;
     if (weight.use == model::WeightUse::vector && !convolution) {
@@ -249,6 +263,8 @@ class Table {
   RankWeights& weights_;
   const bool float_router_ = has_float_router(spec_, build_);
   const bool generic_ = runs_transformers(spec_, build_);
+  const bool whole_attention_ =
+      generic_ && has_fused_attention(spec_) && build_.options.version < kCutsFusedAttention;
 };
 
 std::vector<ModuleName> modules_of(const ModelSpec& spec) {
