@@ -46,7 +46,7 @@ void join(Stage& last, const RankWeights& weights, const ModelShape& shape, cons
 
 bool counts_draft(const ConfigView& config, const EngineArgs& args) {
   const std::string method = method_of(args);
-  if (method == "mtp") return args.draft_model.empty() && has_mtp(config);
+  if (method == "mtp") return has_mtp(config);
   if (args.draft_config == nullptr) return false;
   if (method == "draft_model") return is_known_architecture(config_of(args));
   return (method == "eagle" || method == "eagle3") && is_draft_head(config_of(args));
