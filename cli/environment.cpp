@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/trim.h"
+#include "cli/backend_variable.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -119,11 +120,13 @@ std::optional<MpiPlace> mpi_place() {
   return std::nullopt;
 }
 
-constexpr std::string_view kReadVariables[] = {
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_ATTENTION_BACKEND",
-    "VLLM_CPU_KVCACHE_SPACE",        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-    "VLLM_MM_INPUT_CACHE_GIB",       "VLLM_PP_LAYER_PARTITION",
-    "VLLM_USE_FLASHINFER_SAMPLER",   "VLLM_USE_V2_MODEL_RUNNER"};
+constexpr std::string_view kReadVariables[] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+                                               "VLLM_CPU_KVCACHE_SPACE",
+                                               "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+                                               "VLLM_MM_INPUT_CACHE_GIB",
+                                               "VLLM_PP_LAYER_PARTITION",
+                                               "VLLM_USE_FLASHINFER_SAMPLER",
+                                               "VLLM_USE_V2_MODEL_RUNNER"};
 /// Families of them by their beginning.
 constexpr std::string_view kUnmovedVariables[] = {
     "VLLM_API_KEY",         "VLLM_AUDIO_FETCH",  "VLLM_CACHE",          "VLLM_CONFIG",
@@ -171,7 +174,7 @@ Environment read_environment() {
       setting<int>("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", 0, environment.fault);
   environment.flashinfer_sampler =
       setting<int>("VLLM_USE_FLASHINFER_SAMPLER", 0, environment.fault);
-  environment.attention_backend = variable("VLLM_ATTENTION_BACKEND");
+  environment.attention_backend = variable(kBackendVariable);
   environment.second_runner = setting<int>("VLLM_USE_V2_MODEL_RUNNER", 0, environment.fault);
   environment.unknown = unknown_variables();
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);

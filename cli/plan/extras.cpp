@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "base/amount.h"
 #include "base/config_json.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
+#include "cli/backend_variable.h"
 #include "cli/own_arguments.h"
 #include "launch/model_source.h"
 #include "launch/pictures.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/machine.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::cli {
@@ -123,9 +127,10 @@ PlanOptions completed(PlanOptions options, const Environment& environment, const
     read_draft(environment, options.launch.args);
     options.left_out.insert(options.left_out.end(), environment.unknown.begin(),
                             environment.unknown.end());
+    std::erase(options.left_out, kBackendVariable);
     const std::optional<std::string>& backend = environment.attention_backend;
     if (backend && vllm::stated_backend(*backend, options.launch.args.version).empty())
-      options.left_out.emplace_back("VLLM_ATTENTION_BACKEND (vLLM reads it up to 0.14)");
+      options.left_out.push_back(fmt::format("{} (vLLM reads it up to 0.14)", kBackendVariable));
   }
   if (options.engine == "vllm" && !vllm::is_known_architecture(config)) {
     options.launch.args.tensors = tensors_of(config_file.parent_path());

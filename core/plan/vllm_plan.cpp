@@ -278,12 +278,13 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   fill_cache(result, caches[chosen], launches[chosen].at(args.assume), args);
   fill_bounds(result, caches[chosen], launches[chosen], args);
   result.machine = machine_facts(args, gpu, whole);
-  if (args.available_kv == 0) {
-    result.host = host_parts(args, terms, whole, result.offloaded_bytes);
-    result.host_processes = host_processes(args);
-  }
   fill_verdict(result, terms, args, whole, caches, gpu);
   weigh_edges(result, args);
+  if (args.available_kv == 0) {
+    result.host = host_parts(
+        args, {result.max_num_seqs, result.launched_model_len(), result.offloaded_bytes}, whole);
+    result.host_processes = host_processes(args);
+  }
   result.refused = gpu != nullptr && !not_served.empty();
   if (result.refused) refuse(result, not_served);
   if (!whole.uncounted.empty() && !result.refused) {

@@ -250,9 +250,12 @@ TEST_CASE("variables of vLLM count alike in a pasted line and in the environment
     const std::string notes =
         plan("VLLM_ATTENTION_BACKEND=FLASHINFER", old, is_pasted)["notes"].dump();
     CHECK_THAT(notes, Contains("left out, not known to plan: VLLM_ATTENTION_BACKEND"));
+    const std::string line = "VLLM_ATTENTION_BACKEND=FLASHINFER ";
     const std::string early =
-        plan("VLLM_ATTENTION_BACKEND=FLASHINFER", old + " --vllm-version 0.14.0", is_pasted)
-            .dump();
+        shell(scratch, (is_pasted ? "plimsoll plan --from '" + line + "vllm serve " + model + "'"
+                                  : line + "plimsoll plan " + model + " --engine vllm") +
+                           " --gpu h100 --vllm-version 0.14.0 --format json")
+            .out;
     CHECK_THAT(early, !Contains("left out") && Contains("FlashInfer's workspace"));
   }
 }

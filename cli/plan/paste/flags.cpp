@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/arguments.h"
+#include "cli/backend_variable.h"
 #include "cli/plan/options.h"
 #include "cli/plan/paste/shell_words.h"
 
@@ -212,6 +213,7 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
     } else if (of_vllm && use == VllmVariable::unmoved) {
       options.ignored.push_back(name);
     } else if (of_vllm) {
+      if (name == kBackendVariable) ::setenv(name.c_str(), value.c_str(), 1);
       options.left_out.push_back(name);
     }
   }

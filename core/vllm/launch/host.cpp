@@ -35,28 +35,28 @@ int64_t host_processes(const EngineArgs& args) {
   return 1 + args.data_parallel + (ranks > args.data_parallel ? ranks : 0);
 }
 
-std::vector<PlanPart> host_parts(const EngineArgs& args, const Terms& terms,
-                                 const ModelShape& shape, int64_t offloaded_bytes) {
+std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
+                                 const ModelShape& shape) {
   std::vector<PlanPart> parts;
   if (args.version < kFirstEngineOnly) return parts;
   const int64_t ranks = ranks_of(args);
-  if (offloaded_bytes > 0) {
-    parts.push_back({"offloaded weights", (Amount{offloaded_bytes} * ranks).value(),
-                     fmt::format("{} B x {} ranks, pinned", offloaded_bytes, ranks),
+  if (terms.offloaded_bytes > 0) {
+    parts.push_back({"offloaded weights", (Amount{terms.offloaded_bytes} * ranks).value(),
+                     fmt::format("{} B x {} ranks, pinned", terms.offloaded_bytes, ranks),
                      "--cpu-offload-gb"});
   }
   if (!shape.pooling) {
-    const Amount rows = terms.limits.max_num_seqs;
+    const Amount rows = terms.max_num_seqs;
     parts.push_back({"tables of tokens", (rows * terms.max_model_len * kTokenId * ranks).value(),
-                     fmt::format("{} sequences x {} tokens x {} B x {} ranks",
-                                 terms.limits.max_num_seqs, terms.max_model_len, kTokenId, ranks),
+                     fmt::format("{} sequences x {} tokens x {} B x {} ranks", terms.max_num_seqs,
+                                 terms.max_model_len, kTokenId, ranks),
                      "v1/worker/gpu_input_batch.py, gpu/states.py: all_token_ids"});
     const Amount words = ceil_div(shape.vocabulary, 32);
     const int64_t drafts = args.draft_tokens + 1;
     parts.push_back({"bitmasks of grammars",
                      (rows * drafts * words * kTokenId * args.data_parallel).value(),
-                     fmt::format("{} sequences x {} tokens x {} words x {} B",
-                                 terms.limits.max_num_seqs, drafts, words.value(), kTokenId),
+                     fmt::format("{} sequences x {} tokens x {} words x {} B", terms.max_num_seqs,
+                                 drafts, words.value(), kTokenId),
                      "v1/structured_output, once a request asks for structured output"});
     parts.back().less = parts.back().bytes;
   }
