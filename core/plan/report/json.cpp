@@ -148,7 +148,11 @@ void put_bounds(OrderedJson& json, const PlanResult& result) {
 
 void put_host(OrderedJson& json, const PlanResult& result) {
   if (result.host.empty()) return;
-  json["host"] = {{"processes", result.host_processes}, {"parts", parts_json(result.host)}};
+  Amount bytes;
+  for (const PlanPart& part : result.host) bytes += part.bytes;
+  json["host"] = {{"processes", result.host_processes},
+                  {"bytes", bytes.value()},
+                  {"parts", parts_json(result.host)}};
 }
 
 void put_advice(OrderedJson& json, const PlanResult& result) {
