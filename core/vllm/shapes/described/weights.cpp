@@ -88,7 +88,7 @@ class Table {
     if (role.experts != nullptr) return count_experts(weight, *role.experts);
     if (weight.is_stack()) return;  // counted with the first of the experts'
     const bool cut = weight.split == TableSplit::qkv ||
-                     (role.attention != nullptr && weight.split == TableSplit::row);
+                     (role.part == Part::attention && weight.split == TableSplit::row);
     if (whole_attention_ && cut) {
       return weights_.parameters(role.part, Amount{weight.elements()} * element_of(weight));
     }
