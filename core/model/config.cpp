@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "model/class_defaults.h"
 #include "model/config_reader.h"
-#include "model/families/families.h"
+#include "model/families/family.h"
 #include "model/input_norm.h"
 #include "model/slices.h"
 #include "model/tied_head.h"
@@ -23,7 +23,7 @@ template <typename Wanted>
 std::string architectures(const Wanted& wanted) {
   std::string names;
   for (const Family& family : families()) {
-    if (!wanted(family.architecture)) continue;
+    if (family.make == nullptr || !wanted(family.architecture)) continue;
     names += (names.empty() ? "" : ", ") + std::string(family.architecture);
   }
   return names;
@@ -39,7 +39,16 @@ std::string known_architectures(std::string_view name) {
   const std::string kin =
       architectures([&](std::string_view known) { return begin_alike(name, known); });
   if (!kin.empty()) return "its kin that are: " + kin;
-  return fmt::format("none of the {} that are served has a name like it", families().size());
+  return fmt::format("none of the {} that are served has a name like it",
+                     supported_architectures().size());
+}
+
+/// A family that `run` serves, text or multimodal.
+const Family* find_served_type(std::string_view type) {
+  const auto family = std::ranges::find_if(families(), [&](const Family& row) {
+    return row.make != nullptr && !type.empty() && row.model_type == type;
+  });
+  return family != families().end() ? &*family : nullptr;
 }
 
 // The whole model's architecture, not that of a part such as text_config.
@@ -47,30 +56,27 @@ const Family& find_family(const Json& root) {
   const ConfigReader config = ConfigReader::plain(root);
   const auto names = config.texts("architectures");
   if (names && !names->empty()) {
-    const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
-    if (family != families().end()) return *family;
+    const Family* const family = find_architecture(names->front());
+    if (family != nullptr && family->make != nullptr) return *family;
     fail(ExitCode::checkpoint_unusable, "architecture {} is not supported; {}",
          names->front().substr(0, 80), known_architectures(names->front()));
   }
-  const std::string type = config.text({"model_type"}, "");
-  const auto family = std::ranges::find(families(), type, &Family::model_type);
-  if (!type.empty() && family != families().end()) return *family;
+  const Family* const family = find_served_type(config.text({"model_type"}, ""));
+  if (family != nullptr) return *family;
   config.refuse("architectures", "a list of one name, such as [\"LlamaForCausalLM\"]");
 }
 
-const Family* find_language_model(std::string_view architecture) {
-  const auto family = std::ranges::find(families(), architecture, &Family::architecture);
-  return family != families().end() && family->kind == FamilyKind::text ? &*family : nullptr;
-}
-
-// Keys of other architectures' attention that a family would silently compute without.
+// Keys of other architectures' attention and layers that a family would silently compute without:
+// MLA, norms, biases by distance, chunks; Solar's sums across layers, Mistral's growth of queries,
+// blocks that differ.
 void refuse_foreign_features(const Family& family, const ConfigReader& config) {
   for (const char* key : {"kv_lora_rank", "q_lora_rank", "qk_layernorm", "use_qk_norm", "alibi",
-                          "attention_chunk_size", "no_rope_layers"}) {
+                          "attention_chunk_size", "no_rope_layers", "bskcn_1", "bskcn_2",
+                          "llama_4_scaling", "block_configs"}) {
     const Json* value = config.find({key});
     if (family.features.find(fmt::format(" {} ", key)) != std::string_view::npos) continue;
     if (value == nullptr || *value == false || *value == 0 || value->empty()) continue;
-    config.refuse(key, "no such key: this kind of attention is not supported");
+    config.refuse(key, "no such key: attention or layers of this kind are not supported");
   }
 }
 
@@ -209,8 +215,9 @@ ModelSpec make_model_spec(const Json& stated) {
 
 std::optional<ModelSpec> describe_language_model(std::string_view architecture,
                                                  const Json& config) {
-  const Family* family = find_language_model(architecture);
-  if (family == nullptr) return std::nullopt;
+  const Family* const family = find_architecture(architecture);
+  if (family == nullptr || family->kind != FamilyKind::text || family->make == nullptr)
+    return std::nullopt;
   ModelSpec spec = family->make(ConfigReader::describing(config));
   spec.architecture = family->architecture;
   if (family->tying == Tying::never && spec.tied_head) untie_head(spec);
@@ -218,15 +225,14 @@ std::optional<ModelSpec> describe_language_model(std::string_view architecture,
 }
 
 std::string architecture_of_type(std::string_view model_type) {
-  for (const Family& family : families()) {
-    const bool own = !model_type.empty() && family.model_type == model_type;
-    if (own && family.kind == FamilyKind::text) return std::string(family.architecture);
-  }
-  return "";
+  const Family* const family = find_type(model_type);
+  return family == nullptr ? "" : std::string(family->architecture);
 }
 
 bool is_language_model(std::string_view architecture) {
-  return find_language_model(architecture) != nullptr;
+  const Family* const family = find_architecture(architecture);
+  return family != nullptr && family->kind == FamilyKind::text &&
+         (family->make != nullptr || family->planned != Planned::none);
 }
 
 ModelFolder read_model_folder(const fs::path& folder) {
@@ -241,7 +247,9 @@ ModelFolder read_model_folder(const fs::path& folder) {
 
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.architecture);
+  for (const Family& family : families()) {
+    if (family.make != nullptr) names.emplace_back(family.architecture);
+  }
   return names;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "model/config_reader.h"
-#include "model/families/families.h"
+#include "model/families/family.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::model {

@@ -113,13 +113,12 @@ TEST_CASE("configs with values changed at random are planned or refused") {
 
 TEST_CASE("names of known architectures over configs that are not theirs") {
   const std::vector<Json> configs = real_configs();
-  for (const std::span<const Family> families : {dense_families(), mixed_families()}) {
-    for (const Family& family : families) {
-      for (Json config : configs) {
-        config["architectures"] = Json::array({std::string(family.architecture)});
-        INFO(family.architecture);
-        plan_or_refuse(config, {});
-      }
+  for (const model::Family& family : model::families()) {
+    if (family.planned == model::Planned::none) continue;
+    for (Json config : configs) {
+      config["architectures"] = Json::array({std::string(family.architecture)});
+      INFO(family.architecture);
+      plan_or_refuse(config, {});
     }
   }
 }

@@ -1,10 +1,6 @@
 // One function per family: config.json's numbers to a ModelSpec. A new family is a function in
-// dense/, mixtures/, recurrent/ or multimodal/, and a line in families.cpp.
+// dense/, mixtures/, recurrent/ or multimodal/, and a row of families.cpp.
 #pragma once
-
-#include <cstdint>
-#include <span>
-#include <string_view>
 
 #include "model/config_reader.h"
 #include "model/model_spec.h"
@@ -160,23 +156,5 @@ ModelSpec make_llava(const ConfigReader& config);
 ModelSpec make_qwen2_vl(const ConfigReader& config);
 ModelSpec make_qwen2_5_vl(const ConfigReader& config);
 ModelSpec make_text_alone(const ConfigReader& config);  // any text family, without the tower
-
-enum class FamilyKind : uint8_t { text, multimodal };
-
-/// Which config says whether vLLM's class ties the head to the token table.
-enum class Tying : uint8_t { config, text_config, never };
-
-struct Family {
-  std::string_view architecture;  // in config.json's `architectures`
-  std::string_view model_type;    // for configs without `architectures`; may be empty
-  ModelSpec (*make)(const ConfigReader& config);
-  FamilyKind kind = FamilyKind::text;
-  /// Keys of kinds of attention that the family computes, in spaces; other keys are refused.
-  std::string_view features = "";
-  Tying tying = Tying::config;
-};
-
-/// All families, sorted by architecture.
-std::span<const Family> families();
 
 }  // namespace plimsoll::model

@@ -134,7 +134,4 @@ bool has_experts(const ConfigView& config);
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build);
 bool is_known_tower(const std::string& architecture);
 
-/// MiniCPM-V's release, as its config states it; empty: the first.
-std::string mini_cpm_version(const ConfigView& config);
-
 }  // namespace plimsoll::vllm

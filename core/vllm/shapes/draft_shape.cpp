@@ -1,7 +1,6 @@
 // Heads that draft for a Llama-like model from its hidden states: EAGLE and EAGLE-3
 // (vllm/model_executor/models/llama_eagle.py, llama_eagle3.py).
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/error.h"
@@ -13,21 +12,10 @@
 namespace plimsoll::vllm {
 namespace {
 
-/// Heads, and the family of their layers; others have classes of their own.
-struct HeadLayers {
-  std::string_view architecture;
-  const char* family;
-};
-constexpr auto kHeads = std::to_array<HeadLayers>({
-    {"Eagle3LlamaForCausalLM", "LlamaForCausalLM"},
-    {"EagleLlamaForCausalLM", "LlamaForCausalLM"},
-    {"LlamaForCausalLM", "LlamaForCausalLM"},
-    {"LlamaForCausalLMEagle3", "LlamaForCausalLM"},
-});
-
-const char* find_head_layers(std::string_view architecture) {
-  const auto* const row = std::ranges::find(kHeads, architecture, &HeadLayers::architecture);
-  return row == kHeads.end() ? nullptr : row->family;
+/// Architecture of a head's layers; empty: it is none of these, or has a class of its own.
+std::string_view find_head_layers(std::string_view architecture) {
+  const model::Family* const row = model::find_architecture(architecture);
+  return row == nullptr ? "" : row->draft_layers;
 }
 
 /// Describes the head's layers by their family. A refusal names the head's own file, since the
@@ -68,7 +56,7 @@ void add_third_ends(Builder& build, int64_t target_vocabulary) {
 }  // namespace
 
 bool is_draft_head(const ConfigView& config) {
-  return find_head_layers(architecture_name(config)) != nullptr;
+  return !find_head_layers(architecture_name(config)).empty();
 }
 
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,

@@ -1,4 +1,4 @@
-// The architectures that core/model has no family for, a row each: how their layers differ from a
+// The language models that core/model does not describe, a row each: how their layers differ from a
 // plain pre-norm decoder.
 #pragma once
 
@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "base/config_view.h"
+#include "model/config.h"
+#include "model/families/family.h"
 
 namespace plimsoll::vllm {
 
@@ -60,7 +62,7 @@ inline constexpr Bias kAttentionBias{"attention_bias", false};
 inline constexpr Bias kMlpBias{"mlp_bias", false};
 
 struct Family {
-  std::string_view architecture;
+  model::Planned planned = model::Planned::none;
   bool own_head = false;  // never tied, whatever the config says
   Norm norm = Norm::rms;
   int64_t norms = 2;  // per layer, over the hidden size
@@ -101,14 +103,8 @@ struct Family {
 std::span<const Family> dense_families();
 std::span<const Family> mixed_families();
 
-/// The name under which an architecture has a row here or in core/model, if it goes by several.
-std::string_view resolved_architecture(std::string_view architecture);
-/// True when the architecture has a row here, or a family in core/model.
-bool is_language_model(std::string_view architecture);
-/// Name under which a mixture of experts of an unknown architecture is read; no architecture's
-/// name.
-inline constexpr const char* kUnknownMixture = "a mixture of experts";
-/// The row of an architecture that core/model has no family for, or nullptr.
+using model::is_language_model;
+/// The row of an architecture that core/model does not describe, or nullptr.
 const Family* find_family(std::string_view architecture);
 /// The row of a config's language model.
 const Family* language_row(const ConfigView& config);

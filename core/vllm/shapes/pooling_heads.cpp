@@ -1,7 +1,5 @@
 // Heads of models that answer with vectors or classes, in place of an output projection: they are
 // held in float32 whatever the model's dtype.
-#include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -10,6 +8,8 @@
 
 namespace plimsoll::vllm {
 namespace {
+
+using model::PoolingHead;
 
 constexpr Bounds kLabels{1, 1 << 20};
 
@@ -74,43 +74,49 @@ void add_classes(Builder& build) {
   add_dense(build, build.dims.hidden, labels_of(build, 2), kFloat32, false);
 }
 
-/// Classes of vLLM's with a head of their own; others have it by the ending of their names.
-struct NamedHead {
-  std::string_view architecture;
-  void (*add)(Builder& build);
-  bool beside_output = false;  // the output projection stays
-  bool each_step = false;      // classes of each step, for which prompts are read as a whole
-};
-constexpr auto kNamedHeads = std::to_array<NamedHead>({
-    {"BertForMaskedLM", add_masked_head},
-    {"BertSpladeSparseEmbeddingModel", add_masked_head},
-    {"BgeM3EmbeddingModel", add_token_heads},
-    {"InternLM2ForRewardModel", add_value_head},
-    {"JambaForSequenceClassification", add_classes, true},
-    {"Qwen2ForProcessRewardModel", [](Builder& build) { add_reward_layers(build, 2); }, false,
-     true},
-    {"Qwen2ForRewardModel", [](Builder& build) { add_reward_layers(build, 1); }},
-});
+/// Adds the head that the architecture's row names. Returns false where its name says.
+bool add_named_head(PoolingHead head, Builder& build) {
+  switch (head) {
+    case PoolingHead::by_name:
+      return false;
+    case PoolingHead::masked:
+      add_masked_head(build);
+      break;
+    case PoolingHead::tokens:
+      add_token_heads(build);
+      break;
+    case PoolingHead::value:
+      add_value_head(build);
+      break;
+    case PoolingHead::classes:
+      add_classes(build);
+      break;
+    case PoolingHead::reward:
+      add_reward_layers(build, 1);
+      break;
+    case PoolingHead::steps:
+      add_reward_layers(build, 2);
+      break;
+  }
+  return true;
+}
 
-const NamedHead* find_head(std::string_view architecture) {
-  const auto* const row = std::ranges::find(kNamedHeads, architecture, &NamedHead::architecture);
-  return row == kNamedHeads.end() ? nullptr : row;
+PoolingHead head_of(std::string_view architecture) {
+  const model::Family* const row = model::find_architecture(architecture);
+  return row == nullptr ? PoolingHead::by_name : row->head;
 }
 
 }  // namespace
 
 bool classifies_steps(std::string_view architecture) {
-  const NamedHead* head = find_head(architecture);
-  return head != nullptr && head->each_step;
+  return head_of(architecture) == PoolingHead::steps;
 }
 
 bool add_pooling_head(Builder& build) {
   const std::string& name = build.shape.architecture;
   const bool encoder = build.family.pooling;
-  if (const NamedHead* head = find_head(name)) {
-    head->add(build);
-    return !head->beside_output;
-  }
+  const PoolingHead head = head_of(name);
+  if (add_named_head(head, build)) return head != PoolingHead::classes;
   if (name.ends_with("ForTokenClassification")) {
     add_classifier(build, true);
   } else if (encoder && name.ends_with("ForSequenceClassification")) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
+#include "model/families/multimodal/languages.h"
 #include "model/pipeline.h"
 #include "vllm/shapes/adapters.h"
 #include "vllm/shapes/builder.h"
@@ -30,22 +31,6 @@ bool is_decoder(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
          text.has("num_attention_heads") && text.has("vocab_size") &&
          (text.has("intermediate_size") || text.has("moe_intermediate_size"));
-}
-
-/// The family as which a decoder of an unknown architecture is read, and what that is called.
-struct Kin {
-  const char* family;
-  const char* words;
-};
-
-Kin nearest_kin(const ConfigView& text) {
-  const bool mixture = has_experts(text);
-  if (text.has("kv_lora_rank") && mixture)
-    return {"DeepseekV3ForCausalLM", "a DeepSeek-like mixture of experts with latent attention"};
-  if (text.has("kv_lora_rank"))
-    return {"MiniCPM3ForCausalLM", "a decoder with latent attention, like MiniCPM 3"};
-  if (mixture) return {kUnknownMixture, "a Llama-like decoder with experts in its MLPs"};
-  return {"LlamaForCausalLM", "a Llama-like decoder"};
 }
 
 /// Key of a config for layers which no kin of an unknown architecture counts; empty: none.
@@ -120,7 +105,7 @@ void build_by_row(Builder& build) {
   const ConfigView& text = build.config;
   if (const char* key = family.unmodelled_key; key != nullptr && text.integer({key}, 0) > 0) {
     fail(ExitCode::checkpoint_unusable, "{}: {} with \"{}\" is not modelled", build.whole.path(),
-         family.architecture, key);
+         build.shape.architecture, key);
   }
   build.dims = read_dims(text, family);
   build.layer_types = text.texts({"layer_types"});
@@ -172,8 +157,8 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
            "(hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, vocab_size)",
            config.path(), shape.architecture.empty() ? "(none named)" : shape.architecture);
     }
-    const Kin kin = nearest_kin(text);
-    language = kin.family;
+    const model::Kin kin = model::nearest_kin(text, has_experts(text));
+    language = kin.architecture;
     shape.estimated = true;
     shape.note = fmt::format("unknown architecture, read as {}", kin.words);
     shape.uncounted = uncounted_key(text);
@@ -188,7 +173,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   build.counted_positions =
       wrapper != nullptr && wrapper->counted_positions && options.version >= kCountsPositions;
   if (row == nullptr) {
-    build_described(build, resolved_architecture(language));
+    build_described(build, language);
   } else {
     build_by_row(build);
   }

@@ -5,31 +5,15 @@
 #include <optional>
 #include <string>
 
+#include "model/families/family.h"
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {
 
-/// Whether the output is the embedding's table where the outer config does not say.
-enum class Tied : uint8_t {
-  as_text,  // as the language model's config has it
-  usually,  // its class of configs ties the two
-  never,    // it has a head of its own, whatever the config says
-  by_text,  // as the language model's config has it, whatever the outer one says
-  either,   // where one of the two configs says so
-};
+using model::Tied;
+using model::Wrapper;
 
-/// A multimodal architecture.
-struct Wrapper {
-  const char* architecture;
-  const char* language = nullptr;  // its language model's; nullptr: as the config within says
-  bool both_widths = false;        // the stated width is of gate and up together
-  bool counted_positions = false;  // in time, height and width never exceed the count of tokens
-  Tied tied = Tied::as_text;
-  bool in_sections = false;   // has positions in time, height and width, whatever the config says
-  bool whole_videos = false;  // reads an item at once: steps hold the largest by default
-  std::string (*language_of)(const ConfigView& config) = nullptr;  // by the config's own version
-};
-/// The wrapper of an architecture; nullptr: none.
+/// The wrapper of a multimodal architecture; nullptr: none.
 const Wrapper* find_wrapper(const std::string& architecture);
 
 /// The language model's own architecture inside `outer`.

@@ -89,7 +89,7 @@ void add_minicpm_vision(const ConfigView& outer, const ConfigView& config, Build
   add_resampler(build, queries, tower.hidden);
   constexpr int64_t kSide = 70;  // of the table of positions
   // MiniCPM-V 4.5 counts time too.
-  const int64_t times = mini_cpm_version(outer) == "4.5" ? 36000 : 0;
+  const int64_t times = model::mini_cpm_version(outer) == "4.5" ? 36000 : 0;
   build.weights.buffer(Amount{kSide * kSide + times} * build.dims.hidden * build.options.element);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::tiles;

@@ -1,7 +1,4 @@
 // Towers of models that vLLM does not run, counted from their published parts.
-#include <algorithm>
-#include <array>
-
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -50,63 +47,44 @@ void add_perceiver(Builder& build) {
       Part::vision, layer * 6 + Amount{kLatents} * kWidth + Amount{kWidth + 1} * build.dims.hidden);
 }
 
-void add_logics(const ConfigView& config, Builder& build) {
+/// Its images have a size that nothing here knows.
+void note_published(Builder& build) {
+  build.shape.vision.kind = VisionShape::Kind::other;
+  build.shape.note =
+      "a model that vLLM does not run: its towers are counted from their published parts";
+}
+
+}  // namespace
+
+void add_logics(const ConfigView& config, const ConfigView&, Builder& build) {
   add_tower(whole_so400m(26, 729), build);
   add_convnext(build);
   const int64_t inputs = config.integer({"mm_hidden_size"}, 4224);
   build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
+  note_published(build);
 }
 
-void add_xgen(const ConfigView&, Builder& build) {
+void add_xgen(const ConfigView&, const ConfigView&, Builder& build) {
   add_tower(whole_so400m(27, 729), build);
   build.weights.plain(Part::vision,
                       Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
   add_perceiver(build);
+  note_published(build);
 }
 
-void add_locate_anything(const ConfigView&, Builder& build) {
+void add_locate_anything(const ConfigView&, const ConfigView&, Builder& build) {
   const Tower tower = whole_so400m(27, 4096);
   add_tower(tower, build);
   const Amount merged = 4 * tower.hidden;
   build.weights.plain(Part::vision,
                       merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
+  note_published(build);
 }
 
-void add_llama3v(const ConfigView& config, Builder& build) {
+void add_llama3v(const ConfigView& config, const ConfigView&, Builder& build) {
   add_tower(whole_so400m(27, 4900), build);
   add_query_resampler(build, config.integer({"query_num"}, 96), 1152);
-}
-
-struct RareTower {
-  const char* name;  // architecture, or model_type where that is a plain one
-  void (*add)(const ConfigView& config, Builder& build);
-};
-constexpr auto kRareTowers =
-    std::to_array<RareTower>({{"LogicsForConditionalGeneration", add_logics},
-                              {"XGenMMModelForConditionalGeneration", add_xgen},
-                              {"LocateAnythingForConditionalGeneration", add_locate_anything},
-                              {"llama3v", add_llama3v}});
-
-const RareTower* find_rare(const std::string& name) {
-  const auto* const row = std::ranges::find(kRareTowers, name, &RareTower::name);
-  return row == kRareTowers.end() ? nullptr : row;
-}
-
-}  // namespace
-
-bool is_rare_tower(const std::string& architecture) {
-  return find_rare(architecture) != nullptr;
-}
-
-bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
-  const RareTower* row = find_rare(architecture);
-  if (row == nullptr) row = find_rare(config.text({"model_type"}, ""));
-  if (row == nullptr) return false;
-  row->add(config, build);
-  build.shape.vision.kind = VisionShape::Kind::other;
-  build.shape.note =
-      "a model that vLLM does not run: its towers are counted from their published parts";
-  return true;
+  note_published(build);
 }
 
 }  // namespace plimsoll::vllm

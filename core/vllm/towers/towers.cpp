@@ -132,119 +132,60 @@ void square_patches(VisionShape& vision, const ConfigView& config, int64_t patch
 
 namespace {
 
-/// Modalities that share a tower: it is left out where none of them is wanted.
-constexpr Modalities kSight = {"image", "video"};
-constexpr Modalities kImages = {"image"};
-constexpr Modalities kVideos = {"video"};
-constexpr Modalities kChunks = {"vision_chunk"};
-constexpr Modalities kSound = {"audio"};
-constexpr Modalities kSenses = {"image", "video", "audio"};
-
+/// What counts each tower with its projector.
 struct TowerRow {
-  const char* architecture;
+  model::Tower tower;
   AddTower* add;
-  Modalities modalities = kSight;
-  bool optional = false;  // serves language models without a tower too
-  bool always = false;    // its weights are there whatever modalities are wanted
 };
-
+using T = model::Tower;
+// clang-format off
 constexpr auto kTowers = std::to_array<TowerRow>({
-    {"Qwen2VLForConditionalGeneration", add_qwen2_vision},
-    {"Qwen2_5_VLForConditionalGeneration", add_qwen2_5_vision},
-    {"Qwen3VLForConditionalGeneration", add_qwen3_vision},
-    {"Qwen3VLMoeForConditionalGeneration", add_qwen3_vision},
-    {"Qwen3_5ForConditionalGeneration", add_qwen3_5_vision},
-    {"Qwen3_5MoeForConditionalGeneration", add_qwen3_5_vision},
-    {"Gemma3ForConditionalGeneration", add_gemma3_vision, kImages},
-    {"Gemma3nForConditionalGeneration", add_gemma3n_towers, kSenses},
-    {"Gemma4ForConditionalGeneration", add_gemma4_vision},
-    {.architecture = "Gemma4UnifiedForConditionalGeneration",
-     .add = add_gemma4_unified,
-     .modalities = kSenses,
-     .always = true},
-    {"Mistral3ForConditionalGeneration", add_pixtral_vision, kImages, true},
-    {"PixtralForConditionalGeneration", add_mistral_vision, kImages},
-    {"InternVLChatModel", add_intern_vision},
-    {"Idefics3ForConditionalGeneration", add_idefics3_vision, kImages},
-    {"SmolVLMForConditionalGeneration", add_idefics3_vision, kImages},
-    {"LlavaForConditionalGeneration", add_llava_vision, kImages},
-    {"LlavaNextForConditionalGeneration", add_llava_next_vision, kImages},
-    {"LlavaNextVideoForConditionalGeneration", add_llava_video_vision, kVideos},
-    {"KimiK25ForConditionalGeneration", add_moon_vision, kChunks},
-    {"KimiK3ForConditionalGeneration", add_moon_vision, kChunks},
-    {"Llama4ForConditionalGeneration", add_llama4_vision, kImages},
-    {"MuseGlimmerForConditionalGeneration", add_muse_vision},
-    {"KimiVLForConditionalGeneration", add_kimi_vision, kImages},
-    {"LlavaOnevisionForConditionalGeneration", add_llava_onevision},
-    {"PaliGemmaForConditionalGeneration", add_paligemma_vision, kImages},
-    {"Cohere2VisionForConditionalGeneration", add_cohere_vision, kImages},
-    {"InternVLForConditionalGeneration", add_intern_hf_vision},
-    {"InternS1ForConditionalGeneration", add_intern_hf_vision},
-    {"Glm4vForConditionalGeneration", add_glm_vision},
-    {"Glm4vMoeForConditionalGeneration", add_glm_vision},
-    {"Qwen2AudioForConditionalGeneration", add_qwen_audio, kSound},
-    {"Qwen2_5OmniForConditionalGeneration", add_qwen_omni, kSenses},
-    {"Qwen2_5OmniModel", add_qwen_omni, kSenses},
-    {"Qwen3OmniMoeForConditionalGeneration", add_qwen3_omni, kSenses},
-    {"Qwen3ASRForConditionalGeneration", add_qwen3_asr, kSound},
-    {"AudioFlamingo3ForConditionalGeneration", add_audio_flamingo, kSound},
-    {"GlmAsrForConditionalGeneration", add_glm_asr, kSound},
-    {"UltravoxModel", add_ultravox, kSound},
-    {"VoxtralForConditionalGeneration", add_voxtral, kSound},
-    {"WhisperForConditionalGeneration", add_whisper_encoder, kSound},
-    {"GraniteSpeechForConditionalGeneration", add_granite_speech, kSound},
-    {"GraniteSpeechPlusForConditionalGeneration", add_granite_speech, kSound},
-    {"LightOnOCRForConditionalGeneration", add_pixtral_vision, kImages},
-    {"NVLM_D", add_nvlm_vision, kImages},
-    {"H2OVLChatModel", add_h2o_vision, kSight},
-    {"SkyworkR1VChatModel", add_skywork_vision, kImages},
-    {"Eagle2_5_VLForConditionalGeneration", add_eagle_vision, kImages},
-    {"PaddleOCRVLForConditionalGeneration", add_paddle_vision, kImages},
-    {"KeyeForConditionalGeneration", add_keye_vision},
-    {"KeyeVL1_5ForConditionalGeneration", add_keye15_vision},
-    {"DotsOCRForCausalLM", add_dots_vision, kImages},
-    {"GlmOcrForConditionalGeneration", add_glm_ocr_vision},
-    {"Exaone4_5_ForConditionalGeneration", add_qwen2_5_vision},
-    {"Blip2ForConditionalGeneration", add_blip2_vision, kImages},
-    {"AriaForConditionalGeneration", add_aria_vision, kImages},
-    {"MiniCPMV", add_minicpm_vision},
-    {"MiniCPMO", add_minicpm_omni, kSenses},
-    {"Molmo2ForConditionalGeneration", add_molmo2_vision},
-    {"DeepseekVLV2ForCausalLM", add_deepseek_vl2, kImages},
-    {"Ernie4_5_VLMoeForConditionalGeneration", add_ernie_vision},
-    {"Llama_Nemotron_Nano_VL", add_nemotron_vision, kImages},
-    {"NemotronH_Nano_VL_V2", add_nemotron_hybrid_vision, kSenses},
-    {"NemotronH_Nano_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
-    {"NemotronH_Super_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
-    {"NemotronH_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
-    {"MiniMaxM3SparseForConditionalGeneration", add_minimax_vision},
-    {"MolmoForCausalLM", add_molmo_vision, kImages},
-    {"MiniCPMV4_6ForConditionalGeneration", add_minicpm46_vision, kImages},
-    {"MiniCPMV4_7ForConditionalGeneration", add_minicpm46_vision, kImages},
-    {"Lfm2VlForConditionalGeneration", add_lfm2_vision, kImages},
-    {"Phi3VForCausalLM", add_phi3_vision, kImages},
-    {"Ovis", add_ovis_vision, kImages},
-    {"GLM4VForCausalLM", add_glm4v_vision, kImages},
-    {"DeepseekOCRForCausalLM", add_deepseek_ocr, kImages},
-    {"DeepseekOCR2ForCausalLM", add_deepseek_ocr2, kImages},
-    {"Ovis2_5", add_ovis25_vision},
-    {"Ovis2_6ForCausalLM", add_ovis25_vision},
-    {"Ovis2_6_MoeForCausalLM", add_ovis25_vision},
-    {"Step3VLForConditionalGeneration", add_step3_vision, kImages},
-    {"StepVLForConditionalGeneration", add_perception_vision, kImages},
-    {"Step3p7ForConditionalGeneration", add_perception_vision, kImages},
-    {"BeeForConditionalGeneration", add_bee_vision},
-    {"RForConditionalGeneration", add_rvl_vision},
-    {"IsaacForConditionalGeneration", add_isaac_vision, kImages},
-    {"BagelForConditionalGeneration", add_bagel_vision, kImages},
-    {"HCXVisionV2ForCausalLM", add_hyperclova_vision},
-    {"Cosmos3ForConditionalGeneration", add_qwen3_vision},
-    {"InternS2PreviewForConditionalGeneration", add_qwen3_5_vision},
-    {"QianfanOCRForConditionalGeneration", add_intern_vision, kImages},
-    {"UnlimitedOCRForCausalLM", add_deepseek_ocr, kImages},
-    {"Qwen3ASRRealtimeGeneration", add_qwen3_asr, kSound},
-    {"Phi4MMForCausalLM", add_phi4_senses, kSenses},
+    {T::aria, add_aria_vision}, {T::audio_flamingo, add_audio_flamingo},
+    {T::bagel, add_bagel_vision}, {T::bee, add_bee_vision}, {T::blip2, add_blip2_vision},
+    {T::cohere, add_cohere_vision}, {T::deepseek_ocr, add_deepseek_ocr},
+    {T::deepseek_ocr2, add_deepseek_ocr2}, {T::deepseek_vl2, add_deepseek_vl2},
+    {T::dots, add_dots_vision}, {T::eagle, add_eagle_vision}, {T::ernie, add_ernie_vision},
+    {T::gemma3, add_gemma3_vision}, {T::gemma3n, add_gemma3n_towers},
+    {T::gemma4, add_gemma4_vision}, {T::gemma4_unified, add_gemma4_unified},
+    {T::glm, add_glm_vision}, {T::glm4v, add_glm4v_vision}, {T::glm_asr, add_glm_asr},
+    {T::glm_ocr, add_glm_ocr_vision}, {T::granite_speech, add_granite_speech},
+    {T::h2o, add_h2o_vision}, {T::hyperclova, add_hyperclova_vision},
+    {T::idefics3, add_idefics3_vision}, {T::intern, add_intern_vision},
+    {T::intern_hf, add_intern_hf_vision}, {T::isaac, add_isaac_vision}, {T::keye, add_keye_vision},
+    {T::keye15, add_keye15_vision}, {T::kimi, add_kimi_vision}, {T::lfm2, add_lfm2_vision},
+    {T::llama3v, add_llama3v}, {T::llama4, add_llama4_vision}, {T::llava, add_llava_vision},
+    {T::llava_next, add_llava_next_vision}, {T::llava_onevision, add_llava_onevision},
+    {T::llava_video, add_llava_video_vision}, {T::locate_anything, add_locate_anything},
+    {T::logics, add_logics}, {T::minicpm, add_minicpm_vision}, {T::minicpm46, add_minicpm46_vision},
+    {T::minicpm_omni, add_minicpm_omni}, {T::minimax, add_minimax_vision},
+    {T::mistral, add_mistral_vision}, {T::molmo, add_molmo_vision}, {T::molmo2, add_molmo2_vision},
+    {T::moon, add_moon_vision}, {T::muse, add_muse_vision}, {T::nemotron, add_nemotron_vision},
+    {T::nemotron_hybrid, add_nemotron_hybrid_vision}, {T::nvlm, add_nvlm_vision},
+    {T::ovis, add_ovis_vision}, {T::ovis25, add_ovis25_vision}, {T::paddle, add_paddle_vision},
+    {T::paligemma, add_paligemma_vision}, {T::perception, add_perception_vision},
+    {T::phi3, add_phi3_vision}, {T::phi4_senses, add_phi4_senses}, {T::pixtral, add_pixtral_vision},
+    {T::qwen2, add_qwen2_vision}, {T::qwen2_5, add_qwen2_5_vision}, {T::qwen3, add_qwen3_vision},
+    {T::qwen3_5, add_qwen3_5_vision}, {T::qwen3_asr, add_qwen3_asr},
+    {T::qwen3_omni, add_qwen3_omni}, {T::qwen_audio, add_qwen_audio}, {T::qwen_omni, add_qwen_omni},
+    {T::rvl, add_rvl_vision}, {T::skywork, add_skywork_vision}, {T::step3, add_step3_vision},
+    {T::ultravox, add_ultravox}, {T::voxtral, add_voxtral}, {T::whisper, add_whisper_encoder},
+    {T::xgen, add_xgen},
 });
+// clang-format on
+
+/// The wrapper with the config's tower; nullptr: none is known.
+const model::Wrapper* find_tower(const ConfigView& config, const std::string& architecture) {
+  const auto has_tower = [](const model::Family& row) {
+    return row.wrapper.tower != model::Tower::none;
+  };
+  const model::Family* const named = model::find_architecture(architecture);
+  if (named != nullptr && has_tower(*named)) return &named->wrapper;
+  const std::string type = config.text({"model_type"}, "");
+  const auto row = std::ranges::find_if(model::families(), [&](const model::Family& family) {
+    return family.architecture.empty() && family.model_type == type && has_tower(family);
+  });
+  return row == model::families().end() ? nullptr : &row->wrapper;
+}
 
 }  // namespace
 
@@ -256,19 +197,18 @@ bool wanted(const Builder& build, Modalities modalities) {
 }
 
 bool is_known_tower(const std::string& architecture) {
-  return is_rare_tower(architecture) ||
-         std::any_of(kTowers.begin(), kTowers.end(),
-                     [&](const TowerRow& tower) { return architecture == tower.architecture; });
+  const model::Family* const row = model::find_architecture(architecture);
+  return row != nullptr && row->wrapper.tower != model::Tower::none;
 }
 
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
-  const auto row = std::find_if(kTowers.begin(), kTowers.end(), [&](const TowerRow& tower) {
-    return architecture == tower.architecture;
-  });
-  if (row == kTowers.end()) return add_rare_towers(config, architecture, build);
-  if (row->optional && !config.has_child({"vision_config"})) return false;
-  const bool read = wanted(build, row->modalities);
-  if (read || row->always) row->add(config, config.child({"vision_config"}), build);
+  const model::Wrapper* const wrapper = find_tower(config, architecture);
+  if (wrapper == nullptr) return false;
+  if (wrapper->optional_tower && !config.has_child({"vision_config"})) return false;
+  const bool read = wanted(build, wrapper->modalities);
+  if (!read && !wrapper->always_tower) return false;
+  std::ranges::find(kTowers, wrapper->tower, &TowerRow::tower)
+      ->add(config, config.child({"vision_config"}), build);
   return read;
 }
 

@@ -1,7 +1,6 @@
 // A vision transformer as a row of numbers.
 #pragma once
 
-#include <array>
 #include <string>
 
 #include "vllm/shapes/builder.h"
@@ -60,8 +59,7 @@ struct TowerSizes {
 /// A tower of the sizes that its config states under their usual names.
 Tower read_tower(const ConfigView& config, const char* path, const TowerSizes& usual);
 
-/// Modalities that one tower reads.
-using Modalities = std::array<const char*, 3>;
+using model::Modalities;
 
 /// True when one of a tower's modalities may be asked for; else the tower is not built.
 bool wanted(const Builder& build, Modalities modalities);
@@ -139,6 +137,8 @@ AddTower add_llava_next_vision, add_llava_video_vision, add_kimi_vision, add_key
 AddTower add_step3_vision, add_perception_vision, add_bee_vision, add_rvl_vision, add_isaac_vision;
 AddTower add_bagel_vision, add_hyperclova_vision;
 AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
+/// Towers of models that vLLM does not run, counted from their published parts.
+AddTower add_llama3v, add_locate_anything, add_logics, add_xgen;
 
 /// Norm and two projections between InternViT's kin and the language model.
 void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias);
@@ -151,10 +151,5 @@ void read_tiles(VisionShape& vision, const ConfigView& outer, int64_t image, int
 
 /// Elements of BLIP-2's reader of a tower's tokens, whole on every rank.
 Amount qformer_elements(const ConfigView& config, int64_t encoder_hidden);
-
-bool is_rare_tower(const std::string& architecture);
-
-/// Towers of models outside vLLM. Returns false for an architecture that has none here.
-bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build);
 
 }  // namespace plimsoll::vllm

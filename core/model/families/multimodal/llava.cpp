@@ -15,7 +15,7 @@ constexpr const char* kBareTower = "vision_tower";  // as transformers 5 spells 
 constexpr const char* kFeature = "vision_feature_layer";
 constexpr size_t kMostFeatures = 64;
 
-struct Tower {
+struct LlavaTower {
   ImageEncoder kind;
   VisionSizes sizes;
   int64_t all_layers;             // of the checkpoint; `sizes` has those in use
@@ -39,13 +39,13 @@ std::vector<int64_t> feature_layers(const ConfigReader& config, const VisionSize
   return features;
 }
 
-Tower read_tower(const ConfigReader& config) {
+LlavaTower read_tower(const ConfigReader& config) {
   const ConfigReader vision = config.object_or_empty("vision_config");
   const auto kind = encoder_of_type(vision.text({"model_type"}, "clip_vision_model"));
   if (!kind || *kind == ImageEncoder::pixtral) {
     vision.refuse("model_type", "clip_vision_model or siglip_vision_model");
   }
-  Tower tower{.kind = *kind, .sizes = {}, .all_layers = 0, .features = {}};
+  LlavaTower tower{.kind = *kind, .sizes = {}, .all_layers = 0, .features = {}};
   tower.sizes = read_image_encoder(vision, tower.kind);
   tower.all_layers = tower.sizes.layers;
   tower.features = feature_layers(config, tower.sizes);
@@ -55,7 +55,7 @@ Tower read_tower(const ConfigReader& config) {
 
 /// Which of the encoder's rows is the first to be projected: "default" leaves out one, whatever it
 /// is.
-int64_t first_row_of(const ConfigReader& config, const Tower& tower) {
+int64_t first_row_of(const ConfigReader& config, const LlavaTower& tower) {
   const char* const key = "vision_feature_select_strategy";
   const std::string strategy = config.text({key}, "default");
   if (strategy != "default" && strategy != "full") config.refuse(key, "default or full");
@@ -65,7 +65,7 @@ int64_t first_row_of(const ConfigReader& config, const Tower& tower) {
   return first;
 }
 
-void ignore_unused(const Tower& tower, ModelSpec& spec) {
+void ignore_unused(const LlavaTower& tower, ModelSpec& spec) {
   const std::string module = kTower;
   for (int64_t i = tower.sizes.layers; i < tower.all_layers; ++i) {
     ignore_tensors(spec, module + ".encoder.layers." + std::to_string(i) + ".");
@@ -87,7 +87,7 @@ ModelSpec make_llava(const ConfigReader& config) {
       make_language_model(config, text, find_text_family(config.reading(text.config)).make);
 
   const ConfigReader whole = config.whole();
-  const Tower tower = read_tower(whole);
+  const LlavaTower tower = read_tower(whole);
   const bool bias = whole.boolean({"multimodal_projector_bias"}, true);
   const std::string first = "multi_modal_projector.linear_1";
   const std::string second = "multi_modal_projector.linear_2";
