@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "model/families/family.h"
+#include "model/tiny_config.h"
 
 using namespace plimsoll;
 
@@ -21,6 +22,22 @@ std::vector<std::string> lines_of_weights(const model::ModelSpec& spec) {
     lines.push_back(line);
   }
   return lines;
+}
+
+/// A config that has what any of these families requires.
+Json small_config(const std::string& architecture, const std::string& type) {
+  Json config = testing::tiny_config(architecture, {{"model_type", type},
+                                                    {"head_dim", nullptr},
+                                                    {"layernorm_epsilon", 1e-5},
+                                                    {"hybrid_override_pattern", "M"},
+                                                    {"hybrid_layer_pattern", {0}},
+                                                    {"n_routed_experts", 8},
+                                                    {"num_experts_per_tok", 2},
+                                                    {"moe_intermediate_size", 16}});
+  if (type != "deepseek_v3") return config;
+  for (const char* key : {"q_lora_rank", "kv_lora_rank", "v_head_dim"}) config[key] = 8;
+  for (const char* key : {"qk_nope_head_dim", "qk_rope_head_dim"}) config[key] = 4;
+  return config;
 }
 
 struct NamePair {
@@ -50,8 +67,7 @@ TEST_CASE("each alias is described as its family by plan, run and shard") {
   INFO(alias);
   const model::Family* const family = model::find_architecture(name);
   REQUIRE(family != nullptr);
-  Json config = {{"model_type", std::string(family->model_type)}};  // its class's usual sizes
-  config["architectures"] = Json::array({name});
+  Json config = small_config(name, std::string(family->model_type));
   const model::ModelSpec known = model::make_model_spec(config);
   const std::vector<std::string> planned =
       lines_of_weights(model::describe_language_model(name, config).value());
@@ -69,7 +85,7 @@ TEST_CASE("what an alias would be computed without is refused by its key") {
       {"NemotronHPuzzleForCausalLM", "nemotron_h", "block_configs"},
       {"SolarForCausalLM", "llama", "bskcn_1"},
   }));
-  Json config = {{"architectures", {alias}}, {"model_type", type}};
+  Json config = small_config(alias, type);
   CHECK_NOTHROW(model::make_model_spec(config));
   config[key] = {12, 20};
   CHECK_THROWS_WITH(model::make_model_spec(config), Catch::Contains("\"" + key + "\" is [12,20]"));

@@ -7,24 +7,24 @@ namespace {
 void add_attention(const std::string& module, const InternVit& vit, SpecBuilder& add,
                    VisionLayer& layer) {
   const int64_t hidden = vit.sizes.hidden;
+  const int64_t heads = vit.sizes.heads + vit.dummy_heads;
+  const int64_t width = hidden / vit.sizes.heads * heads;
   const std::string qkv = module + ".qkv";
-  const std::vector<Rows> rows = Rows::parts(qkv, {hidden, hidden, hidden});
+  const std::vector<Rows> rows = Rows::parts(qkv, {width, width, width});
   layer.qkv = add.linear(qkv, rows, hidden,
                          {.split = Split::qkv,
                           .bias = vit.qkv_bias,
-                          .heads = vit.sizes.heads,
+                          .heads = heads,
                           .uneven_heads = UnevenHeads::replicated});
   if (vit.qk_norm) {
     const Norm norm{.epsilon = vit.norm.epsilon};
-    layer.q_norm = add.norm(module + ".q_norm", hidden, norm);
-    layer.k_norm = add.norm(module + ".k_norm", hidden, norm);
+    layer.q_norm = add.norm(module + ".q_norm", width, norm);
+    layer.k_norm = add.norm(module + ".k_norm", width, norm);
   }
   const std::string out = module + ".proj";
-  layer.out = add.linear(out, {Rows::all(out, hidden)}, hidden,
-                         {.split = Split::row,
-                          .bias = true,
-                          .heads = vit.sizes.heads,
-                          .uneven_heads = UnevenHeads::replicated});
+  layer.out = add.linear(
+      out, {Rows::all(out, hidden)}, width,
+      {.split = Split::row, .bias = true, .heads = heads, .uneven_heads = UnevenHeads::replicated});
 }
 
 }  // namespace

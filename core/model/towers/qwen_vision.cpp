@@ -42,7 +42,8 @@ VisionLayer add_block(const std::string& module, const QwenVision& qwen, SpecBui
   layer.mlp_norm = add.norm(module + ".norm2", hidden, norm_of(qwen.kind));
   const std::string qkv = module + ".attn.qkv";
   if (qwen.kind == QwenTower::gated) {
-    layer.qkv = add.linear(qkv, Rows::parts(qkv, {hidden, hidden, hidden}), hidden,
+    const int64_t kv = hidden / qwen.sizes.heads * qwen.kv_heads;
+    layer.qkv = add.linear(qkv, Rows::parts(qkv, {hidden, kv, kv}), hidden,
                            {.split = Split::qkv, .bias = true, .heads = qwen.sizes.heads});
   } else {  // Qwen2-VL's is one matrix to vLLM, whose ranks gather their rows' results
     layer.qkv = add.linear(qkv, {Rows::all(qkv, 3 * hidden)}, hidden,
@@ -84,6 +85,10 @@ QwenVision read_qwen_vision(const ConfigReader& vision, QwenTower kind) {
   QwenVision qwen{.kind = kind,
                   .sizes = gated ? read_vision_sizes(vision, defaults) : read_plain_sizes(vision),
                   .frames = vision.integer({"temporal_patch_size"}, 2, kFrames)};
+  qwen.kv_heads = qwen.sizes.heads;
+  if (vision.describes()) {  // EXAONE 4.5's, which `run` does not serve
+    qwen.kv_heads = vision.integer({"num_key_value_heads"}, qwen.kv_heads, {1, 1 << 16});
+  }
   qwen.merge = vision.integer({"spatial_merge_size"}, 2, kFrames);
   qwen.merged = qwen.sizes.hidden * qwen.merge * qwen.merge;
   qwen.out = gated ? vision.integer({"out_hidden_size"}, 3584, kWidths)

@@ -52,6 +52,7 @@ void add_image_encoder(const std::string& module, ImageEncoder kind, const Visio
 /// InternViT, whose attention vLLM keeps whole on every rank where heads do not divide.
 struct InternVit {
   VisionSizes sizes;
+  int64_t dummy_heads = 0;  // beside the others', for more ranks to divide them (NVLM)
   bool qkv_bias = false;
   bool qk_norm = false;
   Norm norm;
@@ -68,6 +69,7 @@ enum class QwenTower : uint8_t { plain, gated };
 struct QwenVision {
   QwenTower kind = QwenTower::gated;
   VisionSizes sizes;
+  int64_t kv_heads = 0;
   int64_t merge = 2;                         // patches of a side that are merged
   int64_t window = 0;                        // merged patches of a window's side
   std::vector<int64_t> full_attention = {};  // layers that see the whole picture

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "model/towers/towers.h"
+#include "vllm/towers/described_tower.h"
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -57,31 +59,25 @@ struct InternKind {
 
 void add_intern_tower(const ConfigView& outer, const ConfigView& config, const InternKind& kind,
                       Builder& build) {
-  Tower tower = read_tower(config, "vision_model.encoder.layers", {24, 1024, 16, 4096});
-  tower.layer_norm = config.text({"norm_type"}, "layer_norm") == "layer_norm";
-  tower.qkv_bias = config.flag({"qkv_bias"}, true);
-  tower.whole_attention_if_uneven = true;
-  tower.head_size = tower.hidden / tower.heads;
+  model::InternVit vit = model::read_intern_vit(model::ConfigReader::describing(config.json()));
   constexpr int64_t kDummyHeads = 7;  // 7 more heads, so that 8 ranks divide them
-  if (kind.dummy_heads) tower.heads += kDummyHeads;
-  tower.layer_extras = 2 * tower.hidden;
-  if (config.flag({"qk_normalization"}, false)) {
-    tower.layer_extras += 2 * tower.heads * tower.head_size;
+  if (kind.dummy_heads) vit.dummy_heads = kDummyHeads;
+  model::VisionSizes& sizes = vit.sizes;
+  const std::vector<int64_t> selected = outer.integers({"select_layer"});
+  if (!selected.empty() && selected.front() < -1) {
+    sizes.layers = std::max<int64_t>(0, sizes.layers + selected.front() + 1);
   }
-  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
+  std::vector<model::WeightSpec> table;
+  model::SpecBuilder add(table);
+  model::VisionSpec described;
+  model::add_intern_vit("vision_model", vit, add, described);
+  add_described_tower(table, {sizes.hidden, sizes.intermediate, false}, build);
+  const int64_t merge = merged_side(outer);
+  add_mlp1(build, sizes.hidden * merge * merge,
+           kind.dummy_heads ? build.dims.intermediate : build.dims.hidden, !kind.dummy_heads);
   const int64_t image = outer.integer(
       {"force_image_size"}, config.integer({"image_size"}, 448, {1, 1 << 20}), {1, 1 << 20});
-  const int64_t side = config.integer({"image_size"}, image, {1, 1 << 20}) / patch;
-  tower.patch_inputs = 3 * patch * patch;
-  tower.positions = side * side + 1;
-  tower.ends = tower.hidden;  // class token
-  const int64_t feature =
-      outer.integers({"select_layer"}).empty() ? -1 : outer.integers({"select_layer"}).front();
-  if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
-  add_tower(tower, build);
-  const int64_t merge = merged_side(outer);
-  add_mlp1(build, tower.hidden * merge * merge,
-           kind.dummy_heads ? build.dims.intermediate : build.dims.hidden, !kind.dummy_heads);
+  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   VisionShape& vision = build.shape.vision;
   read_tiles(vision, outer, image, patch);
   if (kind.second_tiles && outer.flag({"use_msac"}, true)) vision.max_tiles *= 2;

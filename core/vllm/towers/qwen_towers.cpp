@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "model/towers/towers.h"
+#include "vllm/towers/described_tower.h"
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -13,16 +15,16 @@ namespace {
 constexpr model::VllmVersion kRotaryTable{0, 12, 0};  // before: frequencies in float32
 
 /// Half of a head's elements are rotated.
-void add_tower_rotary(const Tower& tower, Builder& build) {
+void add_tower_rotary(int64_t head_size, Builder& build) {
   constexpr int64_t kRotaryPositions = 8192;
-  const int64_t rotated = tower.hidden / tower.heads / 2;
+  const int64_t rotated = head_size / 2;
   build.weights.buffer(build.options.version < kRotaryTable
                            ? Amount{rotated / 2} * kFloat32
                            : Amount{kRotaryPositions} * rotated * build.options.element);
 }
 
 /// Qwen2-VL and Qwen2.5-VL.
-void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
+void add_qwen_vision(const ConfigView& config, Builder& build, model::QwenTower kind) {
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 14, 2);
   vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
@@ -31,37 +33,25 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   vision.bytes_on_device = true;
   vision.default_min_pixels = 56 * 56;
   vision.default_max_pixels = int64_t{28} * 28 * 16384;
-  const int64_t channels = config.integer({"in_channels", "in_chans"}, 3, kChannels);
-  Tower tower;
-  tower.path = "visual.blocks";
-  tower.layers = config.integer({"depth"}, 32, kTowerLayers);
-  tower.hidden = config.integer({gated ? "hidden_size" : "embed_dim"}, 1280, {1, 1 << 20});
-  tower.heads = config.integer({"num_heads"}, 16, {1, 1 << 16});
-  const int64_t ratio = config.integer({"mlp_ratio"}, 4);
-  tower.intermediate = gated ? config.integer({"intermediate_size"}, 3420) : ratio * tower.hidden;
-  tower.gated = gated;
-  tower.layer_norm = !gated;
-  tower.patch_inputs = channels * vision.temporal_patch * vision.patch * vision.patch;
-  tower.patch_bias = false;
-  tower.ends = norm_elements(tower);  // of the merger
-  tower.kv_heads = config.integer({"num_key_value_heads"}, tower.heads, {1, 1 << 16});
-  add_tower(tower, build);
-  const int64_t merged = tower.hidden * vision.merge * vision.merge;
-  const int64_t out =
-      config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
-  project(build, "visual.merger.mlp.0", merged, merged, Split::outputs, true);
-  project(build, "visual.merger.mlp.2", merged, out, Split::inputs, true);
-  add_tower_rotary(tower, build);
+  const auto qwen = model::read_qwen_vision(model::ConfigReader::describing(config.json()), kind);
+  std::vector<model::WeightSpec> table;
+  model::SpecBuilder add(table);
+  model::VisionSpec described;
+  model::add_qwen_vision("visual", qwen, add, described);
+  const model::VisionSizes& sizes = qwen.sizes;
+  add_described_tower(table, {sizes.hidden, sizes.intermediate, kind == model::QwenTower::gated},
+                      build);
+  add_tower_rotary(sizes.hidden / sizes.heads, build);
 }
 
 }  // namespace
 
 void add_qwen2_vision(const ConfigView&, const ConfigView& config, Builder& build) {
-  add_qwen_vision(config, build, false);
+  add_qwen_vision(config, build, model::QwenTower::plain);
 }
 
 void add_qwen2_5_vision(const ConfigView&, const ConfigView& config, Builder& build) {
-  add_qwen_vision(config, build, true);
+  add_qwen_vision(config, build, model::QwenTower::gated);
 }
 
 namespace {
@@ -97,7 +87,7 @@ void add_deep_vision(const ConfigView& config, Builder& build, int64_t deep) {
     project(build, (merger + ".linear_fc1").c_str(), merged, merged, Split::outputs, true);
     project(build, (merger + ".linear_fc2").c_str(), merged, out, Split::inputs, true);
   }
-  add_tower_rotary(tower, build);
+  add_tower_rotary(tower.hidden / tower.heads, build);
 }
 
 }  // namespace
