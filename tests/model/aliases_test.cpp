@@ -30,7 +30,7 @@ Json small_config(const std::string& architecture, const std::string& type) {
                                                     {"head_dim", nullptr},
                                                     {"layernorm_epsilon", 1e-5},
                                                     {"hybrid_override_pattern", "M"},
-                                                    {"hybrid_layer_pattern", {0}},
+                                                    {"hybrid_layer_pattern", Json::parse("[0]")},
                                                     {"n_routed_experts", 8},
                                                     {"num_experts_per_tok", 2},
                                                     {"moe_intermediate_size", 16}});
