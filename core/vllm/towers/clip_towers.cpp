@@ -62,14 +62,16 @@ Tower clip_large(const char* path, int64_t layers, int64_t image) {
   return tower;
 }
 
-Tower siglip_tower(const ConfigView& config, const char* path) {
-  Tower tower = read_tower(config, path, {12, 768, 12, 3072});
-  tower.modules = clip_modules();
-  const int64_t patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
-  const int64_t side = config.integer({"image_size"}, 224, {1, 1 << 20}) / patch;
-  tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
-  tower.positions = side * side;
-  tower.cut_positions = true;
+Tower siglip_tower(const ConfigView& config, const char* path, model::ImageEncoder kind) {
+  Tower tower;
+  tower.path = path;
+  tower.encoder = kind;
+  tower.sizes = model::read_image_encoder(model::ConfigReader::describing(config.json()), kind);
+  tower.layers = tower.sizes.layers;
+  tower.hidden = tower.sizes.hidden;
+  tower.heads = tower.sizes.heads;
+  tower.intermediate = tower.sizes.intermediate;
+  tower.positions = tower.sizes.patches() + (kind == model::ImageEncoder::clip ? 1 : 0);
   tower.ends = norm_elements(tower);
   return tower;
 }
@@ -201,7 +203,7 @@ void add_llava(const ConfigView& outer, const ConfigView& config, Llava kind, Bu
     return;
   }
   const bool clip = encoder == ImageEncoder::clip;
-  Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
+  Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers", encoder);
   // Several layers' features stand side by side; the tower ends with the last of them.
   std::vector<int64_t> features = outer.integers({"vision_feature_layer"});
   if (features.empty()) features = {-2};
@@ -210,13 +212,7 @@ void add_llava(const ConfigView& outer, const ConfigView& config, Llava kind, Bu
     last = std::max(last, feature < 0 ? tower.layers + feature + 1 : feature);
   }
   tower.layers = std::min(tower.layers, last);
-  if (clip) {
-    tower.patch_bias = false;
-    tower.positions += 1;
-    tower.ends = tower.hidden + norm_elements(tower);  // class token, first norm
-  } else {
-    tower.ends = 0;  // features are taken before the last norm
-  }
+  tower.ends = 0;  // features are taken before the last norm
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   const bool next = kind == Llava::next;

@@ -15,6 +15,10 @@ void count(const WeightSpec& weight, RankWeights& weights) {
     static_cast<void>(
         weights.share(weight.heads, "the number of the vision tower's attention heads"));
   }
+  if (weight.split == model::Split::vocabulary) {
+    const int64_t rows = padded_to(weight.rows(), kVocabularyPadding).value() / weights.ranks();
+    return weights.plain(Part::vision, Amount{rows} * weight.columns());
+  }
   const bool inputs = weight.split == model::Split::row;
   if (weight.is_vector()) {
     const bool cut = !whole && !inputs;

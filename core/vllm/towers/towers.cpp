@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "vllm/towers/described_tower.h"
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -57,21 +58,31 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
   weights.plain(Part::vision, Amount{tower.norms} * norm_elements(tower) + tower.layer_extras);
 }
 
-}  // namespace
+constexpr model::VllmVersion kWholePositions{0, 14, 0};  // before: SigLIP's in shares
 
-namespace {
-
-constexpr model::VllmVersion kWholePositions{0, 14, 0};
-
-/// Rows of the table of positions on this rank.
-int64_t own_positions(const Tower& tower, const Builder& build) {
-  if (!tower.cut_positions || build.options.version >= kWholePositions) return tower.positions;
-  return padded_to(tower.positions, kVocabularyPadding).value() / build.weights.ranks();
+void add_encoder(const Tower& tower, Builder& build) {
+  constexpr std::string_view kLayers = ".encoder.layers";
+  model::VisionSizes sizes = tower.sizes;
+  sizes.layers = tower.layers;
+  std::vector<model::WeightSpec> table;
+  model::SpecBuilder add(table);
+  model::VisionSpec described;
+  model::add_image_encoder(tower.path.substr(0, tower.path.size() - kLayers.size()), *tower.encoder,
+                           sizes, tower.ends > 0 ? model::PostNorm::kept : model::PostNorm::dropped,
+                           add, described);
+  model::WeightSpec& positions = add.at(described.positions);
+  positions.shape[0] = tower.positions;
+  const bool whole = build.options.version >= kWholePositions;
+  if (*tower.encoder == model::ImageEncoder::siglip && !whole) {
+    positions.split = model::Split::vocabulary;
+  }
+  add_described_tower(table, {sizes.hidden, sizes.intermediate, false}, build);
 }
 
 }  // namespace
 
 void add_tower(Tower tower, Builder& build) {
+  if (tower.encoder) return add_encoder(tower, build);
   RankWeights& weights = build.weights;
   if (tower.heads % weights.ranks() != 0) {
     if (tower.whole_if_uneven) tower.split_attention = tower.split_mlp = false;
@@ -79,7 +90,7 @@ void add_tower(Tower tower, Builder& build) {
   }
   weights.plain(Part::vision, Amount{tower.patch_inputs} * tower.hidden +
                                   (tower.patch_bias ? tower.hidden : 0) +
-                                  Amount{own_positions(tower, build)} * tower.hidden + tower.ends);
+                                  Amount{tower.positions} * tower.hidden + tower.ends);
   for (int64_t layer = 0; layer < tower.layers; ++layer) add_tower_layer(tower, layer, weights);
   const int64_t ranks = tower.split_mlp ? weights.ranks() : 1;
   build.shape.vision.tower = {tower.hidden, tower.intermediate / ranks, tower.gated};

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/towers/towers.h"
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {
@@ -43,9 +44,12 @@ struct Tower {
   int64_t layer_extras = 0;  // elements per layer beside these (layer scale)
   int64_t patch_inputs = 0;  // channels x frames x side x side
   bool patch_bias = true;
-  int64_t positions = 0;       // rows of the learned table
-  bool cut_positions = false;  // vLLM's SigLIP has them in shares, in releases before 0.14
-  int64_t ends = 0;            // elements of class tokens and norms at both ends
+  int64_t positions = 0;  // rows of the learned table
+  int64_t ends = 0;       // elements of class tokens and norms at both ends
+  /// Of CLIP and SigLIP, whose weights core/model describes: layers, positions and whether there is
+  /// an end are taken from above.
+  std::optional<model::ImageEncoder> encoder = {};
+  model::VisionSizes sizes = {};
 };
 
 /// Defaults of a config's class for a tower.
@@ -103,7 +107,8 @@ std::vector<std::pair<int64_t, int64_t>> read_pinpoints(const ConfigView& outer,
 void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most);
 
 /// A SigLIP or CLIP tower, as its vision_config says.
-Tower siglip_tower(const ConfigView& config, const char* path);
+Tower siglip_tower(const ConfigView& config, const char* path,
+                   model::ImageEncoder kind = model::ImageEncoder::siglip);
 
 /// SigLIP's so400m, in whole or but for its last layers: 1,152 wide, squares of 14 x 14 pixels.
 Tower so400m(const char* path, int64_t layers, int64_t positions);
