@@ -1,7 +1,6 @@
 #include "model/families/families.h"
 
 #include <algorithm>
-#include <array>
 
 #include "model/families/multimodal/languages.h"
 #include "model/families/rows.h"
@@ -9,7 +8,7 @@
 namespace plimsoll::model {
 
 std::span<const Family> families() {
-  static constexpr std::array kFamilies = {
+  static constexpr Family kFamilies[] = {
       type_of("glm4v_moe_text", "Glm4MoeForCausalLM"),
       type_of("glm4v_text", "Glm4ForCausalLM"),
       type_of("kimi_k2", "DeepseekV3ForCausalLM"),
