@@ -1,0 +1,36 @@
+# xgrammar's C++ core from its source distribution on PyPI (Apache-2.0), at a pinned address and checksum, as the static library
+# `xgrammar`. PLIMSOLL_XGRAMMAR_DIR names a folder with the file where there is no net.
+set(PLIMSOLL_XGRAMMAR_DIR "" CACHE PATH "Folder with xgrammar-0.2.8.tar.gz")
+set(XGRAMMAR_VERSION 0.2.8)
+set(xgrammar_name xgrammar-${XGRAMMAR_VERSION})
+set(xgrammar_url https://files.pythonhosted.org/packages/03/0f/29f521535729be740779c2c98b630ef6607cf28be9b669895dd2b821ff63)
+set(xgrammar_sha256 8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80)
+
+if(PLIMSOLL_XGRAMMAR_DIR)
+  set(xgrammar_file ${PLIMSOLL_XGRAMMAR_DIR}/${xgrammar_name}.tar.gz)
+else()
+  set(xgrammar_file ${CMAKE_BINARY_DIR}/${xgrammar_name}.tar.gz)
+  if(NOT EXISTS ${xgrammar_file})
+    message(STATUS "Downloading ${xgrammar_name}.tar.gz (2.7 MB)")
+    file(DOWNLOAD ${xgrammar_url}/${xgrammar_name}.tar.gz ${xgrammar_file} TLS_VERIFY ON TIMEOUT 300)
+  endif()
+endif()
+file(SHA256 ${xgrammar_file} found)
+if(NOT found STREQUAL xgrammar_sha256)
+  message(FATAL_ERROR "${xgrammar_file} is not the pinned one; PLIMSOLL_XGRAMMAR_DIR may name a folder with ${xgrammar_name}.tar.gz")
+endif()
+set(xgrammar_source ${CMAKE_BINARY_DIR}/${xgrammar_name})
+if(NOT EXISTS ${xgrammar_source}/3rdparty/dlpack/include/dlpack/dlpack.h)
+  file(ARCHIVE_EXTRACT INPUT ${xgrammar_file} DESTINATION ${CMAKE_BINARY_DIR} PATTERNS
+    ${xgrammar_name}/cpp/* ${xgrammar_name}/include/* ${xgrammar_name}/3rdparty/picojson/* ${xgrammar_name}/3rdparty/dlpack/include/*
+    ${xgrammar_name}/LICENSE ${xgrammar_name}/NOTICE)
+endif()
+
+# Its own CMakeLists.txt sets flags of the whole project; these are the sources that it compiles without Python bindings.
+file(GLOB xgrammar_sources ${xgrammar_source}/cpp/*.cc ${xgrammar_source}/cpp/support/*.cc ${xgrammar_source}/cpp/converter_ext/*.cc)
+add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources})
+target_include_directories(xgrammar SYSTEM PUBLIC ${xgrammar_source}/include ${xgrammar_source}/3rdparty/dlpack/include)
+target_include_directories(xgrammar SYSTEM PRIVATE ${xgrammar_source}/3rdparty/picojson)
+target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
+target_compile_options(xgrammar PRIVATE -w $<$<CONFIG:Release>:-O2>)
+target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -1,0 +1,46 @@
+// A JSON schema as it is parsed once: where its parts are, what references mean, which draft it is.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/json.h"
+#include "grammar/grammar.h"
+
+namespace plimsoll::grammar {
+
+/// Years of drafts, and 3 to 7 for those that have a number alone.
+enum class Draft { d3, d4, d6, d7, d2019, d2020 };
+
+/// Throws Error(input_unusable): "JSON schema: KEYWORD at POINTER: WHY".
+[[noreturn]] void refuse(std::string_view keyword, std::string_view pointer, std::string_view why);
+
+struct Schema {
+  /// Throws Error(input_unusable) for what is no JSON, nested too deep or no schema.
+  explicit Schema(std::string_view json);
+  Schema(const Schema&) = delete;
+  Schema& operator=(const Schema&) = delete;
+
+  /// The schema that `$ref` (or the like, `keyword`) of `from` names. Throws Error(input_unusable).
+  [[nodiscard]] const OrderedJson& target(const OrderedJson& from, std::string_view keyword) const;
+  /// JSON pointer of a part of the schema.
+  [[nodiscard]] std::string pointer(const OrderedJson& part) const;
+
+  OrderedJson root;
+  Draft draft = Draft::d2020;
+
+ private:
+  struct Where {
+    std::string base;
+    std::string pointer;
+  };
+  void walk(const OrderedJson& part, const Where& where, bool is_schema);
+
+  std::unordered_map<const OrderedJson*, Where> where_;
+  std::map<std::string, const OrderedJson*, std::less<>> resources_;  // by URI, with anchors
+  std::map<std::string, int, std::less<>> dynamic_anchors_;           // how often each is there
+};
+
+}  // namespace plimsoll::grammar

@@ -1,0 +1,52 @@
+// From sets of JSON values to the rules of a grammar.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "grammar/lowering.h"
+#include "grammar/rules.h"
+
+namespace plimsoll::grammar {
+
+class Emitter {
+ public:
+  Emitter(Sets& sets, const SchemaOptions& options);
+
+  /// The grammar of a set. Throws TooLarge, and Error(input_unusable) naming `uniqueItems` where
+  /// that cannot be enforced.
+  std::string grammar_of(SetId root);
+
+ private:
+  std::string rule_of(SetId id);
+  std::string any_value();
+  void write_values(SetId id, const std::string& rule);
+  std::string numbers(const NumberSet& set);
+  std::string array(const ArrayShape& shape);
+  std::string plain_array(const ArrayShape& shape);
+  std::string counted_array(const ArrayShape& shape);
+  std::string unique_array(const ArrayShape& shape);
+  std::string object(const ObjectShape& shape);
+  std::string entries(const ObjectShape& shape, const KeyClass* wanted);
+  std::string end_of_object(const ObjectShape& shape, uint64_t written);
+  std::string key(const std::string& name);
+  std::string bracketed(char open, const std::string& inside, char close) const;
+  [[nodiscard]] std::string repeated(const std::string& what, uint64_t least, uint64_t most) const;
+
+  Sets& sets_;
+  const SchemaOptions& options_;
+  Rules rules_;
+  std::map<SetId, std::string> names_;
+  std::deque<SetId> todo_;
+  std::string any_;
+  std::vector<std::pair<NumberSet, std::string>> numbers_;
+  // Between tokens, with whitespace: `space` may be nothing.
+  std::string space_, comma_, colon_;
+  // Of the object at work: its undeclared entries.
+  std::string entry_;
+  std::vector<std::string> some_;
+};
+
+}  // namespace plimsoll::grammar

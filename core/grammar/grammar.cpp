@@ -1,0 +1,65 @@
+#include "grammar/grammar.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "grammar/emitter.h"
+#include "grammar/regex.h"
+
+namespace plimsoll::grammar {
+namespace {
+
+constexpr int64_t kWork = 40'000'000;  // some seconds
+constexpr size_t kMaxChoiceBytes = size_t{1} << 20;
+
+}  // namespace
+
+std::string ebnf_of_schema(std::string_view json, const SchemaOptions& options) {
+  const Schema schema(json);
+  const WorkLimit limit(kWork);
+  Lowering lowering(schema, options);
+  const auto refused = [&](const std::exception& error) {
+    refuse(lowering.last_keyword(), lowering.last_pointer(), error.what());
+  };
+  try {
+    return Emitter(lowering.sets(), options).grammar_of(lowering.root());
+  } catch (const TooLarge& error) {
+    refused(error);
+  } catch (const EndlessReference& error) {
+    refused(error);
+  } catch (const RegexError& error) {
+    fail(ExitCode::input_unusable, "whitespace_pattern: {}", error.what());
+  }
+  return "";
+}
+
+std::string ebnf_of_json_object(const SchemaOptions& options) {
+  return ebnf_of_schema(R"({"type":"object"})", options);
+}
+
+std::string ebnf_of_regex(std::string_view regex) {
+  const WorkLimit limit(kWork);
+  try {
+    const Dfa dfa = dfa_of_regex(regex, Match::whole);
+    if (dfa.empty()) throw RegexError("it matches nothing");
+    Rules rules;
+    const std::string start = rules.plain(dfa);
+    return "root ::= " + start + "\n" + rules.text();
+  } catch (const RegexError& error) {
+    fail(ExitCode::input_unusable, "regex: {}", error.what());
+  } catch (const TooLarge& error) {
+    fail(ExitCode::input_unusable, "regex: {}", error.what());
+  }
+}
+
+std::string ebnf_of_choice(std::span<const std::string> choices) {
+  if (choices.empty()) fail(ExitCode::input_unusable, "choice: the list is empty");
+  std::string out = "root ::= ";
+  for (const auto& text : choices) {
+    out += (&text == choices.data() ? "" : " | ") + literal(text);
+    if (out.size() > kMaxChoiceBytes) fail(ExitCode::input_unusable, "choice: more than 1 MB");
+  }
+  return out + "\n";
+}
+
+}  // namespace plimsoll::grammar

@@ -1,0 +1,47 @@
+// Sets of JSON numbers as automata over the texts in which they are written.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "grammar/automaton.h"
+
+namespace plimsoll::grammar {
+
+/// A decimal number, exact: digits before and behind the point, without needless zeros.
+struct Decimal {
+  bool negative = false;
+  std::string whole = "0";
+  std::string fraction;
+};
+
+/// The number as it is written; of a double the shortest text that reads back as it. Throws TooLarge
+/// for more than 400 digits.
+Decimal decimal_of(const OrderedJson& number);
+
+/// Numbers by their texts: plain decimals, and exponents as programs write them (1e-05 and smaller,
+/// 1e+16 and larger). A text is surely in the set, or surely not, or neither, where an automaton
+/// cannot tell an exponent's value; only the first are written.
+struct NumberSet {
+  DfaPtr in;
+  DfaPtr out;
+};
+
+NumberSet all_numbers();
+NumberSet no_numbers();
+/// `written_plainly`: 1.0 is none (drafts 3 and 4).
+NumberSet integers(bool written_plainly);
+NumberSet at_least(const Decimal& bound, bool or_equal);
+NumberSet at_most(const Decimal& bound, bool or_equal);
+/// Throws TooLarge where a divisor has more than 4,000 residues.
+NumberSet multiples_of(const Decimal& divisor);
+
+NumberSet complement_of(const NumberSet& a);
+NumberSet intersection_of(const NumberSet& a, const NumberSet& b);
+NumberSet union_of(const NumberSet& a, const NumberSet& b);
+
+/// The texts of the set; for all numbers those with any exponent too.
+const Dfa& any_number_text();
+
+}  // namespace plimsoll::grammar

@@ -1,0 +1,277 @@
+#include "grammar/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace plimsoll::grammar {
+namespace {
+
+constexpr size_t kMaxText = size_t{8} << 20;
+constexpr size_t kMaxListed = 2000;      // strings written one by one
+constexpr size_t kMaxEscapedRanges = 40; // of a class whose \u forms are taken too
+
+const char kHex[] = "[0-9A-Fa-f]";
+
+std::string short_escape(uint32_t c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\b': return "\\b";
+    case '\f': return "\\f";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+    default: return "";
+  }
+}
+
+std::string json_of(std::u32string_view text, bool ascii) {
+  std::string out = "\"";
+  for (const char32_t c : text) {
+    if (const std::string escape = short_escape(c); !escape.empty()) {
+      out += escape;
+    } else if (c < 0x20 || (ascii && c > 0x7E && c < 0x10000)) {
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+    } else if (ascii && c >= 0x10000) {
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
+                         0xDC00 + ((c - 0x10000) & 0x3FF));
+    } else {
+      append_utf8(out, c);
+    }
+  }
+  return out + '"';
+}
+
+std::string class_char(uint32_t c) {
+  if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) {
+    return std::string(1, static_cast<char>(c));
+  }
+  if (c < 0x10000) return fmt::format("\\u{:04x}", c);
+  return fmt::format("\\U{:08x}", c);
+}
+
+std::string hex_digit(uint32_t first, uint32_t last) {
+  std::string out = "[";
+  for (uint32_t d = first; d <= last; ++d) {
+    out += fmt::format("{:x}", d);
+    if (d > 9) out += fmt::format("{:X}", d);
+  }
+  return out + "]";
+}
+
+// Four hex digits, or the last `digits` of them, from `first` to `last`: alternatives.
+void hex_ranges(uint32_t first, uint32_t last, int digits, const std::string& head,
+                std::vector<std::string>& out) {
+  if (digits == 0) {
+    out.push_back(head);
+    return;
+  }
+  const uint32_t unit = 1u << (4 * (digits - 1));
+  uint32_t low = first / unit;
+  const uint32_t high = last / unit;
+  if (low == high) {
+    hex_ranges(first % unit, last % unit, digits - 1, head + hex_digit(low, low) + " ", out);
+    return;
+  }
+  if (first % unit != 0) {
+    hex_ranges(first % unit, unit - 1, digits - 1, head + hex_digit(low, low) + " ", out);
+    ++low;
+  }
+  const uint32_t full = (last + 1) % unit == 0 ? high + 1 : high;
+  if (low < full) {
+    std::string tail;
+    for (int i = 1; i < digits; ++i) tail += std::string(kHex) + " ";
+    out.push_back(head + hex_digit(low, full - 1) + " " + tail);
+  }
+  if (full == high) {
+    hex_ranges(0, last % unit, digits - 1, head + hex_digit(high, high) + " ", out);
+  }
+}
+
+std::string joined(const std::vector<std::string>& alternatives) {
+  return fmt::format("{}", fmt::join(alternatives, " | "));
+}
+
+}  // namespace
+
+std::string json_text_of(std::u32string_view text) { return json_of(text, false); }
+std::string ascii_json_of(std::u32string_view text) { return json_of(text, true); }
+
+std::string literal(std::string_view utf8) {
+  std::string out = "\"";
+  for (const char c : utf8) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string char_class(const CharSet& set) {
+  std::string out = "[";
+  for (const Range& range : set) {
+    out += class_char(range.first);
+    if (range.last > range.first) out += "-" + class_char(range.last);
+  }
+  return out + "]";
+}
+
+std::string Rules::name(std::string_view kind) {
+  const auto at = numbers_.try_emplace(std::string(kind), 0).first;
+  return fmt::format("{}{}", kind, at->second++);
+}
+
+void Rules::add(const std::string& name, const std::string& body) {
+  WorkLimit::spend(20 + static_cast<int64_t>(body.size()) / 4);
+  if (text_.size() + body.size() > kMaxText) throw TooLarge("its grammar is larger than 8 MB");
+  text_ += name + " ::= " + body + "\n";
+}
+
+std::string Rules::choice(std::string_view kind, const std::vector<std::string>& alternatives) {
+  const std::string rule = name(kind);
+  add(rule, joined(alternatives));
+  return rule;
+}
+
+std::string Rules::any_string() {
+  if (any_string_.empty()) {
+    any_string_ = "str";
+    any_char_ = "chr";
+    // Escapes of surrogates come in pairs alone.
+    add("chr", "[\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\uD7FF\\uE000-\\U0010FFFF] | \"\\\\\" esc");
+    add("esc",
+        "[\\u0022\\u002f\\u005cbfnrt] | \"u\" ([0-9A-Ca-cEeFf] [0-9A-Fa-f] [0-9A-Fa-f] [0-9A-Fa-f] | "
+        "[Dd] [0-7] [0-9A-Fa-f] [0-9A-Fa-f] | [Dd] [89ABab] [0-9A-Fa-f] [0-9A-Fa-f] \"\\\\u\" [Dd] "
+        "[C-Fc-f] [0-9A-Fa-f] [0-9A-Fa-f])");
+    add("str", "\"\\\"\" strt");
+    add("strt",
+        "\"\\\"\" | [\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\uD7FF\\uE000-\\U0010FFFF] strt | "
+        "\"\\\\\" esc strt");
+  }
+  return any_string_;
+}
+
+std::string Rules::chars(const CharSet& set) { return char_class(set); }
+
+std::string Rules::json_chars(const CharSet& set) {
+  static const CharSet kRaw = normalised({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
+  std::vector<uint32_t> key;
+  for (const Range& range : set) key.insert(key.end(), {range.first, range.last});
+  if (const auto known = char_rules_.find(key); known != char_rules_.end()) return known->second;
+  std::vector<std::string> alternatives;
+  const CharSet raw = intersection_of(set, kRaw);
+  if (!raw.empty()) alternatives.push_back(char_class(raw));
+  const auto has = [&](uint32_t c) { return !intersection_of(set, {{c, c}}).empty(); };
+  for (const uint32_t c : {'"', '\\', '\b', '\f', '\n', '\r', '\t'}) {
+    if (has(c)) alternatives.push_back(literal(short_escape(c)));
+  }
+  if (has('/')) alternatives.push_back(literal("\\/"));
+  const CharSet escaped = intersection_of(set, {{0, 0x1F}, {0x7F, 0xFFFF}});
+  if (escaped.size() <= kMaxEscapedRanges) {
+    std::vector<std::string> forms;
+    for (const Range& range : escaped) hex_ranges(range.first, range.last, 4, "", forms);
+    if (intersection_of(set, {{0x10000, kLastCodePoint}}) == CharSet{{0x10000, kLastCodePoint}}) {
+      forms.push_back(fmt::format("[Dd] [89ABab] {0} {0} \"\\\\u\" [Dd] [C-Fc-f] {0} {0}", kHex));
+    }
+    if (!forms.empty()) {
+      alternatives.push_back(fmt::format("\"\\\\u\" {}", choice("u", forms)));
+    }
+  }
+  std::string found = alternatives.size() == 1 ? alternatives[0] : choice("c", alternatives);
+  char_rules_.emplace(std::move(key), found);
+  return found;
+}
+
+std::string Rules::states(const Dfa& dfa, bool json) {
+  std::vector<std::string> names(dfa.states.size());
+  std::vector<int> entries(dfa.states.size());
+  // Edges by target: one class each.
+  std::vector<std::map<uint32_t, CharSet>> targets(dfa.states.size());
+  for (size_t s = 0; s < dfa.states.size(); ++s) {
+    for (const auto& edge : dfa.states[s].edges) {
+      targets[s][edge.to].push_back({edge.first, edge.last});
+    }
+    for (const auto& [to, set] : targets[s]) ++entries[to];
+  }
+  entries[0] = 2;
+  const std::string end = json ? "\"\\\"\"" : "\"\"";
+  // A state that one edge leads to and one edge leaves is written where it is met.
+  const auto passed = [&](size_t s) {
+    return entries[s] == 1 && targets[s].size() + (dfa.states[s].accepts ? 1 : 0) == 1;
+  };
+  for (size_t s = 0; s < dfa.states.size(); ++s) {
+    if (!passed(s)) names[s] = name("d");
+  }
+  for (size_t s = 0; s < dfa.states.size(); ++s) {
+    if (names[s].empty()) continue;
+    std::vector<std::string> alternatives;
+    if (dfa.states[s].accepts) alternatives.push_back(end);
+    for (const auto& [first, first_set] : targets[s]) {
+      std::string sequence = json ? json_chars(first_set) : chars(first_set);
+      uint32_t to = first;
+      while (names[to].empty()) {
+        if (targets[to].empty()) break;
+        const auto& [next, set] = *targets[to].begin();
+        sequence += " " + (json ? json_chars(set) : chars(set));
+        to = next;
+      }
+      if (!names[to].empty()) {
+        sequence += " " + names[to];
+      } else if (json) {
+        sequence += " " + end;
+      }
+      alternatives.push_back(std::move(sequence));
+    }
+    add(names[s], joined(alternatives));
+  }
+  return names[0];
+}
+
+std::string Rules::plain(const Dfa& dfa) { return states(dfa, false); }
+
+std::string Rules::json_string(const StringPart& part) {
+  if (part.texts->universal() && part.least == 0 && part.most == kNoBound) return any_string();
+  for (const auto& [known, rule] : strings_) {
+    if (known.least == part.least && known.most == part.most && *known.texts == *part.texts) {
+      return rule;
+    }
+  }
+  std::string rule;
+  if (part.texts->universal()) {
+    any_string();
+    rule = name("s");
+    const std::string most = part.most == kNoBound ? "" : std::to_string(part.most);
+    if (std::max(part.least, part.most == kNoBound ? 0 : part.most) > 1'000'000) {
+      throw TooLarge("a length is above 1,000,000");
+    }
+    add(rule, part.most == 0 ? "\"\\\"\\\"\""
+                             : fmt::format("\"\\\"\" chr{{{},{}}} \"\\\"\"", part.least, most));
+  } else {
+    const Dfa dfa = limit_length(*part.texts, part.least, part.most);
+    if (dfa.empty()) return "";
+    std::vector<std::string> literals;
+    for (const auto& text : list_texts(dfa, kMaxListed)) {
+      literals.push_back(literal(json_text_of(text)));
+      const std::string ascii = literal(ascii_json_of(text));
+      if (ascii != literals.back()) literals.push_back(ascii);
+    }
+    if (!literals.empty()) {
+      rule = choice("s", literals);
+    } else {
+      const std::string start = states(dfa, true);
+      rule = name("s");
+      add(rule, "\"\\\"\" " + start);
+    }
+  }
+  strings_.push_back({part, rule});
+  return rule;
+}
+
+}  // namespace plimsoll::grammar

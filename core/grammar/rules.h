@@ -1,0 +1,51 @@
+// Rules of xgrammar's EBNF: texts, sets of code points, and JSON strings that an automaton takes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "grammar/automaton.h"
+#include "grammar/shapes.h"
+
+namespace plimsoll::grammar {
+
+/// The JSON of a string, quotes included: raw but for what must be escaped.
+std::string json_text_of(std::u32string_view text);
+/// The JSON of a string in ASCII alone.
+std::string ascii_json_of(std::u32string_view text);
+/// A literal of EBNF for these bytes of UTF-8.
+std::string literal(std::string_view utf8);
+/// A class of EBNF. The set is not empty.
+std::string char_class(const CharSet& set);
+
+/// A grammar as it is written. Throws TooLarge beyond 8 MB.
+class Rules {
+ public:
+  /// A rule of that kind's first letters and a number; its body may be added later.
+  std::string name(std::string_view kind);
+  void add(const std::string& name, const std::string& body);
+  /// A rule with alternatives, at least one.
+  std::string choice(std::string_view kind, const std::vector<std::string>& alternatives);
+
+  /// Rules for the texts of an automaton as they are: numbers, patterns.
+  std::string plain(const Dfa& dfa);
+  /// Rules for JSON strings, quotes included; nothing where the automaton is empty.
+  std::string json_string(const StringPart& part);
+  std::string any_string();
+
+  [[nodiscard]] std::string text() const { return text_; }
+
+ private:
+  std::string chars(const CharSet& set);
+  std::string json_chars(const CharSet& set);
+  std::string states(const Dfa& dfa, bool json);
+
+  std::string text_;
+  std::map<std::string, int, std::less<>> numbers_;
+  std::map<std::vector<uint32_t>, std::string> char_rules_;
+  std::vector<std::pair<StringPart, std::string>> strings_;
+  std::string any_string_, any_char_;
+};
+
+}  // namespace plimsoll::grammar
