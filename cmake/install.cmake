@@ -45,6 +45,7 @@ foreach(package libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8p
     install(FILES /usr/share/doc/${package}/copyright RENAME ${package} DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
   endif()
 endforeach()
+install(FILES ${xgrammar_source}/LICENSE RENAME xgrammar DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
 if(PLIMSOLL_STATIC)
   install(FILES ${sentencepiece_source}/LICENSE RENAME sentencepiece DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
   install(FILES ${sentencepiece_source}/third_party/protobuf-lite/LICENSE RENAME protobuf DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)

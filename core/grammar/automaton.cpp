@@ -159,7 +159,9 @@ CharSet normalised(CharSet ranges) {
   return out;
 }
 
-CharSet all_chars() { return {{0, 0xD7FF}, {0xE000, kLastCodePoint}}; }
+CharSet all_chars() {
+  return {{0, 0xD7FF}, {0xE000, kLastCodePoint}};
+}
 
 CharSet complement_of(const CharSet& set) {
   CharSet out;
@@ -395,7 +397,9 @@ Dfa combine(const Dfa& a, const Dfa& b, BothWays how) {
   return minimal(std::move(dfa));
 }
 
-Dfa complement_of(const Dfa& dfa) { return combine(all_texts(), dfa, BothWays::difference); }
+Dfa complement_of(const Dfa& dfa) {
+  return combine(all_texts(), dfa, BothWays::difference);
+}
 
 Dfa concatenation_of(const Dfa& a, const Dfa& b) {
   Nfa nfa;

@@ -1,5 +1,5 @@
-// Finite automata over Unicode code points: sets of texts that can be united, intersected and turned
-// around exactly.
+// Finite automata over Unicode code points: sets of texts that can be united, intersected and
+// turned around exactly.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,11 @@ Draft draft_of(const OrderedJson& root) {
     return Draft::d2020;
   }
   const auto& name = root["$schema"].get_ref<const std::string&>();
-  constexpr std::pair<std::string_view, Draft> kDrafts[] = {
-      {"draft-03", Draft::d3}, {"draft-04", Draft::d4},     {"draft-06", Draft::d6},
-      {"draft-07", Draft::d7}, {"2019-09", Draft::d2019}};
+  constexpr std::pair<std::string_view, Draft> kDrafts[] = {{"draft-03", Draft::d3},
+                                                            {"draft-04", Draft::d4},
+                                                            {"draft-06", Draft::d6},
+                                                            {"draft-07", Draft::d7},
+                                                            {"2019-09", Draft::d2019}};
   for (const auto& [part, draft] : kDrafts) {
     if (name.find(part) != std::string::npos) return draft;
   }
@@ -52,7 +54,8 @@ std::string resolved(const std::string& base, const std::string& reference) {
   const size_t colon = reference.find(':');
   if (colon != std::string::npos && colon < reference.find_first_of("/?#")) return reference;
   const size_t scheme = base.find("://");
-  const size_t root = scheme == std::string::npos ? 0 : std::min(base.find('/', scheme + 3), base.size());
+  const size_t root =
+      scheme == std::string::npos ? 0 : std::min(base.find('/', scheme + 3), base.size());
   if (reference.starts_with("//")) return base.substr(0, base.find(':') + 1) + reference;
   if (reference[0] == '/') return base.substr(0, root) + reference;
   const std::string path = base.substr(root, base.find_first_of("?#", root) - root);
@@ -65,7 +68,9 @@ std::string resolved(const std::string& base, const std::string& reference) {
 std::string percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    const auto digit = [&](size_t at) { return std::isxdigit(static_cast<unsigned char>(text[at])); };
+    const auto digit = [&](size_t at) {
+      return std::isxdigit(static_cast<unsigned char>(text[at]));
+    };
     if (text[i] == '%' && i + 2 < text.size() && digit(i + 1) && digit(i + 2)) {
       out += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
       i += 2;
@@ -90,7 +95,9 @@ const OrderedJson* at_pointer(const OrderedJson& root, std::string_view fragment
       if (found == part->end()) return nullptr;
       part = &*found;
     } else if (part->is_array()) {
-      if (key.empty() || key.size() > 6 || !std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; })) return nullptr;
+      if (key.empty() || key.size() > 6 ||
+          !std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; }))
+        return nullptr;
       const size_t index = std::stoul(key);
       if (index >= part->size()) return nullptr;
       part = &(*part)[index];
@@ -104,8 +111,8 @@ const OrderedJson* at_pointer(const OrderedJson& root, std::string_view fragment
 
 // Keywords whose values are maps from names to schemas, and those whose values are no schemas.
 bool is_map(std::string_view key) {
-  constexpr std::string_view kMaps[] = {"properties", "patternProperties", "$defs", "definitions",
-                                        "dependentSchemas", "dependencies"};
+  constexpr std::string_view kMaps[] = {"properties",  "patternProperties", "$defs",
+                                        "definitions", "dependentSchemas",  "dependencies"};
   return std::ranges::find(kMaps, key) != std::end(kMaps);
 }
 bool is_data(std::string_view key) {
@@ -153,7 +160,8 @@ void Schema::walk(const OrderedJson& part, const Where& where, bool is_schema) {
         resources_.emplace(own.base, &part);
       }
     }
-    if (const std::string* anchor = text("$anchor")) resources_.emplace(own.base + "#" + *anchor, &part);
+    if (const std::string* anchor = text("$anchor"))
+      resources_.emplace(own.base + "#" + *anchor, &part);
     if (const std::string* anchor = text("$dynamicAnchor")) {
       resources_.emplace(own.base + "#" + *anchor, &part);
       ++dynamic_anchors_[*anchor];
@@ -191,7 +199,8 @@ const OrderedJson& Schema::target(const OrderedJson& from, std::string_view keyw
   if (fragment.empty() || fragment[0] == '/') {
     const auto resource = resources_.find(uri.substr(0, hash));
     if (resource != resources_.end()) found = at_pointer(*resource->second, fragment);
-  } else if (const auto anchor = resources_.find(percent_decoded(uri)); anchor != resources_.end()) {
+  } else if (const auto anchor = resources_.find(percent_decoded(uri));
+             anchor != resources_.end()) {
     found = anchor->second;
   }
   if (found == nullptr) {

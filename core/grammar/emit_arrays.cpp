@@ -30,7 +30,8 @@ std::string Emitter::plain_array(const ArrayShape& shape) {
   if (most > prefix) {
     const std::string item = rule_of(shape.rest);
     const uint64_t first = prefix == 0 ? 1 : 0;
-    tail = repeated(comma_ + " " + item, shape.least > prefix + first ? shape.least - prefix - first : 0,
+    tail = repeated(comma_ + " " + item,
+                    shape.least > prefix + first ? shape.least - prefix - first : 0,
                     most == kNoBound ? most : most - prefix - first);
     if (first == 1) tail = tail.empty() ? item : item + " " + tail;
   }
@@ -101,11 +102,12 @@ std::string Emitter::counted_array(const ArrayShape& shape) {
         if (!possible) continue;
         const SetId value = sets_.all_of(parts);
         if (sets_.empty(value)) continue;
-        alternatives.push_back(fmt::format("{}{} {}", n > 0 ? comma_ + " " : "", rule_of(value),
-                                           name_of(to)));
+        alternatives.push_back(
+            fmt::format("{}{} {}", n > 0 ? comma_ + " " : "", rule_of(value), name_of(to)));
       }
     }
-    if (alternatives.empty()) alternatives.push_back(name_of(state));  // nothing is written from here
+    if (alternatives.empty())
+      alternatives.push_back(name_of(state));  // nothing is written from here
     rules_.add(names.at(state), fmt::format("{}", fmt::join(alternatives, " | ")));
   }
   return rules_.choice("arr", {bracketed('[', start, ']')});
@@ -146,8 +148,8 @@ std::string Emitter::unique_array(const ArrayShape& shape) {
   std::vector<std::string> names(all + 1);
   for (auto& name : names) name = rules_.name("q");
   for (uint32_t left = 0; left <= all; ++left) {
-    const auto written = static_cast<uint64_t>(items.size()) -
-                         static_cast<uint64_t>(std::popcount(left));
+    const auto written =
+        static_cast<uint64_t>(items.size()) - static_cast<uint64_t>(std::popcount(left));
     std::vector<std::string> alternatives;
     if (written >= shape.least) alternatives.push_back("\"\"");
     for (size_t i = 0; i < items.size() && written < shape.most; ++i) {

@@ -167,8 +167,8 @@ std::string Emitter::end_of_object(const ObjectShape& shape, uint64_t written) {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::vector<std::string> orders;
   do {
-    std::string sequence = written > 0 ? repeated(more, 0, kNoBound)
-                                       : fmt::format("({} {})*", entry_, comma_);
+    std::string sequence =
+        written > 0 ? repeated(more, 0, kNoBound) : fmt::format("({} {})*", entry_, comma_);
     for (size_t i = 0; i < order.size(); ++i) {
       if (i > 0) sequence += " " + repeated(more, 0, kNoBound);
       sequence += (written > 0 || i > 0 ? " " + comma_ : "") + " " + some_[order[i]];
@@ -201,7 +201,8 @@ std::string Emitter::object(const ObjectShape& shape) {
   if (counts.least <= required) counts.least = 0;
   if (entry_.empty() && counts.most >= written.size()) counts.most = kNoBound;
   const uint64_t cap = std::max<uint64_t>(1, counts.most == kNoBound ? counts.least : counts.most);
-  if (cap > 1 && cap * (written.size() + 1) > kMaxCounted) throw TooLarge("its properties are counted");
+  if (cap > 1 && cap * (written.size() + 1) > kMaxCounted)
+    throw TooLarge("its properties are counted");
   // From the last property to the first: the rule for each count of those written before, or "".
   std::vector<std::string> next;
   for (uint64_t n = 0; n <= std::min<uint64_t>(cap, written.size()); ++n) {

@@ -65,8 +65,8 @@ std::string hostname() {
 std::string email() {
   const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
   const std::string quoted = R"("(?:[ !#-\[\]-~]|\\[ -~])*")";
-  return "(?:" + atom + "(?:\\." + atom + ")*|" + quoted + ")@(?:" + hostname() + "|\\[(?:" + ipv4() +
-         "|IPv6:" + ipv6() + ")\\])";
+  return "(?:" + atom + "(?:\\." + atom + ")*|" + quoted + ")@(?:" + hostname() +
+         "|\\[(?:" + ipv4() + "|IPv6:" + ipv6() + ")\\])";
 }
 // RFC 3986, and RFC 3987 where `other` is not empty: code points beyond ASCII.
 std::string uri(bool relative, const std::string& other) {
@@ -76,28 +76,30 @@ std::string uri(bool relative, const std::string& other) {
   const std::string segment_nc = "(?:[!$&'()*+,;=@" + mark + "]|" + percent + ")+";
   const std::string user = "(?:[!$&'()*+,;=:" + mark + "]|" + percent + ")*@";
   const std::string name = "(?:[!$&'()*+,;=" + mark + "]|" + percent + ")*";
-  const std::string host = "(?:\\[(?:" + ipv6() + "|v[0-9A-Fa-f]+\\.[!$&'()*+,;=:A-Za-z0-9._~-]+)\\]|" +
-                           name + ")";
+  const std::string host =
+      "(?:\\[(?:" + ipv6() + "|v[0-9A-Fa-f]+\\.[!$&'()*+,;=:A-Za-z0-9._~-]+)\\]|" + name + ")";
   const std::string authority = "//(?:" + user + ")?" + host + "(?::[0-9]*)?(?:/" + pchar + "*)*";
   const std::string absolute = "/(?:" + pchar + "+(?:/" + pchar + "*)*)?";
   const std::string rootless = pchar + "+(?:/" + pchar + "*)*";
   const std::string tail = "(?:\\?(?:" + pchar + "|[/?])*)?(?:#(?:" + pchar + "|[/?])*)?";
-  const std::string whole = "[A-Za-z][A-Za-z0-9+.-]*:(?:" + authority + "|" + absolute + "|" +
-                            rootless + ")?" + tail;
+  const std::string whole =
+      "[A-Za-z][A-Za-z0-9+.-]*:(?:" + authority + "|" + absolute + "|" + rootless + ")?" + tail;
   if (!relative) return whole;
   const std::string no_scheme = segment_nc + "(?:/" + pchar + "*)*";
   return "(?:" + whole + "|(?:" + authority + "|" + absolute + "|" + no_scheme + ")?" + tail + ")";
 }
 // RFC 6570.
 std::string uri_template() {
-  const std::string name = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*";
+  const std::string name =
+      "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*";
   const std::string variable = name + "(?::[1-9][0-9]{0,3}|\\*)?";
   return "(?:[^\\x00-\\x20\"'%<>\\\\^`{|}]|%[0-9A-Fa-f]{2}|\\{[+#./;?&=,!@|]?" + variable + "(?:," +
          variable + ")*\\})*";
 }
 
 const std::map<std::string, std::string, std::less<>>& patterns() {
-  static const std::string kBeyond = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{EFFFD}";
+  static const std::string kBeyond =
+      "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{EFFFD}";
   static const std::string kPointer = "(?:/(?:[^~/]|~[01])*)*";
   static const std::map<std::string, std::string, std::less<>> table = {
       {"date", date()},

@@ -1,5 +1,5 @@
-// What an answer may be: grammars in xgrammar's EBNF, made from JSON schemas, regular expressions and
-// lists of choices; and validation of finished answers. README.md lists what is enforced.
+// What an answer may be: grammars in xgrammar's EBNF, made from JSON schemas, regular expressions
+// and lists of choices; and validation of finished answers. README.md lists what is enforced.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ struct SchemaOptions {
 };
 
 /// The grammar of the JSON texts that are valid by `schema`, as xgrammar's EBNF whose root rule is
-/// `root`. Keys come in the schema's order, undeclared ones after them. Throws Error(input_unusable)
-/// that names keyword and JSON pointer where a schema is malformed, cannot be enforced exactly, or
-/// makes more than the bounds of README.md allow.
+/// `root`. Keys come in the schema's order, undeclared ones after them. Throws
+/// Error(input_unusable) that names keyword and JSON pointer where a schema is malformed, cannot be
+/// enforced exactly, or makes more than the bounds of README.md allow.
 std::string ebnf_of_schema(std::string_view schema, const SchemaOptions& options);
 
 /// The grammar of all JSON objects.
@@ -36,7 +36,8 @@ std::string ebnf_of_json_object(const SchemaOptions& options);
 /// Error(input_unusable) that names the construct and its place.
 std::string ebnf_of_regex(std::string_view regex);
 
-/// The grammar of these texts alone. Throws Error(input_unusable) if there is none, or too many bytes.
+/// The grammar of these texts alone. Throws Error(input_unusable) if there is none, or too many
+/// bytes.
 std::string ebnf_of_choice(std::span<const std::string> choices);
 
 struct Schema;

@@ -10,7 +10,9 @@
 namespace plimsoll::grammar {
 namespace {
 
-DfaPtr share(Dfa dfa) { return std::make_shared<const Dfa>(std::move(dfa)); }
+DfaPtr share(Dfa dfa) {
+  return std::make_shared<const Dfa>(std::move(dfa));
+}
 
 Values only(ObjectShape shape) {
   Values values = Values::all();
@@ -27,13 +29,16 @@ const OrderedJson* Lowering::find(const char* keyword) {
   return &*found;
 }
 
-void Lowering::wrong(std::string_view why) const { refuse(keyword_, last_pointer(), why); }
+void Lowering::wrong(std::string_view why) const {
+  refuse(keyword_, last_pointer(), why);
+}
 
 uint64_t Lowering::count(const OrderedJson& value) {
   if (value.is_number_unsigned()) return value.get<uint64_t>();
   if (value.is_number_float()) {
     const double number = value.get<double>();
-    if (number >= 0 && number < 1e15 && number == static_cast<double>(static_cast<uint64_t>(number))) {
+    if (number >= 0 && number < 1e15 &&
+        number == static_cast<double>(static_cast<uint64_t>(number))) {
       return static_cast<uint64_t>(number);
     }
   }
@@ -144,7 +149,9 @@ void Lowering::restrict_type(Values& own) {
 
 void Lowering::restrict_numbers(Values& own) {
   if (own.numbers.in->empty()) return;
-  const auto restrict = [&](const NumberSet& to) { own.numbers = intersection_of(own.numbers, to); };
+  const auto restrict = [&](const NumberSet& to) {
+    own.numbers = intersection_of(own.numbers, to);
+  };
   const auto bound = [&](const char* keyword, const char* exclusive, auto limit) {
     const auto* strict = find(exclusive);
     const bool flag = strict != nullptr && strict->is_boolean();
@@ -175,9 +182,8 @@ void Lowering::restrict_strings(Values& own) {
   if (const auto* least = find("minLength")) part.least = count(*least);
   if (const auto* most = find("maxLength")) part.most = count(*most);
   const auto restrict = [&](const DfaPtr& to) {
-    part.texts = part.texts->universal()
-                     ? to
-                     : share(combine(*part.texts, *to, BothWays::intersection));
+    part.texts =
+        part.texts->universal() ? to : share(combine(*part.texts, *to, BothWays::intersection));
   };
   if (const auto* regex = find("pattern")) {
     if (!regex->is_string()) wrong("is no string");
@@ -237,7 +243,8 @@ void Lowering::restrict_objects(Values& own) {
         wrong(fmt::format("\"{}\" is no schema", name));
       }
       shape.properties.push_back({name, sets_.schema(value), false});
-      if (schema_.draft == Draft::d3 && value.is_object() && value.value("required", OrderedJson()) == true) {
+      if (schema_.draft == Draft::d3 && value.is_object() &&
+          value.value("required", OrderedJson()) == true) {
         shape.properties.back().required = true;
       }
     }
@@ -255,7 +262,7 @@ void Lowering::restrict_objects(Values& own) {
       if (known != shape.properties.end()) {
         known->required = true;
       } else {
-        shape.properties.push_back({name, shape.value_of(name), true});
+        shape.properties.push_back({name, shape.value_of(name), true, false});
       }
     }
   }
@@ -353,14 +360,14 @@ void Lowering::add_conditions(std::vector<SetId>& parts) {
 
 SetId Lowering::missing(const std::string& name) {
   ObjectShape shape;
-  shape.properties = {{name, kNone, false}};
+  shape.properties = {{name, kNone, false, false}};
   return sets_.of(only(std::move(shape)));
 }
 
 SetId Lowering::has_all(const std::vector<std::string>& names) {
   ObjectShape shape;
   for (const auto& name : names) {
-    if (shape.find(name) == nullptr) shape.properties.push_back({name, kAny, true});
+    if (shape.find(name) == nullptr) shape.properties.push_back({name, kAny, true, false});
   }
   return sets_.of(only(std::move(shape)));
 }
@@ -389,25 +396,29 @@ void Lowering::add_dependencies(std::vector<SetId>& parts) {
 bool Lowering::gather(const OrderedJson& part, ObjectShape& known, int depth) {
   if (depth > 50) wrong("is nested too deep");
   if (!part.is_object()) return true;
-  for (const char* keyword : {"anyOf", "oneOf", "if", "dependentSchemas", "$dynamicRef", "$recursiveRef"}) {
+  for (const char* keyword :
+       {"anyOf", "oneOf", "if", "dependentSchemas", "$dynamicRef", "$recursiveRef"}) {
     if (part.contains(keyword)) return false;
   }
   if (const auto found = part.find("properties"); found != part.end() && found->is_object()) {
     for (const auto& [name, value] : found->items()) {
-      if (known.find(name) == nullptr) known.properties.push_back({name, kAny, false});
+      if (known.find(name) == nullptr) known.properties.push_back({name, kAny, false, false});
     }
   }
-  if (const auto found = part.find("patternProperties"); found != part.end() && found->is_object()) {
+  if (const auto found = part.find("patternProperties");
+      found != part.end() && found->is_object()) {
     for (const auto& [regex, value] : found->items()) {
       Dfa keys = *pattern(regex);
       for (const auto& c : known.classes) keys = combine(keys, *c.keys, BothWays::difference);
       if (!keys.empty()) known.classes.push_back({share(std::move(keys)), kAny});
     }
   }
-  if (part.contains("additionalProperties") || (depth > 0 && part.contains("unevaluatedProperties"))) {
+  if (part.contains("additionalProperties") ||
+      (depth > 0 && part.contains("unevaluatedProperties"))) {
     known.other = kAny;
   }
-  if (part.contains("$ref") && !gather(schema_.target(part, "$ref"), known, depth + 1)) return false;
+  if (part.contains("$ref") && !gather(schema_.target(part, "$ref"), known, depth + 1))
+    return false;
   if (const auto found = part.find("allOf"); found != part.end() && found->is_array()) {
     for (const auto& inner : *found) {
       if (!gather(inner, known, depth + 1)) return false;
@@ -428,7 +439,8 @@ void Lowering::add_unevaluated(std::vector<SetId>& parts) {
     }
   }
   if (const auto* rest = find("unevaluatedItems"); rest != nullptr && *rest != true) {
-    for (const char* keyword : {"anyOf", "oneOf", "allOf", "if", "$ref", "contains", "$dynamicRef", "$recursiveRef"}) {
+    for (const char* keyword :
+         {"anyOf", "oneOf", "allOf", "if", "$ref", "contains", "$dynamicRef", "$recursiveRef"}) {
       if (!last_->contains(keyword)) continue;
       if (options_.strict) wrong("is not supported beside anyOf, oneOf, if and the like");
       return;
@@ -462,8 +474,8 @@ SetId Lowering::listed(const OrderedJson& list) {
     if (value.is_string()) strings.push_back(value.get<std::string>());
     if (value.is_number()) {
       const Decimal number = decimal_of(value);
-      sum.numbers = union_of(sum.numbers,
-                             intersection_of(at_least(number, true), at_most(number, true)));
+      sum.numbers =
+          union_of(sum.numbers, intersection_of(at_least(number, true), at_most(number, true)));
     }
     if (value.is_array()) {
       ArrayShape shape;

@@ -11,8 +11,12 @@ namespace {
 constexpr size_t kMaxDigits = 400;
 constexpr uint64_t kMaxResidues = 4000;
 
-DfaPtr share(Dfa dfa) { return std::make_shared<const Dfa>(std::move(dfa)); }
-Dfa match(std::string_view regex) { return dfa_of_regex(regex, Match::whole); }
+DfaPtr share(Dfa dfa) {
+  return std::make_shared<const Dfa>(std::move(dfa));
+}
+Dfa match(std::string_view regex) {
+  return dfa_of_regex(regex, Match::whole);
+}
 
 // Where both signs' texts of one kind lie.
 struct Kinds {
@@ -136,9 +140,14 @@ Dfa plain(const Decimal& bound, bool below, bool at, bool above) {
   return Comparison(bound, below, at, above).take();
 }
 
-bool is_zero(const Decimal& d) { return d.whole == "0" && d.fraction.empty(); }
+bool is_zero(const Decimal& d) {
+  return d.whole == "0" && d.fraction.empty();
+}
 // Whether a decimal's size is at least 0.0001, and at most 10^16.
-bool not_tiny(const Decimal& d) { return d.whole != "0" || (!d.fraction.empty() && d.fraction.substr(0, 4) > "0000" && d.fraction.find_first_not_of('0') < 4); }
+bool not_tiny(const Decimal& d) {
+  return d.whole != "0" || (!d.fraction.empty() && d.fraction.substr(0, 4) > "0000" &&
+                            d.fraction.find_first_not_of('0') < 4);
+}
 bool not_huge(const Decimal& d) {
   return d.whole.size() <= 16 || (d.whole == "1" + std::string(16, '0') && d.fraction.empty());
 }
@@ -171,7 +180,8 @@ Decimal decimal_of(const OrderedJson& number) {
   const long behind = dot == std::string::npos ? 0 : static_cast<long>(text.size() - dot - 1);
   if (dot != std::string::npos) digits += text.substr(dot + 1);
   long point = static_cast<long>(digits.size()) - behind + exponent;
-  if (std::abs(point) > static_cast<long>(kMaxDigits)) throw TooLarge("a number has too many digits");
+  if (std::abs(point) > static_cast<long>(kMaxDigits))
+    throw TooLarge("a number has too many digits");
   if (point < 0) {
     digits.insert(0, static_cast<size_t>(-point), '0');
     point = 0;
@@ -190,7 +200,9 @@ NumberSet all_numbers() {
   static const NumberSet set{share(kinds().all), share({})};
   return set;
 }
-NumberSet no_numbers() { return complement_of(all_numbers()); }
+NumberSet no_numbers() {
+  return complement_of(all_numbers());
+}
 
 NumberSet integers(bool written_plainly) {
   static const NumberSet sets[2] = {
@@ -245,7 +257,8 @@ NumberSet multiples_of(const Decimal& divisor) {
   if (digits.size() > 9) throw TooLarge("a divisor has more than 4,000 residues");
   const uint64_t p = std::stoull(digits);
   if (p * (places + 1) > kMaxResidues) throw TooLarge("a divisor has more than 4,000 residues");
-  // A state for each count of digits behind the point (0: none, `dot` before the first) and residue.
+  // A state for each count of digits behind the point (0: none, `dot` before the first) and
+  // residue.
   Dfa dfa;
   dfa.states.resize(1);
   std::map<std::pair<size_t, uint64_t>, uint32_t> names;
@@ -309,7 +322,9 @@ NumberSet multiples_of(const Decimal& divisor) {
   return sum(ins, outs);
 }
 
-NumberSet complement_of(const NumberSet& a) { return {a.out, a.in}; }
+NumberSet complement_of(const NumberSet& a) {
+  return {a.out, a.in};
+}
 NumberSet intersection_of(const NumberSet& a, const NumberSet& b) {
   if (a.out->empty() && *a.in == *all_numbers().in) return b;
   if (b.out->empty() && *b.in == *all_numbers().in) return a;

@@ -16,8 +16,8 @@ struct Decimal {
   std::string fraction;
 };
 
-/// The number as it is written; of a double the shortest text that reads back as it. Throws TooLarge
-/// for more than 400 digits.
+/// The number as it is written; of a double the shortest text that reads back as it. Throws
+/// TooLarge for more than 400 digits.
 Decimal decimal_of(const OrderedJson& number);
 
 /// Numbers by their texts: plain decimals, and exponents as programs write them (1e-05 and smaller,

@@ -76,7 +76,9 @@ const Dfa& empty_text() {
   return dfa;
 }
 
-Dfa nonempty_texts() { return combine(all_texts(), empty_text(), BothWays::difference); }
+Dfa nonempty_texts() {
+  return combine(all_texts(), empty_text(), BothWays::difference);
+}
 
 Rest before(const RegexNode& node, const Rest& rest);
 
@@ -127,7 +129,8 @@ Rest before_repeat(const RegexNode& node, const Rest& rest) {
 Rest before(const RegexNode& node, const Rest& rest) {
   if (!node.asserts) return before_plain(std::span(&node, 1), rest);
   switch (node.kind) {
-    case Kind::begin: return {rest.at_start, {}};
+    case Kind::begin:
+      return {rest.at_start, {}};
     case Kind::end:
       return {combine(rest.at_start, empty_text(), BothWays::intersection),
               combine(rest.later, empty_text(), BothWays::intersection)};
@@ -141,22 +144,35 @@ Rest before(const RegexNode& node, const Rest& rest) {
       for (const auto& child : node.children) out = either(out, before(child, rest));
       return out;
     }
-    case Kind::repeat: return before_repeat(node, rest);
-    default: return before_sequence(node.children, rest);
+    case Kind::repeat:
+      return before_repeat(node, rest);
+    default:
+      return before_sequence(node.children, rest);
   }
 }
 
 CharSet find_property(std::string_view name) {
   std::string spelled(name);
-  for (const char* prefix : {"Script=", "sc=", "General_Category=", "gc=", "Script_Extensions=",
-                             "scx="}) {
+  for (const char* prefix :
+       {"Script=", "sc=", "General_Category=", "gc=", "Script_Extensions=", "scx="}) {
     if (spelled.starts_with(prefix)) spelled.erase(0, std::string_view(prefix).size());
   }
   static const std::map<std::string, std::string, std::less<>> kLongNames = {
-      {"Letter", "L"}, {"Lowercase_Letter", "Ll"}, {"Uppercase_Letter", "Lu"}, {"Mark", "M"},
-      {"Number", "N"}, {"Decimal_Number", "Nd"}, {"Punctuation", "P"}, {"Symbol", "S"},
-      {"Separator", "Z"}, {"Space_Separator", "Zs"}, {"Other", "C"}, {"Control", "Cc"},
-      {"digit", "Nd"}, {"punct", "P"}, {"Alpha", "Alphabetic"}};
+      {"Letter", "L"},
+      {"Lowercase_Letter", "Ll"},
+      {"Uppercase_Letter", "Lu"},
+      {"Mark", "M"},
+      {"Number", "N"},
+      {"Decimal_Number", "Nd"},
+      {"Punctuation", "P"},
+      {"Symbol", "S"},
+      {"Separator", "Z"},
+      {"Space_Separator", "Zs"},
+      {"Other", "C"},
+      {"Control", "Cc"},
+      {"digit", "Nd"},
+      {"punct", "P"},
+      {"Alpha", "Alphabetic"}};
   if (const auto at = kLongNames.find(spelled); at != kLongNames.end()) spelled = at->second;
   for (const char c : spelled) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') spelled.clear();
@@ -185,8 +201,9 @@ CharSet find_property(std::string_view name) {
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match);
     size_t last = found[1] - 1;
     while ((static_cast<unsigned char>(all[last]) & 0xC0) == 0x80) --last;
-    set.push_back({static_cast<uint32_t>(code_points_of(std::string_view(all).substr(found[0], 4))[0]),
-                   static_cast<uint32_t>(code_points_of(std::string_view(all).substr(last, 4))[0])});
+    set.push_back(
+        {static_cast<uint32_t>(code_points_of(std::string_view(all).substr(found[0], 4))[0]),
+         static_cast<uint32_t>(code_points_of(std::string_view(all).substr(last, 4))[0])});
     at = found[1];
   }
   pcre2_match_data_free(match);

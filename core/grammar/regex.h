@@ -1,4 +1,5 @@
-// Regular expressions of ECMA-262 (with the `u` flag, and what browsers take without it) as automata.
+// Regular expressions of ECMA-262 (with the `u` flag, and what browsers take without it) as
+// automata.
 #pragma once
 
 #include <stdexcept>

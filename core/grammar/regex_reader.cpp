@@ -15,9 +15,16 @@ constexpr uint32_t kMaxCount = 100'000;
 
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWord = normalised({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}});
-const CharSet kSpace = normalised({{9, 13}, {' ', ' '}, {0xA0, 0xA0}, {0x1680, 0x1680},
-                                   {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                                   {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}});
+const CharSet kSpace = normalised({{9, 13},
+                                   {' ', ' '},
+                                   {0xA0, 0xA0},
+                                   {0x1680, 0x1680},
+                                   {0x2000, 0x200A},
+                                   {0x2028, 0x2029},
+                                   {0x202F, 0x202F},
+                                   {0x205F, 0x205F},
+                                   {0x3000, 0x3000},
+                                   {0xFEFF, 0xFEFF}});
 const CharSet kLineEnds = normalised({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
 
 class Reader {
@@ -118,8 +125,11 @@ class Reader {
       const bool asserts = node.asserts;
       std::vector<RegexNode> child;
       child.push_back(std::move(node));
-      node = {.kind = Kind::repeat, .children = std::move(child), .least = count.first,
-              .most = count.second, .asserts = asserts};
+      node = {.kind = Kind::repeat,
+              .children = std::move(child),
+              .least = count.first,
+              .most = count.second,
+              .asserts = asserts};
     }
     return node;
   }
@@ -129,13 +139,20 @@ class Reader {
     if (c == U'*' || c == U'+' || c == U'?') fail("nothing to repeat");
     ++at_;
     switch (c) {
-      case U'.': return of_set(complement_of(kLineEnds));
-      case U'^': return {.kind = Kind::begin, .asserts = true};
-      case U'$': return {.kind = Kind::end, .asserts = true};
-      case U'(': return group();
-      case U'[': return of_set(char_class());
-      case U'\\': return of_set(escape(false));
-      default: return of_set({{c, c}});
+      case U'.':
+        return of_set(complement_of(kLineEnds));
+      case U'^':
+        return {.kind = Kind::begin, .asserts = true};
+      case U'$':
+        return {.kind = Kind::end, .asserts = true};
+      case U'(':
+        return group();
+      case U'[':
+        return of_set(char_class());
+      case U'\\':
+        return of_set(escape(false));
+      default:
+        return of_set({{c, c}});
     }
   }
 
@@ -161,7 +178,9 @@ class Reader {
     if (!looks) return inner;
     std::vector<RegexNode> child;
     child.push_back(std::move(inner));
-    return {.kind = Kind::look_ahead, .children = std::move(child), .negative = negative,
+    return {.kind = Kind::look_ahead,
+            .children = std::move(child),
+            .negative = negative,
             .asserts = true};
   }
 
@@ -207,34 +226,50 @@ class Reader {
     const char32_t c = text_[at_++];
     const auto one = [](uint32_t point) { return CharSet{{point, point}}; };
     switch (c) {
-      case U'd': return kDigits;
-      case U'D': return complement_of(kDigits);
-      case U'w': return kWord;
-      case U'W': return complement_of(kWord);
-      case U's': return kSpace;
-      case U'S': return complement_of(kSpace);
-      case U'n': return one('\n');
-      case U'r': return one('\r');
-      case U't': return one('\t');
-      case U'v': return one('\v');
-      case U'f': return one('\f');
+      case U'd':
+        return kDigits;
+      case U'D':
+        return complement_of(kDigits);
+      case U'w':
+        return kWord;
+      case U'W':
+        return complement_of(kWord);
+      case U's':
+        return kSpace;
+      case U'S':
+        return complement_of(kSpace);
+      case U'n':
+        return one('\n');
+      case U'r':
+        return one('\r');
+      case U't':
+        return one('\t');
+      case U'v':
+        return one('\v');
+      case U'f':
+        return one('\f');
       case U'0':
         if (peek() >= U'0' && peek() <= U'9') fail("an octal escape");
         return one(0);
-      case U'x': return one(hex(2).value_or('x'));
-      case U'u': return one(unicode_escape());
+      case U'x':
+        return one(hex(2).value_or('x'));
+      case U'u':
+        return one(unicode_escape());
       case U'c':
         if ((peek() >= U'a' && peek() <= U'z') || (peek() >= U'A' && peek() <= U'Z')) {
           return one(text_[at_++] % 32);
         }
         fail("an unknown escape \\c");
       case U'p':
-      case U'P': return property(c == U'P');
+      case U'P':
+        return property(c == U'P');
       case U'b':
         if (in_class) return one('\b');
         fail("a word boundary \\b is not supported:");
-      case U'B': fail("a word boundary \\B is not supported:");
-      case U'k': fail("a back reference is not supported:");
+      case U'B':
+        fail("a word boundary \\B is not supported:");
+      case U'k':
+        fail("a back reference is not supported:");
       default:
         if (c >= U'1' && c <= U'9') fail("a back reference is not supported:");
         if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z')) {
@@ -299,6 +334,8 @@ class Reader {
 
 }  // namespace
 
-RegexNode parse_regex(std::string_view pattern) { return Reader(pattern).read(); }
+RegexNode parse_regex(std::string_view pattern) {
+  return Reader(pattern).read();
+}
 
 }  // namespace plimsoll::grammar

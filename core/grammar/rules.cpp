@@ -8,21 +8,29 @@ namespace plimsoll::grammar {
 namespace {
 
 constexpr size_t kMaxText = size_t{8} << 20;
-constexpr size_t kMaxListed = 2000;      // strings written one by one
-constexpr size_t kMaxEscapedRanges = 40; // of a class whose \u forms are taken too
+constexpr size_t kMaxListed = 2000;       // strings written one by one
+constexpr size_t kMaxEscapedRanges = 40;  // of a class whose \u forms are taken too
 
 const char kHex[] = "[0-9A-Fa-f]";
 
 std::string short_escape(uint32_t c) {
   switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\b': return "\\b";
-    case '\f': return "\\f";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    default: return "";
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return "";
   }
 }
 
@@ -95,8 +103,12 @@ std::string joined(const std::vector<std::string>& alternatives) {
 
 }  // namespace
 
-std::string json_text_of(std::u32string_view text) { return json_of(text, false); }
-std::string ascii_json_of(std::u32string_view text) { return json_of(text, true); }
+std::string json_text_of(std::u32string_view text) {
+  return json_of(text, false);
+}
+std::string ascii_json_of(std::u32string_view text) {
+  return json_of(text, true);
+}
 
 std::string literal(std::string_view utf8) {
   std::string out = "\"";
@@ -147,7 +159,8 @@ std::string Rules::any_string() {
     // Escapes of surrogates come in pairs alone.
     add("chr", "[\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\uD7FF\\uE000-\\U0010FFFF] | \"\\\\\" esc");
     add("esc",
-        "[\\u0022\\u002f\\u005cbfnrt] | \"u\" ([0-9A-Ca-cEeFf] [0-9A-Fa-f] [0-9A-Fa-f] [0-9A-Fa-f] | "
+        "[\\u0022\\u002f\\u005cbfnrt] | \"u\" ([0-9A-Ca-cEeFf] [0-9A-Fa-f] [0-9A-Fa-f] [0-9A-Fa-f] "
+        "| "
         "[Dd] [0-7] [0-9A-Fa-f] [0-9A-Fa-f] | [Dd] [89ABab] [0-9A-Fa-f] [0-9A-Fa-f] \"\\\\u\" [Dd] "
         "[C-Fc-f] [0-9A-Fa-f] [0-9A-Fa-f])");
     add("str", "\"\\\"\" strt");
@@ -158,7 +171,9 @@ std::string Rules::any_string() {
   return any_string_;
 }
 
-std::string Rules::chars(const CharSet& set) { return char_class(set); }
+std::string Rules::chars(const CharSet& set) {
+  return char_class(set);
+}
 
 std::string Rules::json_chars(const CharSet& set) {
   static const CharSet kRaw = normalised({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
@@ -234,7 +249,9 @@ std::string Rules::states(const Dfa& dfa, bool json) {
   return names[0];
 }
 
-std::string Rules::plain(const Dfa& dfa) { return states(dfa, false); }
+std::string Rules::plain(const Dfa& dfa) {
+  return states(dfa, false);
+}
 
 std::string Rules::json_string(const StringPart& part) {
   if (part.texts->universal() && part.least == 0 && part.most == kNoBound) return any_string();

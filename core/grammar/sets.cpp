@@ -150,8 +150,10 @@ const Values& Sets::values(SetId id) {
 Values Sets::work_out(SetId id) {
   const Expression& expression = expressions_[id];
   switch (expression.kind) {
-    case Kind::schema: return values(lower_(*expression.schema));
-    case Kind::none_of: return complement(values(expression.parts[0]));
+    case Kind::schema:
+      return values(lower_(*expression.schema));
+    case Kind::none_of:
+      return complement(values(expression.parts[0]));
     case Kind::all_of: {
       Values sum = values(expression.parts[0]);
       for (size_t i = 1; i < expression.parts.size(); ++i) {

@@ -11,7 +11,9 @@ void check_count(size_t count) {
   if (count > kMaxShapes) throw TooLarge("it has more than 1,000 alternatives");
 }
 
-DfaPtr share(Dfa dfa) { return std::make_shared<const Dfa>(std::move(dfa)); }
+DfaPtr share(Dfa dfa) {
+  return std::make_shared<const Dfa>(std::move(dfa));
+}
 
 DfaPtr both(const DfaPtr& a, const DfaPtr& b, BothWays how) {
   if (a == b && how != BothWays::difference) return a;
@@ -43,7 +45,8 @@ std::vector<StringPart> complement(const std::vector<StringPart>& a) {
   std::vector<StringPart> out = {{every_text(), 0, kNoBound}};
   for (const auto& part : a) {
     std::vector<StringPart> others;
-    if (!part.texts->universal()) others.push_back({share(complement_of(*part.texts)), 0, kNoBound});
+    if (!part.texts->universal())
+      others.push_back({share(complement_of(*part.texts)), 0, kNoBound});
     if (part.least > 0) others.push_back({every_text(), 0, part.least - 1});
     if (part.most != kNoBound) others.push_back({every_text(), part.most + 1, kNoBound});
     out = intersection(out, others);
@@ -152,8 +155,8 @@ ArrayShape Sets::intersection(const ArrayShape& a, const ArrayShape& b) {
   ArrayShape out;
   const size_t prefix = std::max(a.prefix.size(), b.prefix.size());
   for (size_t i = 0; i < prefix; ++i) {
-    out.prefix.push_back(all_of({i < a.prefix.size() ? a.prefix[i] : a.rest,
-                                 i < b.prefix.size() ? b.prefix[i] : b.rest}));
+    out.prefix.push_back(all_of(
+        {i < a.prefix.size() ? a.prefix[i] : a.rest, i < b.prefix.size() ? b.prefix[i] : b.rest}));
   }
   out.rest = all_of({a.rest, b.rest});
   out.least = std::max(a.least, b.least);
@@ -189,7 +192,12 @@ std::vector<ArrayShape> Sets::complement(const ArrayShape& shape) {
     unite(out, other);
   }
   if (shape.rest == kNone) {
-    unite(out, ArrayShape{.prefix = {}, .rest = kAny, .least = shape.prefix.size() + 1, .most = kNoBound, .contains = {}, .unique_at = {}});
+    unite(out, ArrayShape{.prefix = {},
+                          .rest = kAny,
+                          .least = shape.prefix.size() + 1,
+                          .most = kNoBound,
+                          .contains = {},
+                          .unique_at = {}});
   } else if (shape.rest != kAny) {
     ArrayShape other;
     other.contains = {{none_of(shape.rest), 1, kNoBound, shape.prefix.size()}};
@@ -224,11 +232,12 @@ std::vector<ObjectShape> Sets::declared(const ObjectShape& shape, const ObjectSh
         if (!out[i].some[k].keys->accepts(property.name)) continue;
         ObjectShape met = out[i];
         met.some.erase(met.some.begin() + static_cast<long>(k));
-        met.properties.push_back({property.name, all_of({value, out[i].some[k].value}), true});
+        met.properties.push_back(
+            {property.name, all_of({value, out[i].some[k].value}), true, false});
         out.push_back(std::move(met));
         check_count(out.size());
       }
-      out[i].properties.push_back({property.name, value, false});
+      out[i].properties.push_back({property.name, value, false, false});
     }
   }
   return out;
@@ -254,12 +263,23 @@ std::vector<ObjectShape> Sets::intersection(const std::vector<ObjectShape>& a,
 ObjectShape Sets::intersection(const ObjectShape& a, const ObjectShape& b) {
   WorkLimit::spend(100 + 10 * static_cast<int64_t>(a.properties.size()));
   ObjectShape out;
-  std::map<std::string_view, const Property*> others;
-  for (const auto& property : b.properties) others.emplace(property.name, &property);
-  for (const auto& property : a.properties) {
-    const Property& same = *others.at(property.name);
-    out.properties.push_back({property.name, all_of({property.value, same.value}),
-                              property.required || same.required});
+  std::map<std::string_view, const Property*> in_a, in_b;
+  for (const auto& property : a.properties) in_a.emplace(property.name, &property);
+  for (const auto& property : b.properties) in_b.emplace(property.name, &property);
+  const auto add = [&](const std::string& name) {
+    const Property &x = *in_a.at(name), &y = *in_b.at(name);
+    out.properties.push_back(
+        {name, all_of({x.value, y.value}), x.required || y.required, x.listed || y.listed});
+  };
+  // Those that a lists, those that b alone lists, the others.
+  for (const auto& p : a.properties) {
+    if (p.listed) add(p.name);
+  }
+  for (const auto& p : b.properties) {
+    if (p.listed && !in_a.at(p.name)->listed) add(p.name);
+  }
+  for (const auto& p : a.properties) {
+    if (!p.listed && !in_b.at(p.name)->listed) add(p.name);
   }
   const auto add_class = [&](DfaPtr keys, SetId value) {
     if (!keys->empty() && value != out.other) out.classes.push_back({std::move(keys), value});
@@ -311,9 +331,9 @@ std::vector<ObjectShape> Sets::complement(const ObjectShape& shape) {
   std::vector<ObjectShape> out;
   for (const auto& property : shape.properties) {
     ObjectShape missing, wrong;
-    missing.properties = {{property.name, kNone, false}};
+    missing.properties = {{property.name, kNone, false, false}};
     if (property.required) unite(out, missing);
-    wrong.properties = {{property.name, none_of(property.value), true}};
+    wrong.properties = {{property.name, none_of(property.value), true, false}};
     if (property.value != kAny && !empty(none_of(property.value))) unite(out, wrong);
   }
   const auto some = [&](const DfaPtr& keys, SetId value) {

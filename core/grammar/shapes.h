@@ -51,6 +51,7 @@ struct Property {
   std::string name;
   SetId value;
   bool required;
+  bool listed = true;  // by `properties`: written before those that are not
   bool operator==(const Property&) const = default;
 };
 

@@ -20,7 +20,9 @@ void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
 void preparation(std::string_view bytes);  // a line's mm_processor_kwargs, on pictures of any size
 void record_digests(std::string_view bytes);  // OUT.part.xxh3
+void regex(std::string_view bytes);           // a pattern of a request
 void safetensors(std::string_view bytes);     // a weights' file
+void schema(std::string_view bytes);          // a JSON schema, compiled, and a text to validate
 void tokenizer(std::string_view bytes);       // tokenizer.json, used
 void webp(std::string_view bytes);
 
@@ -43,7 +45,9 @@ inline constexpr Target kTargets[] = {
     {"png", png},
     {"preparation", preparation},
     {"record_digests", record_digests},
+    {"regex", regex},
     {"safetensors", safetensors},
+    {"schema", schema},
     {"tokenizer", tokenizer},
     {"webp", webp},
 };

@@ -1,9 +1,8 @@
 // schema [--times] [--reasons]: a JSON object a line in, {"name", "schema", "tests": [{"valid",
-// "data"}]}; out NAME<TAB>right, valid_refused, wrong_accepted or schema_refused:KEYWORD. A schema is
-// right where every valid instance, as compact JSON, can be written and no invalid one. With
+// "data"}]}; out NAME<TAB>right, valid_refused, wrong_accepted or schema_refused:KEYWORD. A schema
+// is right where every valid instance, as compact JSON, can be written and no invalid one. With
 // --reasons the instance or refusal follows; with --times, on stderr, how long compiling took.
 #include <fmt/format.h>
-#include <xgrammar/xgrammar.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,33 +13,22 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "grammar/grammar.h"
+#include "reference/recogniser.h"
 
 namespace {
 
 using namespace plimsoll;
-
-// A vocabulary of the 256 bytes.
-xgrammar::TokenizerInfo byte_vocabulary() {
-  std::vector<std::string> bytes;
-  for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
-  bytes.emplace_back("</s>");
-  return {bytes, xgrammar::VocabType::RAW, 257, std::vector<int32_t>{256}};
-}
-
-bool accepts(const xgrammar::CompiledGrammar& grammar, const std::string& text) {
-  xgrammar::GrammarMatcher matcher(grammar, std::nullopt, true);
-  return matcher.AcceptString(text) && matcher.IsCompleted();
-}
 
 struct Verdict {
   std::string word;
   std::string reason;
 };
 
-Verdict judge(const OrderedJson& line, xgrammar::GrammarCompiler& compiler, double& milliseconds) {
+Verdict judge(const OrderedJson& line, double& milliseconds) {
   const auto begin = std::chrono::steady_clock::now();
   const auto stop = [&] {
-    milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   };
   std::string ebnf;
   try {
@@ -53,12 +41,17 @@ Verdict judge(const OrderedJson& line, xgrammar::GrammarCompiler& compiler, doub
     keyword = keyword.substr(std::min(keyword.size(), std::string("JSON schema: ").size()));
     return {"schema_refused:" + keyword.substr(0, keyword.find(' ')), error.what()};
   }
-  const xgrammar::CompiledGrammar grammar = compiler.CompileGrammar(ebnf);
+  const testing::Recogniser recogniser(ebnf);
+  const grammar::Validator validator(line.at("schema").dump());
   Verdict verdict{"right", ""};
   for (const auto& test : line.at("tests")) {
     const bool valid = test.at("valid").get<bool>();
     const std::string text = test.at("data").dump();
-    if (accepts(grammar, text) == valid) continue;
+    if (validator.refuse(text).empty() != valid) {
+      verdict = {"validator_wrong", text + " " + validator.refuse(text)};
+      break;
+    }
+    if (recogniser.accepts(text) == valid) continue;
     verdict.reason = text;
     if (!valid) return {"wrong_accepted", text};
     verdict.word = "valid_refused";
@@ -86,7 +79,6 @@ int main(int count, char** arguments) {
       return 2;
     }
   }
-  xgrammar::GrammarCompiler compiler(byte_vocabulary(), 1, false);
   std::vector<double> times;
   std::string text;
   while (std::getline(std::cin, text)) {
@@ -96,14 +88,16 @@ int main(int count, char** arguments) {
     try {
       const auto line = OrderedJson::parse(text);
       name = line.at("name").get<std::string>();
-      verdict = judge(line, compiler, times.emplace_back());
+      verdict = judge(line, times.emplace_back());
     } catch (const std::exception& error) {
       verdict = {"crash", error.what()};
     }
-    std::cout << name << '\t' << verdict.word << (reasons ? '\t' + verdict.reason : "") << std::endl;
+    std::cout << name << '\t' << verdict.word << (reasons ? '\t' + verdict.reason : "")
+              << std::endl;
   }
   if (times_wanted) {
-    fmt::print(stderr, "compiled in {:.2f} ms (median), {:.1f} ms (99th percentile), {:.1f} ms (longest)\n",
+    fmt::print(stderr,
+               "compiled in {:.2f} ms (median), {:.1f} ms (99th percentile), {:.1f} ms (longest)\n",
                at_share(times, 0.5), at_share(times, 0.99), at_share(times, 1));
   }
   return 0;

@@ -1,0 +1,392 @@
+// Validation of finished answers: keywords one by one, over the schema as it was parsed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+#include "grammar/document.h"
+#include "grammar/formats.h"
+#include "grammar/numbers.h"
+#include "grammar/regex.h"
+
+namespace plimsoll::grammar {
+namespace {
+
+constexpr int kMaxDepth = 1000;
+constexpr int64_t kWork = 200'000'000;
+constexpr size_t kMaxListed = 100'000;
+
+// Names and places of items that keywords have looked at.
+struct Seen {
+  std::set<std::string, std::less<>> names;
+  std::set<size_t> places;
+  void add(const Seen& other) {
+    names.insert(other.names.begin(), other.names.end());
+    places.insert(other.places.begin(), other.places.end());
+  }
+};
+
+std::string escaped(std::string_view key) {
+  std::string out;
+  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
+bool equal(const OrderedJson& a, const OrderedJson& b) {
+  if (a.is_number() && b.is_number()) return a == b;
+  if (a.type() != b.type() || (a.is_structured() && a.size() != b.size())) return false;
+  if (a.is_array()) return std::ranges::equal(a, b, equal);
+  if (!a.is_object()) return a == b;
+  return std::ranges::all_of(a.items(), [&](const auto& item) {
+    const auto same = b.find(item.key());
+    return same != b.end() && equal(item.value(), *same);
+  });
+}
+
+class Check {
+ public:
+  explicit Check(const Schema& schema) : schema_(schema) {}
+
+  bool valid(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    if (schema.is_boolean()) return schema.get<bool>() || wrong("false", "nothing is valid here");
+    if (++depth_ > kMaxDepth) throw TooLarge("the schema leads to itself");
+    WorkLimit::spend(static_cast<int64_t>(schema.size()) + 10);
+    const bool alone = schema_.draft <= Draft::d7 && schema.contains("$ref");
+    const bool ok = references(schema, value, seen) &&
+                    (alone || (scalars(schema, value) && strings(schema, value) &&
+                               arrays(schema, value, seen) && objects(schema, value, seen) &&
+                               combinations(schema, value, seen) && rest(schema, value, seen)));
+    --depth_;
+    return ok;
+  }
+
+  std::string problem;
+
+ private:
+  // Keeps the first thing wrong, unless an alternative is only tried.
+  bool wrong(std::string_view keyword, std::string_view why) {
+    if (trying_ == 0 && problem.empty()) {
+      problem = fmt::format("{} at \"{}\": {}", keyword, fmt::join(path_, ""), why);
+    }
+    return false;
+  }
+  bool tried(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    ++trying_;
+    const int depth = depth_;
+    Seen own;
+    const bool ok = valid(schema, value, own);
+    depth_ = depth;
+    --trying_;
+    if (ok) seen.add(own);
+    return ok;
+  }
+  bool inner(const OrderedJson& schema, const OrderedJson& value, std::string step) {
+    path_.push_back(std::move(step));
+    Seen own;
+    const bool ok = valid(schema, value, own);
+    path_.pop_back();
+    return ok;
+  }
+  static const OrderedJson* find(const OrderedJson& schema, const char* keyword) {
+    const auto found = schema.find(keyword);
+    return found == schema.end() ? nullptr : &*found;
+  }
+  const Dfa& pattern(const std::string& regex) {
+    auto& known = patterns_[regex];
+    if (!known) known = std::make_shared<const Dfa>(dfa_of_regex(regex, Match::search));
+    return *known;
+  }
+  static uint64_t length(const OrderedJson& text) {
+    return code_points_of(text.get_ref<const std::string&>()).size();
+  }
+
+  bool references(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    for (const char* keyword : {"$ref", "$recursiveRef", "$dynamicRef"}) {
+      if (find(schema, keyword) == nullptr) continue;
+      if (!valid(schema_.target(schema, keyword), value, seen)) return false;
+    }
+    return true;
+  }
+
+  bool has_type(const std::string& type, const OrderedJson& value) const {
+    if (type == "integer") {
+      if (value.is_number_float() && schema_.draft > Draft::d4) {
+        return std::floor(value.get<double>()) == value.get<double>();
+      }
+      return value.is_number_integer();
+    }
+    return (type == "null" && value.is_null()) || (type == "boolean" && value.is_boolean()) ||
+           (type == "number" && value.is_number()) || (type == "string" && value.is_string()) ||
+           (type == "array" && value.is_array()) || (type == "object" && value.is_object()) ||
+           (type == "any" && schema_.draft == Draft::d3);
+  }
+
+  bool scalars(const OrderedJson& schema, const OrderedJson& value) {
+    if (const auto* type = find(schema, "type")) {
+      const bool ok =
+          type->is_string()
+              ? has_type(type->get<std::string>(), value)
+              : type->is_array() && std::ranges::any_of(*type, [&](const auto& t) {
+                  return t.is_string() && has_type(t.template get<std::string>(), value);
+                });
+      if (!ok) return wrong("type", fmt::format("is no {}", type->dump()));
+    }
+    if (const auto* list = find(schema, "enum"); list != nullptr && list->is_array()) {
+      if (std::ranges::none_of(*list, [&](const auto& v) { return equal(v, value); })) {
+        return wrong("enum", "is none of the values");
+      }
+    }
+    if (const auto* constant = find(schema, "const"); constant && !equal(*constant, value)) {
+      return wrong("const", "is another value");
+    }
+    return !value.is_number() || numbers(schema, value);
+  }
+
+  bool numbers(const OrderedJson& schema, const OrderedJson& value) {
+    const auto limit = [&](const char* keyword, const char* exclusive, int sign) {
+      const auto* strict = find(schema, exclusive);
+      const bool flag = strict != nullptr && *strict == true;
+      const auto beyond = [&](const OrderedJson& bound, bool or_equal) {
+        return sign > 0 ? (or_equal ? value >= bound : value > bound)
+                        : (or_equal ? value <= bound : value < bound);
+      };
+      if (const auto* bound = find(schema, keyword); bound != nullptr && beyond(*bound, flag)) {
+        return wrong(keyword, "is out of bounds");
+      }
+      if (strict != nullptr && strict->is_number() && beyond(*strict, true)) {
+        return wrong(exclusive, "is out of bounds");
+      }
+      return true;
+    };
+    if (!limit("maximum", "exclusiveMaximum", 1) || !limit("minimum", "exclusiveMinimum", -1)) {
+      return false;
+    }
+    const auto* divisor = find(schema, schema_.draft == Draft::d3 ? "divisibleBy" : "multipleOf");
+    if (divisor == nullptr || !divisor->is_number()) return true;
+    const double quotient = value.get<double>() / divisor->get<double>();
+    const bool ok =
+        std::abs(quotient - std::round(quotient)) <= 1e-9 * std::max(1.0, std::abs(quotient));
+    return ok || wrong("multipleOf", "is no multiple");
+  }
+
+  bool strings(const OrderedJson& schema, const OrderedJson& value) {
+    if (!value.is_string()) return true;
+    const auto& text = value.get_ref<const std::string&>();
+    if (const auto* least = find(schema, "minLength"); least && length(value) < *least) {
+      return wrong("minLength", "is too short");
+    }
+    if (const auto* most = find(schema, "maxLength"); most && length(value) > *most) {
+      return wrong("maxLength", "is too long");
+    }
+    if (const auto* regex = find(schema, "pattern"); regex != nullptr && regex->is_string()) {
+      if (!pattern(regex->get<std::string>()).accepts(text))
+        return wrong("pattern", "is not matched");
+    }
+    if (const auto* format = find(schema, "format"); format != nullptr && format->is_string()) {
+      const DfaPtr dfa = format_dfa(format->get<std::string>());
+      if (dfa && !dfa->accepts(text))
+        return wrong("format", fmt::format("is no {}", format->dump()));
+    }
+    return true;
+  }
+
+  bool arrays(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    if (!value.is_array()) return true;
+    const auto* prefix = find(schema, "prefixItems");
+    const auto* others = find(schema, "items");
+    const char* name = "items";
+    if (prefix == nullptr && others != nullptr && others->is_array()) {
+      prefix = others;
+      others = find(schema, name = "additionalItems");
+    }
+    const size_t first = prefix != nullptr ? prefix->size() : 0;
+    for (size_t i = 0; i < value.size(); ++i) {
+      const auto* item = i < first ? &(*prefix)[i] : others;
+      if (item == nullptr) continue;
+      seen.places.insert(i);
+      if (!inner(*item, value[i], fmt::format("/{}", i))) return wrong(name, "has a wrong item");
+    }
+    if (const auto* least = find(schema, "minItems"); least && value.size() < *least) {
+      return wrong("minItems", "has too few items");
+    }
+    if (const auto* most = find(schema, "maxItems"); most && value.size() > *most) {
+      return wrong("maxItems", "has too many items");
+    }
+    if (const auto* unique = find(schema, "uniqueItems"); unique != nullptr && *unique == true) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        WorkLimit::spend(static_cast<int64_t>(i));
+        for (size_t j = 0; j < i; ++j) {
+          if (equal(value[i], value[j])) return wrong("uniqueItems", "has an item twice");
+        }
+      }
+    }
+    return contains(schema, value, seen);
+  }
+
+  bool contains(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    const auto* item = find(schema, "contains");
+    if (item == nullptr || schema_.draft < Draft::d6) return true;
+    size_t met = 0;
+    for (size_t i = 0; i < value.size(); ++i) {
+      Seen own;
+      if (!tried(*item, value[i], own)) continue;
+      ++met;
+      if (schema_.draft >= Draft::d2020) seen.places.insert(i);
+    }
+    const bool counts = schema_.draft >= Draft::d2019;
+    const auto* least = counts ? find(schema, "minContains") : nullptr;
+    const auto* most = counts ? find(schema, "maxContains") : nullptr;
+    if (least != nullptr ? met < *least : met < 1)
+      return wrong("contains", "has too few such items");
+    return most == nullptr || met <= *most || wrong("maxContains", "has too many such items");
+  }
+
+  bool objects(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    if (!value.is_object()) return true;
+    if (const auto* required = find(schema, "required"); required && required->is_array()) {
+      for (const auto& name : *required) {
+        if (name.is_string() && !value.contains(name.get<std::string>())) {
+          return wrong("required", fmt::format("lacks {}", name.dump()));
+        }
+      }
+    }
+    if (const auto* least = find(schema, "minProperties"); least && value.size() < *least) {
+      return wrong("minProperties", "has too few properties");
+    }
+    if (const auto* most = find(schema, "maxProperties"); most && value.size() > *most) {
+      return wrong("maxProperties", "has too many properties");
+    }
+    const auto* names = schema_.draft >= Draft::d6 ? find(schema, "propertyNames") : nullptr;
+    for (const auto& [name, member] : value.items()) {
+      if (names != nullptr && !inner(*names, OrderedJson(name), "/" + escaped(name))) {
+        return wrong("propertyNames", "has a wrong name");
+      }
+      if (!property(schema, name, member, seen)) return false;
+    }
+    return dependencies(schema, value, seen);
+  }
+
+  bool property(const OrderedJson& schema, const std::string& name, const OrderedJson& member,
+                Seen& seen) {
+    bool known = false;
+    const auto* properties = find(schema, "properties");
+    if (properties != nullptr && properties->is_object() && properties->contains(name)) {
+      known = true;
+      if (!inner((*properties)[name], member, "/" + escaped(name))) return false;
+    }
+    if (const auto* patterns = find(schema, "patternProperties");
+        patterns && patterns->is_object()) {
+      for (const auto& [regex, own] : patterns->items()) {
+        if (!pattern(regex).accepts(name)) continue;
+        known = true;
+        if (!inner(own, member, "/" + escaped(name))) return false;
+      }
+    }
+    const auto* other = find(schema, "additionalProperties");
+    if (!known && other != nullptr) {
+      known = true;
+      if (*other == false)
+        return wrong("additionalProperties", fmt::format("\"{}\" is none", name));
+      if (!inner(*other, member, "/" + escaped(name))) return false;
+    }
+    if (known) seen.names.insert(name);
+    return true;
+  }
+
+  bool dependencies(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    for (const char* keyword : {"dependencies", "dependentRequired", "dependentSchemas"}) {
+      const auto* map = find(schema, keyword);
+      if (map == nullptr || !map->is_object()) continue;
+      for (const auto& [name, then] : map->items()) {
+        if (!value.contains(name)) continue;
+        if (then.is_array()) {
+          for (const auto& needed : then) {
+            if (needed.is_string() && !value.contains(needed.get<std::string>())) {
+              return wrong(keyword, fmt::format("lacks {}", needed.dump()));
+            }
+          }
+        } else if (!valid(then, value, seen)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool combinations(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    if (const auto* list = find(schema, "allOf")) {
+      for (const auto& part : *list) {
+        if (!valid(part, value, seen)) return false;
+      }
+    }
+    for (const char* keyword : {"anyOf", "oneOf"}) {
+      const auto* list = find(schema, keyword);
+      if (list == nullptr) continue;
+      size_t met = 0;
+      for (const auto& part : *list) met += tried(part, value, seen) ? 1 : 0;
+      if (met == 0) return wrong(keyword, "no alternative fits");
+      if (met > 1 && keyword[0] == 'o') return wrong(keyword, "more than one alternative fits");
+    }
+    Seen none;
+    if (const auto* part = find(schema, "not"); part != nullptr && tried(*part, value, none)) {
+      return wrong("not", "is what it must not be");
+    }
+    const auto* condition = schema_.draft >= Draft::d7 ? find(schema, "if") : nullptr;
+    if (condition == nullptr) return true;
+    const auto* then = find(schema, tried(*condition, value, seen) ? "then" : "else");
+    return then == nullptr || valid(*then, value, seen);
+  }
+
+  bool rest(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    if (schema_.draft < Draft::d2019) return true;
+    const auto* names = value.is_object() ? find(schema, "unevaluatedProperties") : nullptr;
+    if (names != nullptr) {
+      for (const auto& [name, member] : value.items()) {
+        if (!seen.names.insert(name).second) continue;
+        if (!inner(*names, member, "/" + escaped(name))) return false;
+      }
+    }
+    const auto* items = value.is_array() ? find(schema, "unevaluatedItems") : nullptr;
+    if (items == nullptr) return true;
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (!seen.places.insert(i).second) continue;
+      if (!inner(*items, value[i], fmt::format("/{}", i))) return false;
+    }
+    return true;
+  }
+
+  const Schema& schema_;
+  std::vector<std::string> path_;
+  std::map<std::string, DfaPtr> patterns_;
+  int depth_ = 0;
+  int trying_ = 0;
+};
+
+}  // namespace
+
+Validator::Validator(std::string_view schema) : schema_(std::make_shared<const Schema>(schema)) {}
+
+std::string Validator::refuse(std::string_view answer) const {
+  OrderedJson value;
+  try {
+    value = parse_json<OrderedJson>(answer, {.max_depth = 1000, .max_keys = kMaxListed});
+  } catch (const JsonError& error) {
+    return fmt::format("line {}, column {}: {}", error.line, error.column, error.what());
+  }
+  const WorkLimit limit(kWork);
+  Check check(*schema_);
+  try {
+    Seen seen;
+    return check.valid(schema_->root, value, seen) ? "" : check.problem;
+  } catch (const std::runtime_error& error) {
+    return fmt::format("cannot be validated: {}", error.what());
+  } catch (const OrderedJson::exception& error) {
+    return fmt::format("cannot be validated: {}", error.what());
+  }
+}
+
+}  // namespace plimsoll::grammar

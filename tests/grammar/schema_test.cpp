@@ -1,0 +1,175 @@
+// Schemas, keyword by keyword, with answers that their grammars take and answers that they do not.
+// The validator agrees.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "grammar/grammar.h"
+#include "reference/recogniser.h"
+
+using namespace plimsoll;
+
+namespace {
+
+struct Row {
+  const char* schema;
+  std::vector<const char*> taken;
+  std::vector<const char*> refused;
+};
+
+const std::vector<Row> kRows = {
+    {R"({"type": "integer"})", {"1", "-7", "1.0"}, {"1.5", "\"1\"", "01", "null"}},
+    {R"({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})",
+     {"1"},
+     {"1.0"}},
+    {R"({"type": ["null", "boolean"]})", {"null", "true", "false"}, {"0", "\"\"", "[]"}},
+    {R"({"enum": [1, "a", null, {"b": [2]}]})",
+     {"1", "1.0", "\"a\"", "null", R"({"b":[2]})"},
+     {"2", "\"b\"", R"({"b":[3]})", R"({"b":[2,2]})", R"({})"}},
+    {R"({"const": "\u00e9\n"})", {"\"\u00e9\\n\"", "\"\\u00e9\\n\""}, {"\"e\\n\""}},
+    {R"({"type": "number", "minimum": -1.5, "exclusiveMaximum": 10})",
+     {"-1.5", "-1.50", "0", "-0", "9.999", "1e-07"},
+     {"-1.51", "10", "10.0", "100", "1e+20"}},
+    {R"({"type": "integer", "multipleOf": 3, "minimum": 4})", {"6", "12"}, {"3", "7", "-6"}},
+    {R"({"type": "number", "multipleOf": 0.25})", {"0.5", "1", "-2.75"}, {"0.3", "0.125"}},
+    {R"({"type": "string", "minLength": 2, "maxLength": 3})",
+     {"\"ab\"", "\"\u00e9\u00e9\u00e9\"", "\"\\n\\n\"", "\"\\ud83d\\ude00a\""},
+     {"\"a\"", "\"abcd\"", "\"\\ud83d\\ude00\""}},
+    {R"({"type": "string", "pattern": "^(?!no)[a-z]+$", "maxLength": 4})",
+     {"\"yes\"", "\"on\""},
+     {"\"nope\"", "\"YES\"", "\"abcde\"", "\"\""}},
+    {R"({"type": "string", "pattern": "b"})", {"\"abc\"", "\"\\u00e9b\""}, {"\"ac\""}},
+    {R"({"type": "string", "format": "date-time"})",
+     {"\"2024-02-29T23:59:59Z\"", "\"2023-01-31T00:00:00.5+02:00\""},
+     {"\"2023-02-29T00:00:00Z\"", "\"2023-01-31\"", "\"x\""}},
+    {R"({"type": "string", "format": "ipv6"})",
+     {"\"::1\"", "\"2001:db8::8:800:200c:417a\""},
+     {"\"1::2::3\"", "\"12345::\""}},
+    {R"({"type": "string", "format": "uri"})",
+     {"\"https://a.example/b?c#d\""},
+     {"\"a b\"", "\"//a\""}},
+    {R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["b"]})",
+     {R"({"b":1})", R"({"a":1,"b":[]})", R"({"b":1,"c":2})", R"({ "a" : 1 , "b" : 2 })"},
+     {R"({})", R"({"a":1})", R"({"a":"x","b":1})", R"({"b":1,"a":"x"})"}},
+    {R"({"properties": {"a": {}}, "additionalProperties": false})",
+     {R"({})", R"({"a":1})", "3"},
+     {R"({"b":1})", R"({"a":1,"ab":1})"}},
+    {R"({"type": "object", "patternProperties": {"^n": {"type": "integer"}, "x$": {"minimum": 5}},
+         "additionalProperties": {"type": "string"}})",
+     {R"({"n":1,"nx":7,"z":"s"})"},
+     {R"({"nx":3})", R"({"z":1})", R"({"n":"s"})"}},
+    {R"({"type": "object", "propertyNames": {"maxLength": 2}})", {R"({"ab":1})"}, {R"({"abc":1})"}},
+    {R"({"type": "object", "minProperties": 2, "maxProperties": 3, "properties": {"a": {}, "b": {}}})",
+     {R"({"a":1,"b":2})", R"({"x":1,"y":2})", R"({"a":1,"x":1,"y":2})"},
+     {R"({"a":1})", R"({"a":1,"b":1,"x":1,"y":2})", "{}"}},
+    {R"({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2})",
+     {"[1]", "[1,2]", "[ 1 , 2 ]"},
+     {"[]", "[1,2,3]", "[\"a\"]"}},
+    {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false})",
+     {"[]", "[1]", "[1,\"a\"]"},
+     {"[\"a\"]", "[1,2]", "[1,\"a\",3]"}},
+    {R"({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "minItems": 2})",
+     {"[1,2]", "[1,2,3]"},
+     {"[1]", "[]", "[1,3]"}},
+    {R"({"type": "array", "contains": {"type": "string"}, "maxContains": 2})",
+     {"[\"a\"]", "[1,\"a\",2,\"b\"]"},
+     {"[]", "[1]", "[\"a\",\"b\",\"c\"]"}},
+    {R"({"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": true})",
+     {"[]", "[\"b\",\"a\"]"},
+     {"[\"a\",\"a\"]"}},
+    {R"({"allOf": [{"type": "object", "properties": {"a": {"type": "number"}}},
+                   {"properties": {"a": {"minimum": 3}}, "required": ["a"]}]})",
+     {R"({"a":3})"},
+     {R"({"a":2})", "{}"}},
+    {R"({"oneOf": [{"type": "number", "multipleOf": 3}, {"type": "number", "multipleOf": 5}]})",
+     {"3", "5", "10"},
+     {"15", "1"}},
+    {R"({"type": "object", "properties": {"a": {}, "b": {}},
+         "oneOf": [{"required": ["a"]}, {"required": ["b"]}]})",
+     {R"({"a":1})", R"({"b":1})"},
+     {R"({"a":1,"b":1})", "{}"}},
+    {R"({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "integer"}]})",
+     {"\"a\"", "4"},
+     {"\"ab\"", "1.5"}},
+    {R"({"type": "string", "not": {"enum": ["a", "b"]}})", {"\"c\"", "\"ab\""}, {"\"a\"", "\"b\""}},
+    {R"({"type": "object", "not": {"required": ["a"]}})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
+    {R"({"type": "object", "properties": {"k": {"enum": ["x", "y"]}}, "required": ["k"],
+         "if": {"properties": {"k": {"const": "x"}}}, "then": {"required": ["v"]}})",
+     {R"({"k":"y"})", R"({"k":"x","v":1})"},
+     {R"({"k":"x"})"}},
+    {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}})",
+     {"{}", R"({"b":1})", R"({"a":1,"b":1})"},
+     {R"({"a":1})"}},
+    {R"({"type": "object", "allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": false})",
+     {R"({"a":1})"},
+     {R"({"b":1})"}},
+    {R"({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "required": ["v"], "properties":
+         {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/t"}}, "additionalProperties": false}}})",
+     {R"({"v":1})", R"({"v":1,"next":{"v":2}})"},
+     {R"({"v":1,"next":{}})", R"({"next":{"v":2}})"}},
+    {R"({"$id": "https://a.example/s", "$ref": "t", "$defs": {"t": {"$id": "/t", "$anchor": "x",
+         "type": "array", "items": {"$ref": "#x"}}}})",
+     {"[]", "[[],[[]]]"},
+     {"[1]", "{}"}},
+};
+
+}  // namespace
+
+TEST_CASE("grammars of schemas take the valid answers alone, and the validator agrees") {
+  for (const Row& row : kRows) {
+    INFO(row.schema);
+    const testing::Recogniser recogniser(grammar::ebnf_of_schema(row.schema, {}));
+    const grammar::Validator validator(row.schema);
+    for (const char* text : row.taken) {
+      INFO(text);
+      CHECK(recogniser.accepts(text));
+      CHECK(validator.refuse(text).empty());
+    }
+    for (const char* text : row.refused) {
+      INFO(text);
+      CHECK_FALSE(recogniser.accepts(text));
+      CHECK_FALSE(validator.refuse(text).empty());
+    }
+  }
+}
+
+TEST_CASE("whitespace and keys that a schema does not name are as asked for") {
+  const char* schema = R"({"type": "object", "properties": {"a": {"type": "array"}}})";
+  using grammar::SchemaOptions;
+  const auto takes = [&](const SchemaOptions& options, const char* text) {
+    return testing::Recogniser(grammar::ebnf_of_schema(schema, options)).accepts(text);
+  };
+  CHECK(takes({}, "{\n\t\"a\": [1 ,2] }"));
+  SchemaOptions compact;
+  compact.any_whitespace = false;
+  CHECK(takes(compact, R"({"a": [1, 2], "b": 3})"));
+  CHECK_FALSE(takes(compact, R"({"a": [1,2]})"));
+  SchemaOptions pattern;
+  pattern.whitespace_pattern = "[ ]?";
+  CHECK(takes(pattern, R"({ "a":[1 , 2]})"));
+  CHECK_FALSE(takes(pattern, R"({  "a":[1]})"));
+  SchemaOptions closed;
+  closed.additional_properties = false;
+  CHECK(takes({}, R"({"b":1})"));
+  CHECK_FALSE(takes(closed, R"({"b":1})"));
+}
+
+TEST_CASE("the grammar of JSON objects takes every object and nothing else") {
+  const testing::Recogniser recogniser(grammar::ebnf_of_json_object({}));
+  for (const char* text : {"{}", R"({"a":[1,{"b":null}],"\u00e9":"x\\"})", "{ \"a\" : -1.5e3 }"}) {
+    CHECK(recogniser.accepts(text));
+  }
+  for (const char* text : {"[]", "1", "{\"a\"}", "{\"a\":1,}", "{\"a\":01}"}) {
+    CHECK_FALSE(recogniser.accepts(text));
+  }
+}
+
+TEST_CASE("the validator takes keys in any order and says what is wrong, and where") {
+  const grammar::Validator validator(
+      R"({"properties": {"a": {"items": {"type": "integer"}}, "b": {}}, "required": ["b"]})");
+  CHECK(validator.refuse(R"({"b":1,"a":[2]})").empty());
+  CHECK(validator.refuse(R"({"a":[1,"x"],"b":1})") == "type at \"/a/1\": is no \"integer\"");
+  CHECK(validator.refuse(R"({"a":[]})") == "required at \"\": lacks \"b\"");
+  CHECK(validator.refuse("{\"b\":1,\"b\":2}").find("duplicate key") != std::string::npos);
+  CHECK_FALSE(validator.refuse("{").empty());
+}
