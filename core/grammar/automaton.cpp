@@ -8,12 +8,7 @@
 namespace plimsoll::grammar {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
-constexpr size_t kMaxStates = 20'000;
 constexpr size_t kMaxNfaStates = 200'000;
-
-thread_local int64_t work_left = 0;
-thread_local bool work_counts = false;
 
 void check_states(size_t states) {
   if (states > kMaxStates) throw TooLarge("an automaton has more than 20,000 states");
@@ -54,13 +49,13 @@ Dfa trimmed(const Dfa& dfa) {
   }
   Dfa out;
   if (count == 0 || !useful[0]) return out;
-  std::vector<uint32_t> name(count, kNone), order{0};
+  std::vector<uint32_t> name(count, kNoState), order{0};
   name[0] = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     Dfa::State state{dfa.states[order[i]].accepts, {}};
     for (const auto& edge : dfa.states[order[i]].edges) {
       if (!useful[edge.to]) continue;
-      if (name[edge.to] == kNone) {
+      if (name[edge.to] == kNoState) {
         name[edge.to] = static_cast<uint32_t>(order.size());
         order.push_back(edge.to);
       }
@@ -71,120 +66,7 @@ Dfa trimmed(const Dfa& dfa) {
   return out;
 }
 
-// Longest way to acceptance, or kNone where a cycle lies on it: equal for equivalent states.
-std::vector<uint32_t> longest_ways(const Dfa& dfa) {
-  const size_t count = dfa.states.size();
-  std::vector<std::vector<uint32_t>> back(count);
-  std::vector<uint32_t> open(count), way(count, kNone);
-  for (uint32_t s = 0; s < count; ++s) {
-    open[s] = static_cast<uint32_t>(dfa.states[s].edges.size());
-    for (const auto& edge : dfa.states[s].edges) back[edge.to].push_back(s);
-  }
-  std::vector<uint32_t> todo;
-  for (uint32_t s = 0; s < count; ++s) {
-    if (open[s] == 0) todo.push_back(s);
-  }
-  while (!todo.empty()) {
-    const uint32_t s = todo.back();
-    todo.pop_back();
-    uint32_t longest = 0;
-    for (const auto& edge : dfa.states[s].edges) longest = std::max(longest, way[edge.to] + 1);
-    way[s] = longest;
-    for (uint32_t from : back[s]) {
-      if (--open[from] == 0) todo.push_back(from);
-    }
-  }
-  return way;
-}
-
-std::vector<uint32_t> shortest_ways(const Dfa& dfa) {
-  const size_t count = dfa.states.size();
-  std::vector<std::vector<uint32_t>> back(count);
-  for (uint32_t s = 0; s < count; ++s) {
-    for (const auto& edge : dfa.states[s].edges) back[edge.to].push_back(s);
-  }
-  std::vector<uint32_t> way(count, kNone);
-  std::deque<uint32_t> todo;
-  for (uint32_t s = 0; s < count; ++s) {
-    if (dfa.states[s].accepts) {
-      way[s] = 0;
-      todo.push_back(s);
-    }
-  }
-  while (!todo.empty()) {
-    const uint32_t s = todo.front();
-    todo.pop_front();
-    for (uint32_t from : back[s]) {
-      if (way[from] != kNone) continue;
-      way[from] = way[s] + 1;
-      todo.push_back(from);
-    }
-  }
-  return way;
-}
-
 }  // namespace
-
-WorkLimit::WorkLimit(int64_t units) : outermost_(!work_counts) {
-  if (outermost_) {
-    work_left = units;
-    work_counts = true;
-  }
-}
-WorkLimit::~WorkLimit() {
-  if (outermost_) work_counts = false;
-}
-void WorkLimit::spend(int64_t units) {
-  if (!work_counts) return;
-  work_left -= units;
-  if (work_left < 0) throw TooLarge("it takes more work than is allowed");
-}
-
-CharSet normalised(CharSet ranges) {
-  std::ranges::sort(ranges, {}, &Range::first);
-  CharSet out;
-  const auto put = [&](uint32_t first, uint32_t last) {
-    if (first > last) return;
-    if (!out.empty() && first <= out.back().last + 1) {
-      out.back().last = std::max(out.back().last, last);
-    } else {
-      out.push_back({first, last});
-    }
-  };
-  for (const Range& range : ranges) {
-    const uint32_t last = std::min(range.last, kLastCodePoint);
-    if (range.first < 0xD800) put(range.first, std::min<uint32_t>(last, 0xD7FF));
-    if (last > 0xDFFF) put(std::max<uint32_t>(range.first, 0xE000), last);
-  }
-  return out;
-}
-
-CharSet all_chars() {
-  return {{0, 0xD7FF}, {0xE000, kLastCodePoint}};
-}
-
-CharSet complement_of(const CharSet& set) {
-  CharSet out;
-  uint32_t next = 0;
-  for (const Range& range : set) {
-    if (range.first > next) out.push_back({next, range.first - 1});
-    next = range.last + 1;
-  }
-  if (next <= kLastCodePoint) out.push_back({next, kLastCodePoint});
-  return normalised(std::move(out));
-}
-
-CharSet intersection_of(const CharSet& a, const CharSet& b) {
-  CharSet out;
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    const uint32_t first = std::max(a[i].first, b[j].first);
-    const uint32_t last = std::min(a[i].last, b[j].last);
-    if (first <= last) out.push_back({first, last});
-    (a[i].last < b[j].last ? i : j)++;
-  }
-  return out;
-}
 
 bool Dfa::universal() const {
   return states.size() == 1 && states[0].accepts && states[0].edges.size() == 2 &&
@@ -284,7 +166,7 @@ Dfa minimal(Dfa untrimmed) {
 
 Dfa determinise(const Nfa& nfa, uint32_t start) {
   using Set = std::vector<uint32_t>;
-  std::vector<uint32_t> seen_in(nfa.states.size(), kNone);
+  std::vector<uint32_t> seen_in(nfa.states.size(), kNoState);
   uint32_t round = 0;
   const auto close = [&](Set set) {
     ++round;
@@ -325,7 +207,7 @@ Dfa determinise(const Nfa& nfa, uint32_t start) {
     }
     std::ranges::sort(edges, {}, &Dfa::Edge::first);
     std::ranges::sort(cuts);
-    cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     WorkLimit::spend(static_cast<int64_t>(edges.size()) * 2);
     size_t next_edge = 0;
     std::vector<Dfa::Edge> active;
@@ -339,7 +221,7 @@ Dfa determinise(const Nfa& nfa, uint32_t start) {
       Set targets;
       for (const auto& edge : active) targets.push_back(edge.to);
       std::ranges::sort(targets);
-      targets.erase(std::ranges::unique(targets).begin(), targets.end());
+      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
       WorkLimit::spend(static_cast<int64_t>(targets.size()));
       auto at = known.find(targets);
       if (at == known.end()) at = known.emplace(targets, name_of(close(targets))).first;
@@ -353,8 +235,8 @@ Dfa determinise(const Nfa& nfa, uint32_t start) {
 Dfa combine(const Dfa& a, const Dfa& b, BothWays how) {
   using Pair = std::pair<uint32_t, uint32_t>;
   const auto useless = [&](Pair pair) {
-    if (how == BothWays::union_) return pair.first == kNone && pair.second == kNone;
-    return pair.first == kNone || (how == BothWays::intersection && pair.second == kNone);
+    if (how == BothWays::union_) return pair.first == kNoState && pair.second == kNoState;
+    return pair.first == kNoState || (how == BothWays::intersection && pair.second == kNoState);
   };
   Dfa dfa;
   std::map<Pair, uint32_t> names;
@@ -364,20 +246,21 @@ Dfa combine(const Dfa& a, const Dfa& b, BothWays how) {
     if (fresh) order.push_back(pair);
     return at->second;
   };
-  const Pair start{a.empty() ? kNone : 0, b.empty() ? kNone : 0};
+  const Pair start{a.empty() ? kNoState : 0, b.empty() ? kNoState : 0};
   if (useless(start)) return {};
   name_of(start);
   const std::vector<Dfa::Edge> none;
   for (size_t i = 0; i < order.size(); ++i) {
     check_states(order.size());
     const auto [p, q] = order[i];
-    const bool in_a = p != kNone && a.states[p].accepts, in_b = q != kNone && b.states[q].accepts;
+    const bool in_a = p != kNoState && a.states[p].accepts,
+               in_b = q != kNoState && b.states[q].accepts;
     Dfa::State state;
     state.accepts = how == BothWays::union_         ? in_a || in_b
                     : how == BothWays::intersection ? in_a && in_b
                                                     : in_a && !in_b;
-    const auto& x = p == kNone ? none : a.states[p].edges;
-    const auto& y = q == kNone ? none : b.states[q].edges;
+    const auto& x = p == kNoState ? none : a.states[p].edges;
+    const auto& y = q == kNoState ? none : b.states[q].edges;
     WorkLimit::spend(static_cast<int64_t>(x.size() + y.size()) + 2);
     size_t j = 0, k = 0;
     uint32_t at = 0;
@@ -386,7 +269,7 @@ Dfa combine(const Dfa& a, const Dfa& b, BothWays how) {
       uint32_t last = kLastCodePoint;
       if (j < x.size()) last = std::min(last, has_x ? x[j].last : x[j].first - 1);
       if (k < y.size()) last = std::min(last, has_y ? y[k].last : y[k].first - 1);
-      const Pair to{has_x ? x[j].to : kNone, has_y ? y[k].to : kNone};
+      const Pair to{has_x ? x[j].to : kNoState, has_y ? y[k].to : kNoState};
       if (!useless(to)) push_edge(state.edges, at, last, name_of(to));
       if (has_x && x[j].last == last) ++j;
       if (has_y && y[k].last == last) ++k;
@@ -443,108 +326,6 @@ Dfa texts(std::span<const std::string> utf8) {
     for (const auto& [c, to] : next[s]) push_edge(dfa.states[s].edges, c, c, to);
   }
   return minimal(std::move(dfa));
-}
-
-bool has_length(const Dfa& dfa, uint64_t least, uint64_t most) {
-  if (dfa.empty() || least > most) return false;
-  if (dfa.universal()) return true;
-  std::vector<bool> now(dfa.states.size());
-  now[0] = true;
-  const uint64_t end = std::min<uint64_t>(most, least + dfa.states.size());
-  for (uint64_t length = 0; length <= end; ++length) {
-    std::vector<bool> next(now.size());
-    bool any = false;
-    WorkLimit::spend(static_cast<int64_t>(now.size()));
-    for (size_t s = 0; s < now.size(); ++s) {
-      if (!now[s]) continue;
-      if (length >= least && dfa.states[s].accepts) return true;
-      for (const auto& edge : dfa.states[s].edges) next[edge.to] = any = true;
-    }
-    if (!any) return false;
-    now = std::move(next);
-  }
-  return false;
-}
-
-Dfa limit_length(const Dfa& dfa, uint64_t least, uint64_t most) {
-  const auto shortest = shortest_ways(dfa);
-  const auto longest = longest_ways(dfa);
-  if (dfa.empty()) return dfa;
-  if (shortest[0] >= least && (most == UINT64_MAX || (longest[0] != kNone && longest[0] <= most))) {
-    return dfa;
-  }
-  const uint64_t steps = most == UINT64_MAX ? least : most;
-  if (steps >= kMaxStates) throw TooLarge("a length beside a pattern is more than 20,000");
-  Dfa counter;
-  for (uint64_t i = 0; i <= steps; ++i) {
-    Dfa::State state{i >= least, {}};
-    const bool last = i == steps;
-    if (!last || most == UINT64_MAX) {
-      const auto to = static_cast<uint32_t>(last ? i : i + 1);
-      state.edges = {{0, 0xD7FF, to}, {0xE000, kLastCodePoint, to}};
-    }
-    counter.states.push_back(std::move(state));
-  }
-  return combine(dfa, counter, BothWays::intersection);
-}
-
-std::vector<std::u32string> list_texts(const Dfa& dfa, size_t most) {
-  std::vector<std::u32string> found;
-  if (dfa.empty() || longest_ways(dfa)[0] == kNone) return found;
-  struct Open {
-    uint32_t state;
-    std::u32string text;
-  };
-  std::vector<Open> todo{{0, U""}};
-  while (!todo.empty()) {
-    Open open = std::move(todo.back());
-    todo.pop_back();
-    WorkLimit::spend(static_cast<int64_t>(open.text.size()) + 1);
-    const auto& state = dfa.states[open.state];
-    if (state.accepts) found.push_back(open.text);
-    if (found.size() + todo.size() + state.edges.size() > most) return {};
-    for (auto edge = state.edges.rbegin(); edge != state.edges.rend(); ++edge) {
-      if (edge->last - edge->first > 31) return {};
-      for (uint32_t c = edge->last + 1; c-- > edge->first;) {
-        todo.push_back({edge->to, open.text + static_cast<char32_t>(c)});
-      }
-    }
-  }
-  return found;
-}
-
-std::u32string code_points_of(std::string_view utf8) {
-  std::u32string out;
-  for (size_t i = 0; i < utf8.size();) {
-    const auto lead = static_cast<unsigned char>(utf8[i]);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    uint32_t c = length == 1 ? lead : lead & (0xFFu >> (length + 1));
-    for (size_t k = 1; k < length && i + k < utf8.size(); ++k) {
-      c = (c << 6) | (static_cast<unsigned char>(utf8[i + k]) & 0x3F);
-    }
-    out.push_back(c);
-    i += length;
-  }
-  return out;
-}
-
-void append_utf8(std::string& text, uint32_t c) {
-  const auto put = [&](uint32_t byte) { text.push_back(static_cast<char>(byte)); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0 | (c >> 6));
-    put(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    put(0xE0 | (c >> 12));
-    put(0x80 | ((c >> 6) & 0x3F));
-    put(0x80 | (c & 0x3F));
-  } else {
-    put(0xF0 | (c >> 18));
-    put(0x80 | ((c >> 12) & 0x3F));
-    put(0x80 | ((c >> 6) & 0x3F));
-    put(0x80 | (c & 0x3F));
-  }
 }
 
 }  // namespace plimsoll::grammar

@@ -13,6 +13,8 @@
 namespace plimsoll::grammar {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
+inline constexpr uint32_t kNoState = UINT32_MAX;
+inline constexpr size_t kMaxStates = 20'000;  // of an automaton
 
 /// Code points from `first` to `last`.
 struct Range {
@@ -48,6 +50,18 @@ class WorkLimit {
   bool outermost_;
 };
 
+/// What is worked out once for all compilations counts for none of them.
+class FreeWork {
+ public:
+  FreeWork();
+  ~FreeWork();
+  FreeWork(const FreeWork&) = delete;
+  FreeWork& operator=(const FreeWork&) = delete;
+
+ private:
+  bool counted_;
+};
+
 /// A minimal deterministic automaton. Where no edge fits, the text is not accepted.
 struct Dfa {
   struct Edge {
@@ -69,6 +83,9 @@ struct Dfa {
   [[nodiscard]] bool accepts(std::string_view utf8) const;
 };
 using DfaPtr = std::shared_ptr<const Dfa>;
+inline DfaPtr share(Dfa dfa) {
+  return std::make_shared<const Dfa>(std::move(dfa));
+}
 
 /// Unlike Dfa, with several edges for one code point and edges without one; made by parts.
 struct Nfa {
@@ -99,6 +116,10 @@ Dfa all_texts();
 Dfa text_of_set(const CharSet& set);
 Dfa texts(std::span<const std::string> utf8);
 
+/// Code points that lead from each state to acceptance: the fewest, and the most or UINT32_MAX
+/// where there is no bound. Equal for equivalent states.
+std::vector<uint32_t> shortest_ways(const Dfa& dfa);
+std::vector<uint32_t> longest_ways(const Dfa& dfa);
 /// Whether some text of the automaton has from `least` to `most` code points.
 bool has_length(const Dfa& dfa, uint64_t least, uint64_t most);
 /// The texts that have from `least` to `most` code points.

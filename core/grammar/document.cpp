@@ -25,12 +25,6 @@ Draft draft_of(const OrderedJson& root) {
   return Draft::d2020;
 }
 
-std::string escaped(std::string_view key) {
-  std::string out;
-  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  return out;
-}
-
 std::string without_dots(const std::string& path) {
   std::vector<std::string> parts;
   size_t at = 0;
@@ -121,6 +115,12 @@ bool is_data(std::string_view key) {
 
 }  // namespace
 
+std::string pointer_step(std::string_view key) {
+  std::string out;
+  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
 void refuse(std::string_view keyword, std::string_view pointer, std::string_view why) {
   fail(ExitCode::input_unusable, "JSON schema: {} at \"{}\": {}", keyword, pointer, why);
 }
@@ -173,7 +173,7 @@ void Schema::walk(const OrderedJson& part, const Where& where, bool is_schema) {
     for (const auto& [key, value] : part.items()) {
       if (is_schema && is_data(key)) continue;
       const bool map = is_schema && is_map(key) && value.is_object();
-      walk(value, {own.base, own.pointer + "/" + escaped(key)}, !map);
+      walk(value, {own.base, own.pointer + "/" + pointer_step(key)}, !map);
     }
   } else if (part.is_array()) {
     for (size_t i = 0; i < part.size(); ++i) {

@@ -17,6 +17,9 @@ enum class Draft { d3, d4, d6, d7, d2019, d2020 };
 /// Throws Error(input_unusable): "JSON schema: KEYWORD at POINTER: WHY".
 [[noreturn]] void refuse(std::string_view keyword, std::string_view pointer, std::string_view why);
 
+/// A key as a step of a JSON pointer, without its slash.
+std::string pointer_step(std::string_view key);
+
 struct Schema {
   /// Throws Error(input_unusable) for what is no JSON, nested too deep or no schema.
   explicit Schema(std::string_view json);

@@ -7,7 +7,7 @@
 namespace plimsoll::grammar {
 namespace {
 
-constexpr size_t kMaxStates = 2000;      // of an array whose items are counted
+constexpr size_t kMaxItemStates = 2000;  // of an array whose items are counted
 constexpr size_t kMaxUniqueValues = 10;  // of items that may come once
 
 }  // namespace
@@ -57,14 +57,14 @@ std::string Emitter::counted_array(const ArrayShape& shape) {
   for (const auto& c : shape.contains) last = std::max(last, c.from);
   if (shape.most != kNoBound) last = shape.most;
   last = std::max<uint64_t>(last, 1);
-  if (last > kMaxStates || shape.contains.size() > 8) throw TooLarge("its items are counted");
+  if (last > kMaxItemStates || shape.contains.size() > 8) throw TooLarge("its items are counted");
   using State = std::vector<uint64_t>;
   std::map<State, std::string> names;
   std::vector<State> order;
   const auto name_of = [&](const State& state) {
     const auto [at, fresh] = names.try_emplace(state);
     if (fresh) {
-      if (order.size() >= kMaxStates) throw TooLarge("its items are counted");
+      if (order.size() >= kMaxItemStates) throw TooLarge("its items are counted");
       at->second = rules_.name("k");
       order.push_back(state);
     }
@@ -138,7 +138,7 @@ std::string Emitter::unique_array(const ArrayShape& shape) {
     strings.insert(strings.end(), found.begin(), found.end());
   }
   std::ranges::sort(strings);
-  strings.erase(std::ranges::unique(strings).begin(), strings.end());
+  strings.erase(std::unique(strings.begin(), strings.end()), strings.end());
   for (const auto& text : strings) items.push_back(literal(json_text_of(text)));
   if (!finite || items.size() > kMaxUniqueValues) {
     refused("is enforced only for up to 10 constants");

@@ -11,10 +11,6 @@ namespace {
 
 constexpr uint64_t kMaxCounted = 4000;  // states of an object whose properties are counted
 
-std::string joined(const std::vector<std::string>& parts, std::string_view between) {
-  return fmt::format("{}", fmt::join(parts, between));
-}
-
 }  // namespace
 
 Emitter::Emitter(Sets& sets, const SchemaOptions& options) : sets_(sets), options_(options) {
@@ -38,10 +34,11 @@ Emitter::Emitter(Sets& sets, const SchemaOptions& options) : sets_(sets), option
 }
 
 std::string Emitter::grammar_of(SetId root) {
+  at_work_ = root;
   if (sets_.empty(root)) throw TooLarge("no value is valid");
   const std::string start = rule_of(root);
   while (!todo_.empty()) {
-    const SetId id = todo_.front();
+    const SetId id = at_work_ = todo_.front();
     todo_.pop_front();
     write_values(id, names_.at(id));
   }
@@ -148,34 +145,41 @@ std::string Emitter::entries(const ObjectShape& shape, const KeyClass* wanted) {
   return alternatives.empty() ? "" : rules_.choice("e", alternatives);
 }
 
-// What follows the declared properties, of which `written` are there; "-" where nothing fits.
-std::string Emitter::end_of_object(const ObjectShape& shape, uint64_t written) {
-  const uint64_t least = shape.least > written ? shape.least - written : 0;
-  const uint64_t most = shape.most == kNoBound ? kNoBound : shape.most - written;
-  std::string more = entry_.empty() ? "" : fmt::format("{} {}", comma_, entry_);
-  if (some_.empty()) {
-    if (entry_.empty() || most == 0) return least == 0 ? "\"\"" : "-";
-    if (written > 0) return repeated(more, least, most);
-    const std::string tail =
-        repeated(more, least > 0 ? least - 1 : 0, most == kNoBound ? most : most - 1);
-    const std::string all = tail.empty() ? entry_ : entry_ + " " + tail;
-    return least == 0 ? "\"\" | " + all : all;
-  }
-  const bool counted = least > some_.size() || most != kNoBound;
-  if (counted || some_.size() > 3) throw TooLarge("keys that must be there are counted");
-  std::vector<size_t> order(some_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::vector<std::string> orders;
-  do {
-    std::string sequence =
-        written > 0 ? repeated(more, 0, kNoBound) : fmt::format("({} {})*", entry_, comma_);
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (i > 0) sequence += " " + repeated(more, 0, kNoBound);
-      sequence += (written > 0 || i > 0 ? " " + comma_ : "") + " " + some_[order[i]];
+// Rules for what follows the declared properties where `n` entries are there, for each n up to
+// `cap`: more entries, and at least one of each of `some_`. Empty where nothing fits.
+std::vector<std::string> Emitter::ends_of_object(const ObjectShape& shape, uint64_t cap) {
+  const uint32_t all = (1u << some_.size()) - 1;
+  // By n, and by the set of those of `some_` that are there.
+  std::vector<std::vector<std::string>> names(cap + 1, std::vector<std::string>(all + 1));
+  for (uint64_t n = cap + 1; n-- > 0;) {
+    for (uint32_t met = all + 1; met-- > 0;) {
+      std::vector<std::string> alternatives;
+      std::string& name = names[n][met];
+      name = rules_.name("o");
+      if (n >= shape.least && met == all) alternatives.push_back("\"\"");
+      const uint64_t to = std::min(cap, n + 1);
+      const auto entry = [&](const std::string& rule, uint32_t then) {
+        if (rule.empty() || names[to][then].empty()) return;
+        alternatives.push_back((n > 0 ? comma_ + " " : "") + rule + " " + names[to][then]);
+      };
+      if (n < shape.most) {
+        for (size_t k = 0; k < some_.size(); ++k) {
+          if ((met >> k & 1) == 0) entry(some_[k], met | 1u << k);
+        }
+        entry(entry_, met);
+      }
+      // A rule of itself alone has no end.
+      const bool stuck = alternatives.size() == 1 && alternatives[0].ends_with(" " + name);
+      if (alternatives.empty() || stuck) {
+        name.clear();
+      } else {
+        rules_.add(name, joined(alternatives, " | "));
+      }
     }
-    orders.push_back(sequence + " " + repeated(more, 0, kNoBound));
-  } while (std::ranges::next_permutation(order).found);
-  return joined(orders, " | ");
+  }
+  std::vector<std::string> ends;
+  for (auto& by_met : names) ends.push_back(std::move(by_met[0]));
+  return ends;
 }
 
 std::string Emitter::object(const ObjectShape& shape) {
@@ -201,15 +205,13 @@ std::string Emitter::object(const ObjectShape& shape) {
   if (counts.least <= required) counts.least = 0;
   if (entry_.empty() && counts.most >= written.size()) counts.most = kNoBound;
   const uint64_t cap = std::max<uint64_t>(1, counts.most == kNoBound ? counts.least : counts.most);
-  if (cap > 1 && cap * (written.size() + 1) > kMaxCounted)
-    throw TooLarge("its properties are counted");
-  // From the last property to the first: the rule for each count of those written before, or "".
-  std::vector<std::string> next;
-  for (uint64_t n = 0; n <= std::min<uint64_t>(cap, written.size()); ++n) {
-    const std::string end = end_of_object(counts, n);
-    if (end != "-") rules_.add(next.emplace_back(rules_.name("o")), end);
-    if (end == "-") next.emplace_back();
+  const uint64_t states =
+      (cap + 1) * (written.size() + (uint64_t{1} << std::min<size_t>(some_.size(), 20)));
+  if (cap > kMaxCounted || (cap > 1 && states > kMaxCounted) || some_.size() > 6) {
+    throw TooLarge("its properties are counted: too many states");
   }
+  // From the last property to the first: the rule for each count of those written before, or "".
+  std::vector<std::string> next = ends_of_object(counts, cap);
   for (size_t i = written.size(); i-- > 0;) {
     const std::string member =
         fmt::format("{} {} {}", key(written[i]->name), colon_, rule_of(written[i]->value));

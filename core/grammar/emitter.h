@@ -18,6 +18,8 @@ class Emitter {
   /// The grammar of a set. Throws TooLarge, and Error(input_unusable) naming `uniqueItems` where
   /// that cannot be enforced.
   std::string grammar_of(SetId root);
+  /// The set that is being written.
+  [[nodiscard]] SetId at_work() const { return at_work_; }
 
  private:
   std::string rule_of(SetId id);
@@ -30,7 +32,7 @@ class Emitter {
   std::string unique_array(const ArrayShape& shape);
   std::string object(const ObjectShape& shape);
   std::string entries(const ObjectShape& shape, const KeyClass* wanted);
-  std::string end_of_object(const ObjectShape& shape, uint64_t written);
+  std::vector<std::string> ends_of_object(const ObjectShape& shape, uint64_t cap);
   std::string key(const std::string& name);
   std::string bracketed(char open, const std::string& inside, char close) const;
   [[nodiscard]] std::string repeated(const std::string& what, uint64_t least, uint64_t most) const;
@@ -40,6 +42,7 @@ class Emitter {
   Rules rules_;
   std::map<SetId, std::string> names_;
   std::deque<SetId> todo_;
+  SetId at_work_ = kAny;
   std::string any_;
   std::vector<std::pair<NumberSet, std::string>> numbers_;
   // Between tokens, with whitespace: `space` may be nothing.

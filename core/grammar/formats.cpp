@@ -132,6 +132,7 @@ DfaPtr format_dfa(std::string_view name) {
   static std::mutex mutex;
   static std::map<std::string, DfaPtr, std::less<>> known;
   const std::lock_guard lock(mutex);
+  const FreeWork free;
   auto& found = known[pattern->first];
   if (!found) found = std::make_shared<const Dfa>(dfa_of_regex(pattern->second, Match::whole));
   return found;

@@ -12,17 +12,41 @@ namespace {
 constexpr int64_t kWork = 40'000'000;  // some seconds
 constexpr size_t kMaxChoiceBytes = size_t{1} << 20;
 
+// The keyword of a schema that a refusal is most likely about.
+std::string keyword_of(const OrderedJson& schema, std::string_view why) {
+  constexpr const char* kCombining[] = {"oneOf", "anyOf", "not", "if", "allOf", "$ref"};
+  constexpr const char* kTexts[] = {"pattern",   "format",    "patternProperties", "propertyNames",
+                                    "maxLength", "minLength", "multipleOf"};
+  constexpr const char* kCounts[] = {"maxItems",      "minItems",  "contains", "maxProperties",
+                                     "minProperties", "maxLength", "minLength"};
+  const auto first = [&](const auto& keywords) -> std::string {
+    for (const char* keyword : keywords) {
+      if (schema.is_object() && schema.contains(keyword)) return keyword;
+    }
+    return "";
+  };
+  const auto says = [&](const char* word) { return why.find(word) != std::string_view::npos; };
+  std::string found;
+  if (says("count")) found = first(kCounts);
+  if (found.empty() && (says("automaton") || says("length"))) found = first(kTexts);
+  if (found.empty()) found = first(kCombining);
+  return found.empty() ? "schema" : found;
+}
+
 }  // namespace
 
 std::string ebnf_of_schema(std::string_view json, const SchemaOptions& options) {
   const Schema schema(json);
   const WorkLimit limit(kWork);
   Lowering lowering(schema, options);
+  std::optional<Emitter> emitter;
   const auto refused = [&](const std::exception& error) {
-    refuse(lowering.last_keyword(), lowering.last_pointer(), error.what());
+    const OrderedJson* part = emitter ? lowering.sets().origin(emitter->at_work()) : nullptr;
+    const OrderedJson& at = part != nullptr ? *part : schema.root;
+    refuse(keyword_of(at, error.what()), schema.pointer(at), error.what());
   };
   try {
-    return Emitter(lowering.sets(), options).grammar_of(lowering.root());
+    return emitter.emplace(lowering.sets(), options).grammar_of(lowering.root());
   } catch (const TooLarge& error) {
     refused(error);
   } catch (const EndlessReference& error) {

@@ -20,9 +20,6 @@ class Lowering {
 
   Sets& sets() { return sets_; }
   SetId root() { return sets_.schema(schema_.root); }
-  /// The pointer of the part that was looked at last, and its keyword.
-  [[nodiscard]] std::string last_pointer() const { return last_ ? schema_.pointer(*last_) : ""; }
-  [[nodiscard]] const std::string& last_keyword() const { return keyword_; }
 
  private:
   SetId lower(const OrderedJson& part);

@@ -11,9 +11,6 @@ namespace {
 constexpr size_t kMaxDigits = 400;
 constexpr uint64_t kMaxResidues = 4000;
 
-DfaPtr share(Dfa dfa) {
-  return std::make_shared<const Dfa>(std::move(dfa));
-}
 Dfa match(std::string_view regex) {
   return dfa_of_regex(regex, Match::whole);
 }
@@ -39,6 +36,7 @@ struct Kinds {
 };
 
 const Kinds& kinds() {
+  const FreeWork free;
   static const Kinds found;
   return found;
 }
@@ -205,6 +203,7 @@ NumberSet no_numbers() {
 }
 
 NumberSet integers(bool written_plainly) {
+  const FreeWork free;
   static const NumberSet sets[2] = {
       [] {
         const Dfa in = combine(match("-?(0|[1-9][0-9]*)(\\.0+)?"),
@@ -333,11 +332,6 @@ NumberSet intersection_of(const NumberSet& a, const NumberSet& b) {
 }
 NumberSet union_of(const NumberSet& a, const NumberSet& b) {
   return complement_of(intersection_of(complement_of(a), complement_of(b)));
-}
-
-const Dfa& any_number_text() {
-  static const Dfa dfa = match("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
-  return dfa;
 }
 
 }  // namespace plimsoll::grammar

@@ -41,7 +41,4 @@ NumberSet complement_of(const NumberSet& a);
 NumberSet intersection_of(const NumberSet& a, const NumberSet& b);
 NumberSet union_of(const NumberSet& a, const NumberSet& b);
 
-/// The texts of the set; for all numbers those with any exponent too.
-const Dfa& any_number_text();
-
 }  // namespace plimsoll::grammar

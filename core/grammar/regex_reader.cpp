@@ -10,8 +10,8 @@ namespace {
 
 using Kind = RegexNode::Kind;
 
-constexpr int kMaxDepth = 200;
-constexpr uint32_t kMaxCount = 100'000;
+constexpr int kMaxGroups = 200;
+constexpr uint32_t kMaxRepeats = 100'000;
 
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWord = normalised({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}});
@@ -65,7 +65,7 @@ class Reader {
   }
 
   RegexNode choice() {
-    if (++depth_ > kMaxDepth) fail("more than 200 groups in each other");
+    if (++depth_ > kMaxGroups) fail("more than 200 groups in each other");
     std::vector<RegexNode> branches;
     do branches.push_back(sequence());
     while (take(U'|'));
@@ -85,7 +85,7 @@ class Reader {
       if (i >= text_.size() || text_[i] < U'0' || text_[i] > U'9') return {};
       uint32_t value = 0;
       for (; i < text_.size() && text_[i] >= U'0' && text_[i] <= U'9'; ++i) {
-        value = std::min(value * 10 + (text_[i] - U'0'), kMaxCount + 1);
+        value = std::min(value * 10 + (text_[i] - U'0'), kMaxRepeats + 1);
       }
       return value;
     };
@@ -98,7 +98,7 @@ class Reader {
     }
     if (i >= text_.size() || text_[i] != U'}') return {};
     if (*least > most) fail("a count whose lower bound is above its upper one");
-    if (*least > kMaxCount || (most != UINT32_MAX && most > kMaxCount)) {
+    if (*least > kMaxRepeats || (most != UINT32_MAX && most > kMaxRepeats)) {
       fail("a count above 100,000");
     }
     at_ = i + 1;

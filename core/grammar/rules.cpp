@@ -97,11 +97,11 @@ void hex_ranges(uint32_t first, uint32_t last, int digits, const std::string& he
   }
 }
 
-std::string joined(const std::vector<std::string>& alternatives) {
-  return fmt::format("{}", fmt::join(alternatives, " | "));
-}
-
 }  // namespace
+
+std::string joined(const std::vector<std::string>& parts, std::string_view between) {
+  return fmt::format("{}", fmt::join(parts, between));
+}
 
 std::string json_text_of(std::u32string_view text) {
   return json_of(text, false);
@@ -148,7 +148,7 @@ void Rules::add(const std::string& name, const std::string& body) {
 
 std::string Rules::choice(std::string_view kind, const std::vector<std::string>& alternatives) {
   const std::string rule = name(kind);
-  add(rule, joined(alternatives));
+  add(rule, joined(alternatives, " | "));
   return rule;
 }
 
@@ -244,7 +244,7 @@ std::string Rules::states(const Dfa& dfa, bool json) {
       }
       alternatives.push_back(std::move(sequence));
     }
-    add(names[s], joined(alternatives));
+    add(names[s], joined(alternatives, " | "));
   }
   return names[0];
 }

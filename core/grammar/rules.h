@@ -14,6 +14,8 @@ namespace plimsoll::grammar {
 std::string json_text_of(std::u32string_view text);
 /// The JSON of a string in ASCII alone.
 std::string ascii_json_of(std::u32string_view text);
+/// The parts with `between` between them.
+std::string joined(const std::vector<std::string>& parts, std::string_view between);
 /// A literal of EBNF for these bytes of UTF-8.
 std::string literal(std::string_view utf8);
 /// A class of EBNF. The set is not empty.

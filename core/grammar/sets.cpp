@@ -1,5 +1,6 @@
 // Expressions of sets of values.
 #include <algorithm>
+#include <span>
 
 #include "grammar/shapes.h"
 
@@ -167,6 +168,56 @@ Values Sets::work_out(SetId id) {
       return sum;
     }
   }
+}
+
+bool Sets::within(SetId a, SetId b) const {
+  if (a == b || a == kNone || b == kAny) return true;
+  const auto parts_of = [&](const SetId& id) {
+    return expressions_[id].kind == Kind::all_of ? std::span<const SetId>(expressions_[id].parts)
+                                                 : std::span(&id, 1);
+  };
+  const auto of_a = parts_of(a), of_b = parts_of(b);
+  return std::ranges::all_of(
+      of_b, [&](SetId part) { return std::ranges::find(of_a, part) != of_a.end(); });
+}
+
+bool Sets::within(const ObjectShape& a, const ObjectShape& b) const {
+  if (b.least > a.least || b.most < a.most) return false;
+  for (const auto& some : b.some) {
+    if (std::ranges::find(a.some, some) == a.some.end()) return false;
+    for (const auto& property : b.properties) {
+      if (a.find(property.name) == nullptr && some.keys->accepts(property.name)) return false;
+    }
+  }
+  for (const auto& property : b.properties) {
+    const Property* own = a.find(property.name);
+    if (property.required && (own == nullptr || !own->required)) return false;
+    if (property.value == kAny) continue;
+    if (!within(own != nullptr ? own->value : a.value_of(property.name), property.value))
+      return false;
+  }
+  if (b.other == kAny && b.classes.empty()) return true;
+  if (!within(a.other, b.other) || a.classes != b.classes) return false;
+  return std::ranges::all_of(a.properties, [&](const Property& property) {
+    return b.find(property.name) != nullptr || within(property.value, b.value_of(property.name));
+  });
+}
+
+void Sets::absorb(std::vector<ObjectShape>& sum, const ObjectShape& shape) const {
+  WorkLimit::spend(static_cast<int64_t>(sum.size() * (shape.properties.size() + 1)));
+  if (std::ranges::any_of(sum, [&](const auto& known) { return within(shape, known); })) return;
+  std::erase_if(sum, [&](const auto& known) { return within(known, shape); });
+  sum.push_back(shape);
+  if (sum.size() > kMaxShapes) throw TooLarge("it has more than 1,000 alternatives");
+}
+
+const OrderedJson* Sets::origin(SetId id) const {
+  const Expression& expression = expressions_[id];
+  if (expression.schema != nullptr) return expression.schema;
+  for (const SetId part : expression.parts) {
+    if (const OrderedJson* found = origin(part)) return found;
+  }
+  return nullptr;
 }
 
 bool Sets::empty(SetId id) {

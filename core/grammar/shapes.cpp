@@ -5,14 +5,8 @@
 namespace plimsoll::grammar {
 namespace {
 
-constexpr size_t kMaxShapes = 1000;
-
 void check_count(size_t count) {
   if (count > kMaxShapes) throw TooLarge("it has more than 1,000 alternatives");
-}
-
-DfaPtr share(Dfa dfa) {
-  return std::make_shared<const Dfa>(std::move(dfa));
 }
 
 DfaPtr both(const DfaPtr& a, const DfaPtr& b, BothWays how) {
@@ -120,7 +114,7 @@ Values Sets::united(const Values& a, const Values& b) {
   out.numbers = union_of(a.numbers, b.numbers);
   for (const auto& part : b.strings) unite(out.strings, part);
   for (const auto& shape : b.arrays) unite(out.arrays, shape);
-  for (const auto& shape : b.objects) unite(out.objects, shape);
+  for (const auto& shape : b.objects) absorb(out.objects, shape);
   return out;
 }
 
@@ -251,7 +245,7 @@ std::vector<ObjectShape> Sets::intersection(const std::vector<ObjectShape>& a,
       for (const auto& p : declared(x, y)) {
         for (const auto& q : declared(y, x)) {
           const ObjectShape shape = intersection(p, q);
-          if (!impossible(shape)) unite(out, shape);
+          if (!impossible(shape)) absorb(out, shape);
         }
       }
     }

@@ -20,6 +20,7 @@ using SetId = uint32_t;
 inline constexpr SetId kAny = 0;
 inline constexpr SetId kNone = 1;
 inline constexpr uint64_t kNoBound = UINT64_MAX;
+inline constexpr size_t kMaxShapes = 1000;  // of arrays, or of objects, in one set
 
 /// Texts of an automaton that have from `least` to `most` code points.
 struct StringPart {
@@ -111,6 +112,8 @@ class Sets {
   const Values& values(SetId id);
   /// Whether no value is in the set; false where that would take long to find out.
   bool empty(SetId id);
+  /// A schema that the expression is made of, or null.
+  [[nodiscard]] const OrderedJson* origin(SetId id) const;
 
  private:
   enum class Kind : uint8_t { values, schema, all_of, any_of, none_of };
@@ -138,6 +141,11 @@ class Sets {
   std::vector<ObjectShape> declared(const ObjectShape& shape, const ObjectShape& names);
   std::vector<ArrayShape> complement(const ArrayShape& shape);
   std::vector<ObjectShape> complement(const ObjectShape& shape);
+  /// Whether a is a part of b, as far as that shows without working out members.
+  [[nodiscard]] bool within(SetId a, SetId b) const;
+  [[nodiscard]] bool within(const ObjectShape& a, const ObjectShape& b) const;
+  /// Adds a shape that is not within another, in place of those that are within it.
+  void absorb(std::vector<ObjectShape>& sum, const ObjectShape& shape) const;
   bool impossible(const ArrayShape& shape);
   bool impossible(const ObjectShape& shape);
 

@@ -16,9 +16,9 @@
 namespace plimsoll::grammar {
 namespace {
 
-constexpr int kMaxDepth = 1000;
-constexpr int64_t kWork = 200'000'000;
-constexpr size_t kMaxListed = 100'000;
+constexpr int kMaxSteps = 1000;
+constexpr int64_t kValidation = 200'000'000;
+constexpr size_t kMaxAnswerKeys = 100'000;
 
 // Names and places of items that keywords have looked at.
 struct Seen {
@@ -29,12 +29,6 @@ struct Seen {
     places.insert(other.places.begin(), other.places.end());
   }
 };
-
-std::string escaped(std::string_view key) {
-  std::string out;
-  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  return out;
-}
 
 bool equal(const OrderedJson& a, const OrderedJson& b) {
   if (a.is_number() && b.is_number()) return a == b;
@@ -53,7 +47,7 @@ class Check {
 
   bool valid(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
     if (schema.is_boolean()) return schema.get<bool>() || wrong("false", "nothing is valid here");
-    if (++depth_ > kMaxDepth) throw TooLarge("the schema leads to itself");
+    if (++depth_ > kMaxSteps) throw TooLarge("the schema leads to itself");
     WorkLimit::spend(static_cast<int64_t>(schema.size()) + 10);
     const bool alone = schema_.draft <= Draft::d7 && schema.contains("$ref");
     const bool ok = references(schema, value, seen) &&
@@ -262,7 +256,7 @@ class Check {
     }
     const auto* names = schema_.draft >= Draft::d6 ? find(schema, "propertyNames") : nullptr;
     for (const auto& [name, member] : value.items()) {
-      if (names != nullptr && !inner(*names, OrderedJson(name), "/" + escaped(name))) {
+      if (names != nullptr && !inner(*names, OrderedJson(name), "/" + pointer_step(name))) {
         return wrong("propertyNames", "has a wrong name");
       }
       if (!property(schema, name, member, seen)) return false;
@@ -276,14 +270,14 @@ class Check {
     const auto* properties = find(schema, "properties");
     if (properties != nullptr && properties->is_object() && properties->contains(name)) {
       known = true;
-      if (!inner((*properties)[name], member, "/" + escaped(name))) return false;
+      if (!inner((*properties)[name], member, "/" + pointer_step(name))) return false;
     }
     if (const auto* patterns = find(schema, "patternProperties");
         patterns && patterns->is_object()) {
       for (const auto& [regex, own] : patterns->items()) {
         if (!pattern(regex).accepts(name)) continue;
         known = true;
-        if (!inner(own, member, "/" + escaped(name))) return false;
+        if (!inner(own, member, "/" + pointer_step(name))) return false;
       }
     }
     const auto* other = find(schema, "additionalProperties");
@@ -291,7 +285,7 @@ class Check {
       known = true;
       if (*other == false)
         return wrong("additionalProperties", fmt::format("\"{}\" is none", name));
-      if (!inner(*other, member, "/" + escaped(name))) return false;
+      if (!inner(*other, member, "/" + pointer_step(name))) return false;
     }
     if (known) seen.names.insert(name);
     return true;
@@ -347,7 +341,7 @@ class Check {
     if (names != nullptr) {
       for (const auto& [name, member] : value.items()) {
         if (!seen.names.insert(name).second) continue;
-        if (!inner(*names, member, "/" + escaped(name))) return false;
+        if (!inner(*names, member, "/" + pointer_step(name))) return false;
       }
     }
     const auto* items = value.is_array() ? find(schema, "unevaluatedItems") : nullptr;
@@ -373,11 +367,11 @@ Validator::Validator(std::string_view schema) : schema_(std::make_shared<const S
 std::string Validator::refuse(std::string_view answer) const {
   OrderedJson value;
   try {
-    value = parse_json<OrderedJson>(answer, {.max_depth = 1000, .max_keys = kMaxListed});
+    value = parse_json<OrderedJson>(answer, {.max_depth = 1000, .max_keys = kMaxAnswerKeys});
   } catch (const JsonError& error) {
     return fmt::format("line {}, column {}: {}", error.line, error.column, error.what());
   }
-  const WorkLimit limit(kWork);
+  const WorkLimit limit(kValidation);
   Check check(*schema_);
   try {
     Seen seen;
