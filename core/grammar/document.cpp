@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "grammar/regex.h"
 
 namespace plimsoll::grammar {
 namespace {
@@ -210,6 +211,13 @@ const OrderedJson& Schema::target(const OrderedJson& from, std::string_view keyw
     refuse(keyword, pointer(from), fmt::format("\"{}\" is no schema", reference));
   }
   return *found;
+}
+
+DfaPtr Schema::pattern(const std::string& regex) const {
+  const std::lock_guard lock(mutex_);
+  auto& known = patterns_[regex];
+  if (!known) known = share(dfa_of_regex(regex, Match::search));
+  return known;
 }
 
 std::string Schema::pointer(const OrderedJson& part) const {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/json.h"
+#include "grammar/automaton.h"
 #include "grammar/grammar.h"
 
 namespace plimsoll::grammar {
@@ -31,6 +33,10 @@ struct Schema {
   /// JSON pointer of a part of the schema.
   [[nodiscard]] std::string pointer(const OrderedJson& part) const;
 
+  /// The texts in which a pattern of the schema is found; worked out once. Throws RegexError,
+  /// TooLarge.
+  [[nodiscard]] DfaPtr pattern(const std::string& regex) const;
+
   OrderedJson root;
   Draft draft = Draft::d2020;
 
@@ -41,6 +47,8 @@ struct Schema {
   };
   void walk(const OrderedJson& part, const Where& where, bool is_schema);
 
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, DfaPtr> patterns_;
   std::unordered_map<const OrderedJson*, Where> where_;
   std::map<std::string, const OrderedJson*, std::less<>> resources_;  // by URI, with anchors
   std::map<std::string, int, std::less<>> dynamic_anchors_;           // how often each is there

@@ -28,7 +28,7 @@ std::string keyword_of(const OrderedJson& schema, std::string_view why) {
   const auto says = [&](const char* word) { return why.find(word) != std::string_view::npos; };
   std::string found;
   if (says("count")) found = first(kCounts);
-  if (found.empty() && (says("automaton") || says("length"))) found = first(kTexts);
+  if (found.empty() && (says("automaton") || says("length") || says("work"))) found = first(kTexts);
   if (found.empty()) found = first(kCombining);
   return found.empty() ? "schema" : found;
 }

@@ -106,7 +106,7 @@ bool Lowering::gather(const OrderedJson& part, ObjectShape& known, int depth) {
   if (const auto found = part.find("patternProperties");
       found != part.end() && found->is_object()) {
     for (const auto& [regex, value] : found->items()) {
-      Dfa keys = *pattern(regex);
+      Dfa keys = *schema_.pattern(regex);
       for (const auto& c : known.classes) keys = combine(keys, *c.keys, BothWays::difference);
       if (!keys.empty()) known.classes.push_back({share(std::move(keys)), kAny});
     }

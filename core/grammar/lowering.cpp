@@ -36,12 +36,6 @@ Decimal Lowering::number(const OrderedJson& value) {
   return decimal_of(value);
 }
 
-DfaPtr Lowering::pattern(const std::string& regex) {
-  auto& known = patterns_[regex];
-  if (!known) known = share(dfa_of_regex(regex, Match::search));
-  return known;
-}
-
 std::vector<SetId> Lowering::schemas(const OrderedJson& list) {
   if (!list.is_array() || list.empty()) wrong("is no list of schemas");
   std::vector<SetId> parts;
@@ -173,7 +167,7 @@ void Lowering::restrict_strings(Values& own) {
   };
   if (const auto* regex = find("pattern")) {
     if (!regex->is_string()) wrong("is no string");
-    restrict(pattern(regex->get<std::string>()));
+    restrict(schema_.pattern(regex->get<std::string>()));
   }
   if (const auto* format = find("format"); format != nullptr && format->is_string()) {
     const auto& name = format->get_ref<const std::string&>();
@@ -264,7 +258,7 @@ void Lowering::add_patterns(ObjectShape& shape) {
   for (const auto& [regex, value] : patterns->items()) {
     if (!value.is_object() && !value.is_boolean()) wrong("has what is no schema");
     const SetId own = sets_.schema(value);
-    const DfaPtr keys = pattern(regex);
+    const DfaPtr keys = schema_.pattern(regex);
     for (auto& property : shape.properties) {
       if (keys->accepts(property.name)) property.value = sets_.all_of({property.value, own});
     }

@@ -1,7 +1,6 @@
 // From the keywords of a schema to sets of values.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "grammar/document.h"
@@ -48,13 +47,11 @@ class Lowering {
   SetId has_all(const std::vector<std::string>& names);
   std::vector<SetId> schemas(const OrderedJson& list);
   std::vector<std::string> names(const OrderedJson& list);
-  DfaPtr pattern(const std::string& regex);
   Decimal number(const OrderedJson& value);
 
   const Schema& schema_;
   const SchemaOptions& options_;
   Sets sets_;
-  std::map<std::string, DfaPtr> patterns_;
   const OrderedJson* last_ = nullptr;  // the part at work
   std::string keyword_ = "schema";     // the keyword at work
 };

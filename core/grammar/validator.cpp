@@ -89,11 +89,6 @@ class Check {
     const auto found = schema.find(keyword);
     return found == schema.end() ? nullptr : &*found;
   }
-  const Dfa& pattern(const std::string& regex) {
-    auto& known = patterns_[regex];
-    if (!known) known = std::make_shared<const Dfa>(dfa_of_regex(regex, Match::search));
-    return *known;
-  }
   static uint64_t length(const OrderedJson& text) {
     return code_points_of(text.get_ref<const std::string&>()).size();
   }
@@ -177,7 +172,7 @@ class Check {
       return wrong("maxLength", "is too long");
     }
     if (const auto* regex = find(schema, "pattern"); regex != nullptr && regex->is_string()) {
-      if (!pattern(regex->get<std::string>()).accepts(text))
+      if (!schema_.pattern(regex->get<std::string>())->accepts(text))
         return wrong("pattern", "is not matched");
     }
     if (const auto* format = find(schema, "format"); format != nullptr && format->is_string()) {
@@ -275,7 +270,7 @@ class Check {
     if (const auto* patterns = find(schema, "patternProperties");
         patterns && patterns->is_object()) {
       for (const auto& [regex, own] : patterns->items()) {
-        if (!pattern(regex).accepts(name)) continue;
+        if (!schema_.pattern(regex)->accepts(name)) continue;
         known = true;
         if (!inner(own, member, "/" + pointer_step(name))) return false;
       }
@@ -355,7 +350,6 @@ class Check {
 
   const Schema& schema_;
   std::vector<std::string> path_;
-  std::map<std::string, DfaPtr> patterns_;
   int depth_ = 0;
   int trying_ = 0;
 };

@@ -65,11 +65,9 @@ TEST_CASE("hostile schemas are refused in bounded time") {
   check_refused(R"({"not": {"$ref": "#"}})", "leads to itself");
   check_refused(nested(100'000, R"({"items":)", "}"), "nested deeper");
   check_refused(R"({"pattern": "^(a|b)*a(a|b){40}$"})", "states");
-  check_refused(R"({"pattern": "(((((a{1000}){1000}){1000}){1000}){1000})"
-})", "pattern");
-  check_refused(R"({"pattern": ")" + std::string(100'000, '(') + "\"}", "200 groups");
-  check_refused(R"({"pattern": "((((){100000}){100000}){100000})"
-  })", "more work");
+  check_refused(R"j({"pattern": "(((((a{1000}){1000}){1000}){1000}){1000}"})j", "pattern");
+  check_refused("{\"pattern\": \"" + std::string(100'000, '(') + "\"}", "200 groups");
+  check_refused(R"j({"pattern": "((((){100000}){100000}){100000})"})j", "more work");
   std::string combined = R"({"allOf": [)";
   for (int i = 0; i < 40; ++i) {
     combined += (i ? "," : "") + std::string(R"({"anyOf": [{"required": ["a)") + std::to_string(i) +
@@ -79,12 +77,12 @@ TEST_CASE("hostile schemas are refused in bounded time") {
   check_refused(R"({"type": "string", "minLength": 1000000000000})", "length");
   check_refused(R"({"type": "array", "minItems": 1000000000000})", "count");
   check_refused(R"({"type": "number", "minimum": 1e308, "multipleOf": 1e-300})", "multipleOf");
-  }
+}
 
-  TEST_CASE("what is not strict leaves to the validator what cannot be enforced") {
-    const char* schema = R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})";
-    grammar::SchemaOptions options;
-    options.strict = false;
-    CHECK_NOTHROW(grammar::ebnf_of_schema(schema, options));
-    CHECK_FALSE(grammar::Validator(schema).refuse(R"(["a","a"])").empty());
-  }
+TEST_CASE("what is not strict leaves to the validator what cannot be enforced") {
+  const char* schema = R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})";
+  grammar::SchemaOptions options;
+  options.strict = false;
+  CHECK_NOTHROW(grammar::ebnf_of_schema(schema, options));
+  CHECK_FALSE(grammar::Validator(schema).refuse(R"(["a","a"])").empty());
+}
