@@ -9,6 +9,7 @@
 namespace plimsoll::grammar {
 namespace {
 
+constexpr size_t kMaxFree = 4;          // required keys without an order
 constexpr uint64_t kMaxCounted = 4000;  // states of an object whose properties are counted
 
 }  // namespace
@@ -120,6 +121,10 @@ std::string Emitter::key(const std::string& name) {
   return raw == ascii ? raw : fmt::format("({} | {})", raw, ascii);
 }
 
+std::string Emitter::member(const Property& property) {
+  return fmt::format("{} {} {}", key(property.name), colon_, rule_of(property.value));
+}
+
 // Entries with keys that are not declared; of those that `wanted` has, where it is given.
 std::string Emitter::entries(const ObjectShape& shape, const KeyClass* wanted) {
   std::vector<std::string> names;
@@ -191,19 +196,22 @@ std::string Emitter::object(const ObjectShape& shape) {
   }
   std::vector<const Property*> written;
   for (const auto& property : shape.properties) {
-    if (!sets_.empty(property.value)) {
+    const bool free = property.required && !property.listed && some_.size() < kMaxFree;
+    if (sets_.empty(property.value)) {
+      if (property.required) return "";
+    } else if (free) {  // among the undeclared keys, in any order
+      some_.push_back(rules_.choice("e", {member(property)}));
+    } else {
       written.push_back(&property);
-    } else if (property.required) {
-      return "";
     }
   }
   ObjectShape counts;
   counts.least = shape.least;
   counts.most = shape.most;
-  uint64_t required = 0;
+  uint64_t required = some_.size();
   for (const auto* property : written) required += property->required ? 1 : 0;
   if (counts.least <= required) counts.least = 0;
-  if (entry_.empty() && counts.most >= written.size()) counts.most = kNoBound;
+  if (entry_.empty() && counts.most >= written.size() + some_.size()) counts.most = kNoBound;
   const uint64_t cap = std::max<uint64_t>(1, counts.most == kNoBound ? counts.least : counts.most);
   const uint64_t states =
       (cap + 1) * (written.size() + (uint64_t{1} << std::min<size_t>(some_.size(), 20)));
@@ -213,15 +221,14 @@ std::string Emitter::object(const ObjectShape& shape) {
   // From the last property to the first: the rule for each count of those written before, or "".
   std::vector<std::string> next = ends_of_object(counts, cap);
   for (size_t i = written.size(); i-- > 0;) {
-    const std::string member =
-        fmt::format("{} {} {}", key(written[i]->name), colon_, rule_of(written[i]->value));
+    const std::string one = member(*written[i]);
     std::vector<std::string> now;
     for (uint64_t n = 0; n <= std::min<uint64_t>(cap, i); ++n) {
       std::vector<std::string> alternatives;
       const bool full = counts.most != kNoBound && n == counts.most;
       const std::string& after = next[std::min<uint64_t>(cap, n + 1)];
       if (!full && !after.empty()) {
-        alternatives.push_back((n > 0 ? comma_ + " " : "") + member + " " + after);
+        alternatives.push_back((n > 0 ? comma_ + " " : "") + one + " " + after);
       }
       if (!written[i]->required && !next[n].empty()) alternatives.push_back(next[n]);
       now.push_back(alternatives.empty() ? "" : rules_.choice("o", alternatives));

@@ -34,6 +34,7 @@ class Emitter {
   std::string entries(const ObjectShape& shape, const KeyClass* wanted);
   std::vector<std::string> ends_of_object(const ObjectShape& shape, uint64_t cap);
   std::string key(const std::string& name);
+  std::string member(const Property& property);
   std::string bracketed(char open, const std::string& inside, char close) const;
   [[nodiscard]] std::string repeated(const std::string& what, uint64_t least, uint64_t most) const;
 

@@ -76,7 +76,7 @@ TEST_CASE("hostile schemas are refused in bounded time") {
   check_refused(combined + "]}", "alternatives");
   check_refused(R"({"type": "string", "minLength": 1000000000000})", "length");
   check_refused(R"({"type": "array", "minItems": 1000000000000})", "count");
-  check_refused(R"({"type": "number", "minimum": 1e308, "multipleOf": 1e-300})", "multipleOf");
+  check_refused(R"({"type": "number", "multipleOf": 12345.678})", "residues");
 }
 
 TEST_CASE("what is not strict leaves to the validator what cannot be enforced") {
