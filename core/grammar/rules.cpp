@@ -8,6 +8,7 @@ namespace plimsoll::grammar {
 namespace {
 
 constexpr size_t kMaxText = size_t{8} << 20;
+constexpr size_t kMaxRules = 10'000;      // xgrammar's time grows with their square
 constexpr size_t kMaxListed = 2000;       // strings written one by one
 constexpr size_t kMaxEscapedRanges = 40;  // of a class whose \u forms are taken too
 
@@ -143,6 +144,7 @@ std::string Rules::name(std::string_view kind) {
 void Rules::add(const std::string& name, const std::string& body) {
   WorkLimit::spend(20 + static_cast<int64_t>(body.size()) / 4);
   if (text_.size() + body.size() > kMaxText) throw TooLarge("its grammar is larger than 8 MB");
+  if (++rules_ > kMaxRules) throw TooLarge("its grammar has more than 10,000 rules");
   text_ += name + " ::= " + body + "\n";
 }
 

@@ -21,7 +21,7 @@ std::string literal(std::string_view utf8);
 /// A class of EBNF. The set is not empty.
 std::string char_class(const CharSet& set);
 
-/// A grammar as it is written. Throws TooLarge beyond 8 MB.
+/// A grammar as it is written. Throws TooLarge beyond 10,000 rules and 8 MB.
 class Rules {
  public:
   /// A rule of that kind's first letters and a number; its body may be added later.
@@ -44,6 +44,7 @@ class Rules {
   std::string states(const Dfa& dfa, bool json);
 
   std::string text_;
+  size_t rules_ = 0;
   std::map<std::string, int, std::less<>> numbers_;
   std::map<std::vector<uint32_t>, std::string> char_rules_;
   std::vector<std::pair<StringPart, std::string>> strings_;
