@@ -82,7 +82,7 @@ std::string uri(bool relative, const std::string& other) {
   const std::string absolute = "/(?:" + pchar + "+(?:/" + pchar + "*)*)?";
   const std::string rootless = pchar + "+(?:/" + pchar + "*)*";
   const std::string tail = "(?:\\?(?:" + pchar + "|[/?])*)?(?:#(?:" + pchar + "|[/?])*)?";
-  const std::string whole =
+  std::string whole =
       "[A-Za-z][A-Za-z0-9+.-]*:(?:" + authority + "|" + absolute + "|" + rootless + ")?" + tail;
   if (!relative) return whole;
   const std::string no_scheme = segment_nc + "(?:/" + pchar + "*)*";

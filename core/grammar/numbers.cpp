@@ -98,7 +98,7 @@ class Comparison {
     }
   }
   void add(uint32_t from, char d, uint32_t to) {
-    const auto c = static_cast<uint32_t>(d);
+    const uint32_t c = static_cast<unsigned char>(d);
     dfa_.states[from].edges.push_back({c, c, to});
   }
   void expand(Key key, uint32_t from) {

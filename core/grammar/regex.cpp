@@ -91,7 +91,7 @@ Rest before_plain(std::span<const RegexNode> parts, const Rest& rest) {
   const Dfa own = before(parts, empty_text());
   const Dfa some = combine(own, empty_text(), BothWays::difference);
   out.at_start = concatenation_of(some, rest.later);
-  if (own.states.size() && own.states[0].accepts) {
+  if (!own.empty() && own.states[0].accepts) {
     out.at_start = combine(out.at_start, rest.at_start, BothWays::union_);
   }
   return out;

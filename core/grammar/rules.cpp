@@ -149,7 +149,7 @@ void Rules::add(const std::string& name, const std::string& body) {
 }
 
 std::string Rules::choice(std::string_view kind, const std::vector<std::string>& alternatives) {
-  const std::string rule = name(kind);
+  std::string rule = name(kind);
   add(rule, joined(alternatives, " | "));
   return rule;
 }
