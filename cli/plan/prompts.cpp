@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
+#include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
@@ -145,7 +146,8 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
                  const fs::path& folder) {
   const Environment environment = read_environment();
   const RunOptions& run = options.run;
-  const PromptSetup setup = read_prompt_setup(run, environment, folder, config.json());
+  PromptSetup setup = read_prompt_setup(run, environment, folder, config.json());
+  make_grammars(setup, vocabulary(config), host_threads(run.launch.threads, environment));
   const int64_t context =
       result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
   batch::SurveyOptions survey_options =

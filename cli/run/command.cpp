@@ -198,9 +198,12 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   processes::Fleet* const fleet = run.current.fleet;
   StatusSink* const sink = run.current.sink;
   const Clock::time_point start = Clock::now();
-  run.watch.enter("reading weights");
+  run.watch.enter("reading the model");
   const auto tell_prompts = [&](const Launch& so_far) {
+    run.watch.enter("compiling grammars");
+    compile_grammars(options, so_far, run.input, run.scanned);
     tell_unsuitable_prompts(options, so_far, run.input, run.scanned);
+    run.watch.enter("reading weights");
   };
   launched = launch(options, run.environment, run.device, tell_prompts, fleet);
   fill_runner_options(options, run.environment, *launched, runner_options);

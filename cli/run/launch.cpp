@@ -219,6 +219,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                             launch::Experts::all);
   launch->resolved = launch::resolve(model, arguments, footprint);
   launch->prompts = read_prompt_setup(options, environment, folder, config);
+  make_grammars(launch->prompts, launch->resolved.spec.vocab_size, launch->device.cpu.threads);
   launch->pictures = picture_rules(options, launch->resolved.spec, arguments, footprint);
   before_weights(*launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
@@ -266,8 +267,10 @@ batch::RequestFields default_fields(const RunOptions& options,
   } catch (const batch::LineError& error) {
     std::string flag = (error.param().size() == 1 ? "-" : "--") + error.param();
     std::ranges::replace(flag, '_', '-');
-    fail(ExitCode::usage, "{}: {}", flag,
-         std::string_view(error.what()).substr(error.param().size() + 2));
+    const std::string name = error.param() + ": ";  // members of the field keep their names
+    std::string_view reason = error.what();
+    if (reason.starts_with(name)) reason.remove_prefix(name.size());
+    fail(ExitCode::usage, "{}: {}", flag, reason);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "batch/structured_fields.h"
 #include "cli/borrowed_flags.h"
 #include "cli/launch_flags.h"
 #include "cli/plan/options.h"
@@ -171,7 +172,33 @@ void field_flag(CLI::App& command, RunOptions& options, const std::string& field
   });
 }
 
+/// A file, or JSON itself, as the value of the field structured_outputs; a schema goes under
+/// "json".
+OrderedJson read_structured_outputs(const std::string& given) {
+  const bool is_json = given.starts_with('{');
+  std::error_code ignored;
+  if (!is_json && !std::filesystem::is_regular_file(given, ignored)) {
+    throw std::invalid_argument(fmt::format("no such file, and no JSON object: \"{}\"", given));
+  }
+  try {
+    OrderedJson json =
+        parse_json<OrderedJson>(is_json ? given : read_text_file(given, 16 << 20), kOrderedLimits);
+    if (batch::is_structured_outputs(json)) return json;
+    return {{"json", std::move(json)}};
+  } catch (const JsonError& error) {
+    throw std::invalid_argument(
+        fmt::format("line {}, column {}: {}", error.line, error.column, error.what()));
+  }
+}
+
 void declare_sampling(CLI::App& command, RunOptions& options) {
+  value_flag(
+      command, "--structured-outputs", "FILE",
+      "form of every answer, a file or the text itself: a JSON schema, or a value of the field",
+      [&options](const std::string& text) {
+        options.sampling["structured_outputs"] = read_structured_outputs(text);
+        options.structured_outputs = text;
+      });
   count_flag(command, "--seed", options.seed, {.least = 0},
              "of the run's random numbers (default 0)");
   count_flag(command, "--max-tokens", options.max_tokens, {}, "most tokens of any answer");
@@ -291,6 +318,9 @@ void check_run_options(const RunOptions& options) {
   }
   if (options.skip_tokenizer_init && (options.chat_template || !options.tokenizer.empty())) {
     refuse("--skip-tokenizer-init: excludes --tokenizer and --chat-template");
+  }
+  if (options.skip_tokenizer_init && options.sampling.contains("structured_outputs")) {
+    refuse("--skip-tokenizer-init: excludes --structured-outputs, which is of text");
   }
   if (options.skip_tokenizer_init && options.sampling.contains("stop")) {
     refuse("--skip-tokenizer-init: excludes --stop, which is text");

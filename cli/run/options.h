@@ -39,6 +39,7 @@ struct RunOptions {
   uint64_t seed = 0;
   // prompts
   OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not state them
+  std::string structured_outputs;                // file whose contents are in `sampling`
   std::optional<int64_t> max_tokens;
   int64_t max_logprobs = 20;
   std::optional<std::string> chat_template;

@@ -50,6 +50,12 @@ PromptSetup read_prompt_setup(const RunOptions& options, const Environment& envi
   return setup;
 }
 
+void make_grammars(PromptSetup& setup, int64_t vocabulary, int threads) {
+  if (!setup.tokenizer) return;
+  setup.grammars = std::make_shared<grammar::Compiler>(
+      *setup.tokenizer, grammar::CompilerOptions{.vocab_size = vocabulary, .threads = threads});
+}
+
 batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup& setup,
                                     int64_t context,
                                     std::shared_ptr<batch::PictureLoader> pictures) {
@@ -60,6 +66,7 @@ batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup
   prompts.long_prompt = options.long_prompt;
   prompts.split_overlap = options.split_overlap;
   prompts.pictures = std::move(pictures);
+  prompts.grammars = setup.grammars;
   return prompts;
 }
 

@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/environment.h"
 #include "cli/run/options.h"
+#include "grammar/compiler.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
 
@@ -24,11 +25,16 @@ struct PromptSetup {
   std::optional<text::Tokenizer> tokenizer;  // none with --skip-tokenizer-init
   batch::ChatOptions chat;
   model::GenerationConfig generation;
+  std::shared_ptr<grammar::Compiler> grammars;  // null before make_grammars, or with no tokenizer
 };
 
 /// Reads the setup; `config` is the folder's config.json. Throws Error(checkpoint_unusable).
 PromptSetup read_prompt_setup(const RunOptions& options, const Environment& environment,
                               const std::filesystem::path& folder, const Json& config);
+
+/// Gives the setup its compiler of grammars, for a vocabulary of so many tokens. The setup stays
+/// where it is from now on.
+void make_grammars(PromptSetup& setup, int64_t vocabulary, int threads);
 
 /// Options for turning prompts into tokens, in a context of `context` tokens. `setup` must outlive
 /// the result.

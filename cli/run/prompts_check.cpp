@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
+#include "base/error.h"
+#include "batch/grammar_survey.h"
 #include "batch/prompt_survey.h"
 #include "cli/terminal.h"
 
@@ -22,6 +25,7 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
       launch.resolved.spec.vocab_size, std::make_shared<batch::PictureLoader>(launch.pictures));
   wanted.slice = scanned.slice;
   wanted.most_bytes = kLookedAt;
+  wanted.prompts.grammars = nullptr;  // compile_grammars tells of those
   const batch::PromptSurvey found = batch::survey_prompts(input, wanted);
   input.rewind();
   if (found.over_context > 0) {
@@ -38,6 +42,31 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
     say(fmt::format("{} of the first {} lines do not suit the model (line {} first: {})",
                     found.bad_lines, found.lines, found.first_bad_line, found.first_bad_reason));
   }
+}
+
+void compile_grammars(const RunOptions& options, const Launch& launch, files::InputFile& input,
+                      const ScannedInput& scanned) {
+  const auto& compiler = launch.prompts.grammars;
+  if (!compiler) return;
+  batch::GrammarSurveyOptions wanted{.defaults = default_fields(options, launch.prompts.generation),
+                                     .limits = {.vocab_size = launch.resolved.spec.vocab_size,
+                                                .max_logprobs = options.max_logprobs},
+                                     .max_line_bytes = options.max_line_bytes,
+                                     .slice = scanned.slice};
+  if (wanted.defaults.constraint) {
+    try {
+      (void)compiler->compile(*wanted.defaults.constraint);
+    } catch (const Error& error) {
+      fail(ExitCode::usage, "--structured-outputs: {}", error.what());
+    }
+  }
+  if (!scanned.lines) return;
+  const batch::GrammarSurvey found = batch::survey_grammars(input, wanted, *compiler);
+  input.rewind();
+  if (options.quiet || found.refused_lines == 0) return;
+  say(fmt::format("{} of {} with a schema or grammar cannot be answered (line {} first: {})",
+                  found.refused_lines, counted(found.lines, "line"), found.first_refused,
+                  found.first_reason));
 }
 
 }  // namespace plimsoll::cli

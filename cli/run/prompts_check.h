@@ -1,4 +1,4 @@
-// Checks the first prompts with the model's tokenizer, before its weights are read.
+// Checks of an input with the model's tokenizer, before its weights are read.
 #pragma once
 
 #include "cli/run/launch.h"
@@ -11,5 +11,10 @@ namespace plimsoll::cli {
 /// input.
 void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
                              files::InputFile& input, const ScannedInput& scanned);
+
+/// Compiles the grammars that the lines of a regular input ask for, and prints how many lines
+/// cannot have theirs. Throws Error(usage) where that of --structured-outputs is refused.
+void compile_grammars(const RunOptions& options, const Launch& launch, files::InputFile& input,
+                      const ScannedInput& scanned);
 
 }  // namespace plimsoll::cli

@@ -76,6 +76,7 @@ void check_files(const RunOptions& options, const Environment& environment) {
   std::vector<files::UsedFile> used;
   for (const std::string& input : input_paths(options)) used.push_back({"-i", input, Use::read});
   add_if_file("--chat-template", options.chat_template_given, used);
+  add_if_file("--structured-outputs", options.structured_outputs, used);
   const checkpoint::HubCache cache{environment.hub_cache};
   add_model(options.model, cache, used);
   if (!options.tokenizer.empty()) add_model(options.tokenizer, cache, used);

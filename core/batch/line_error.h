@@ -25,16 +25,17 @@ inline constexpr std::string_view image_not_allowed = "image_not_allowed";
 inline constexpr std::string_view template_error = "template_error";
 inline constexpr std::string_view tokenizer_error = "tokenizer_error";  // also the engine's
 inline constexpr std::string_view numeric = "numeric";                  // the engine's
+inline constexpr std::string_view invalid_answer = "invalid_answer";
 inline constexpr std::string_view crashed = "crashed";
 }  // namespace code
 
 inline constexpr std::array kErrorCodes = {
-    code::bad_json,          code::bad_utf8,           code::bad_field,
-    code::line_too_long,     code::duplicate_id,       code::context_too_long,
-    code::template_error,    code::tokenizer_error,    code::numeric,
-    code::crashed,           code::no_images,          code::too_many_images,
-    code::image_not_allowed, image::code::unreadable,  image::code::truncated,
-    image::code::too_large,  image::code::aspect_ratio};
+    code::bad_json,         code::bad_utf8,          code::bad_field,
+    code::line_too_long,    code::duplicate_id,      code::context_too_long,
+    code::template_error,   code::tokenizer_error,   code::numeric,
+    code::invalid_answer,   code::crashed,           code::no_images,
+    code::too_many_images,  code::image_not_allowed, image::code::unreadable,
+    image::code::truncated, image::code::too_large,  image::code::aspect_ratio};
 
 class LineError : public std::runtime_error {
  public:

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "batch/line_error.h"
+#include "batch/structured_fields.h"
 #include "text/text_error.h"
 
 namespace plimsoll::batch {
@@ -316,8 +317,17 @@ engine::SamplingParams PromptBuilder::settle(const LineHead& head, const Request
     sampling.prompt_logprobs = sampling.logprobs;
   }
   sampling.bad_words = bad_words(fields.bad_words);
+  if (most > 0) sampling.grammar = grammar_of(fields);
   sampling.detokenize = options_.tokenizer != nullptr;
   return sampling;
+}
+
+std::shared_ptr<const grammar::CompiledGrammar> PromptBuilder::grammar_of(
+    const RequestFields& fields) const {
+  if (!fields.constraint) return nullptr;
+  (void)tokenizer(fields.constraint->field);
+  if (!options_.grammars) return nullptr;
+  return compile_constraint(*options_.grammars, *fields.constraint);
 }
 
 // Each word at a text's beginning and within it, as vLLM does: with a space before it too, where

@@ -11,6 +11,7 @@
 #include "batch/chat_prompt.h"
 #include "batch/pictures/placeholders.h"
 #include "batch/request_line.h"
+#include "grammar/compiler.h"
 #include "text/tokenizer.h"
 
 namespace plimsoll::batch {
@@ -27,6 +28,8 @@ struct PromptOptions {
   /// Source of pictures; `counted`: their headers are read, and no pixels.
   std::shared_ptr<PictureLoader> pictures = nullptr;
   enum class Pixels : uint8_t { loaded, counted } pixels = Pixels::loaded;
+  /// Compiles what answers must be; null: nothing is compiled, and constraints have no effect.
+  std::shared_ptr<grammar::Compiler> grammars = nullptr;
 };
 
 /// One prompt of a line, ready for the engine.
@@ -46,7 +49,7 @@ struct ComingPicture {
 struct BuiltRequest {
   std::vector<Prompt> prompts;
   /// Sampling parameters per part of each prompt, in order: the request's fields with max_tokens,
-  /// bad words and logprobs resolved.
+  /// bad words, logprobs and grammar resolved.
   std::vector<engine::SamplingParams> sampling;
   int64_t dropped_tokens = 0;         // cut from prompts by --long-prompt or truncate_prompt_tokens
   std::vector<ComingPicture> coming;  // of the only prompt, until PromptBuilder::finish
@@ -89,6 +92,8 @@ class PromptBuilder {
   std::vector<TokenIds> split_chat(const LineRequest& request, size_t length, int64_t room);
   engine::SamplingParams settle(const LineHead& head, const RequestFields& fields,
                                 size_t prompt_tokens) const;
+  [[nodiscard]] std::shared_ptr<const grammar::CompiledGrammar> grammar_of(
+      const RequestFields& fields) const;
   std::vector<TokenIds> bad_words(const std::vector<std::string>& words) const;
 
   PromptOptions options_;

@@ -8,6 +8,7 @@
 
 #include "base/nearest_name.h"
 #include "batch/line_error.h"
+#include "batch/structured_fields.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -93,21 +94,10 @@ void set_completion_logprobs(const FieldValue& value, const Context& context,
   set_logprobs(value, context, fields);
 }
 
-void set_response_format(const FieldValue& value, const Context&, RequestFields&) {
-  const OrderedJson& format = value.object();
-  const auto type = format.find("type");
-  if (type == format.end() || !type->is_string()) value.refuse("an object with a \"type\"");
-  if (*type == "text") return;
-  throw LineError(
-      code::bad_field,
-      fmt::format("response_format: type {} is not supported, only \"text\"", excerpt(*type)),
-      "response_format");
-}
-
 void set_tool_choice(const FieldValue& value, const Context&, RequestFields&) {
   if (value.json() == "none" || value.json() == "auto") return;
   value.refuse(
-      "\"none\" or \"auto\" (a forced call needs guided decoding, which is not supported)");
+      "\"none\" or \"auto\" (a forced call is not supported; response_format takes its schema)");
 }
 
 void check_objects(const FieldValue& value) {
@@ -186,10 +176,13 @@ constexpr Field kFields[] = {
      [](V v, C, F f) { f.sampling.frequency_penalty = v.number(-2, 2); }},
     {"function_call", Field::chat, Use::refused, "", nullptr},
     {"functions", Field::chat, Use::refused, "", nullptr},
-    {"guided_choice", Field::both, Use::refused, "", nullptr},
-    {"guided_grammar", Field::both, Use::refused, "", nullptr},
-    {"guided_json", Field::both, Use::refused, "", nullptr},
-    {"guided_regex", Field::both, Use::refused, "", nullptr},
+    {"guided_choice", Field::both, Use::used, "strings", nullptr},
+    {"guided_decoding_backend", Field::both, Use::ignored, "string", take_string},
+    {"guided_grammar", Field::both, Use::used, "grammar in EBNF", nullptr},
+    {"guided_json", Field::both, Use::used, "JSON schema, or one as a string", nullptr},
+    {"guided_regex", Field::both, Use::used, "regular expression", nullptr},
+    {"guided_whitespace_pattern", Field::both, Use::used, "regular expression; needs guided_json",
+     nullptr},
     {"ignore_eos", Field::both, Use::used, "true or false",
      [](V v, C, F f) { f.sampling.ignore_eos = v.boolean(); }},
     {"include_reasoning", Field::chat, Use::ignored, "true or false", take_boolean},
@@ -238,7 +231,9 @@ constexpr Field kFields[] = {
     {"repetition_detection", Field::both, Use::refused, "", nullptr},
     {"repetition_penalty", Field::both, Use::used, "above 0", set_repetition_penalty},
     {"request_id", Field::both, Use::ignored, "string", take_string},
-    {"response_format", Field::both, Use::used, "{\"type\": \"text\"}", set_response_format},
+    {"response_format", Field::both, Use::used,
+     "{\"type\": \"json_schema\", \"json_schema\": {...}}, or type \"json_object\" or \"text\"",
+     nullptr},
     {"return_mm_kwargs", Field::both, Use::ignored, "true or false", take_boolean},
     {"return_prompt_text", Field::chat, Use::used, "false", take_false},
     {"return_token_ids", Field::both, Use::used, "true or false",
@@ -267,7 +262,8 @@ constexpr Field kFields[] = {
     {"stream_interval", Field::both, Use::ignored, "1 or more",
      [](V v, C, F) { (void)v.integer(1); }},
     {"stream_options", Field::both, Use::ignored, "object", take_object},
-    {"structured_outputs", Field::both, Use::refused, "", nullptr},
+    {"structured_outputs", Field::both, Use::used,
+     "{\"json\": schema}, or regex, choice, grammar or json_object", nullptr},
     {"suffix", Field::completions, Use::refused, "", nullptr},
     {"temperature", Field::both, Use::used, "0 (greedy) or more", set_temperature},
     {"thinking_token_budget", Field::both, Use::used, "-1",
@@ -372,6 +368,7 @@ void check_together(const OrderedJson& body, RequestFields& fields) {
     refuse_max_tokens(FieldValue("max_tokens", OrderedJson(0)));
   }
   settle_reasoning_effort(body, fields);
+  read_constraint(body, fields);
   if (fields.continue_final_message) {
     if (given(body, "add_generation_prompt") && fields.add_generation_prompt.value_or(false)) {
       throw LineError(code::bad_field,

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "batch/field_value.h"
 #include "engine/request.h"
+#include "grammar/constraint.h"
 
 namespace plimsoll::batch {
 
@@ -22,10 +23,11 @@ enum class Envelope : uint8_t { plain, batch };
 
 /// Parameters of a request besides its prompt, over the run's defaults.
 struct RequestFields {
-  engine::SamplingParams sampling;  // max_tokens, bad_words and logprobs are set later
+  engine::SamplingParams sampling;  // max_tokens, bad_words, logprobs, grammar are set later
   std::optional<int64_t> max_tokens;
   std::optional<int64_t> top_logprobs;
   std::vector<std::string> bad_words;
+  std::optional<grammar::Constraint> constraint;                           // of the answer
   std::optional<int64_t> truncate_prompt_tokens;                           // -1: to the context
   enum class Side : uint8_t { left, right } truncation_side = Side::left;  // where tokens are cut
   std::optional<bool> add_special_tokens;
@@ -66,8 +68,8 @@ struct Field {
   void (*set)(const FieldValue& value, const Context& context, RequestFields& fields) = nullptr;
 };
 
-/// All fields, sorted by name. The prompts themselves (prompt, messages, prompt_token_ids) are
-/// among them and have no `set`.
+/// All fields, sorted by name. Prompts (prompt, messages, prompt_token_ids) and the form of answers
+/// (structured_fields.h) are among them and have no `set`.
 std::span<const Field> request_field_table();
 
 /// Called for what a line has and nothing reads, such as "temprature" or "messages[].contents".

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "batch/structured_fields.h"
+
 namespace plimsoll::batch {
 namespace {
 
@@ -220,6 +222,7 @@ void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, 
   }
   auto running = std::make_shared<Running>();
   running->slot = slot;
+  running->grammar = built.sampling.front().grammar;
   running->line.head = head;
   running->line.identity = identity;
   if (head.endpoint == Endpoint::chat) {
@@ -309,7 +312,10 @@ void Runner::answer(engine::RequestOutput output) {
 void Runner::finish(const Running& running) {
   const FinishedLine& line = running.line;
   try {
-    std::ranges::for_each(line.outputs, check_failure);
+    for (const engine::RequestOutput& output : line.outputs) {
+      check_failure(output);
+      if (running.grammar) check_answers(*running.grammar, line.fields, output);
+    }
   } catch (const LineError& error) {
     fail_line(running.slot, line.head, line.identity, error);
     return;

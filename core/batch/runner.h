@@ -80,6 +80,7 @@ class Runner {
  private:
   struct Running {
     FinishedLine line;
+    std::shared_ptr<const grammar::CompiledGrammar> grammar;  // of the answers; null: none
     uint64_t slot = 0;
     size_t unanswered = 0;  // parts that the engine still has
   };

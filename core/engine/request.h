@@ -10,6 +10,10 @@
 
 #include "engine/vision/pictures.h"
 
+namespace plimsoll::grammar {
+class CompiledGrammar;
+}
+
 namespace plimsoll::engine {
 
 using TokenId = int32_t;
@@ -38,6 +42,9 @@ struct SamplingParams {
   std::optional<int64_t> prompt_logprobs;
   std::map<TokenId, double> logit_bias;
   std::vector<TokenId> allowed_token_ids;  // empty: all
+  /// The answer follows it from its first token to its end; null: none. Ends of sequences and
+  /// stop_token_ids come only where it may end.
+  std::shared_ptr<const grammar::CompiledGrammar> grammar = nullptr;
   bool skip_special_tokens = true;
   bool detokenize = true;
 };

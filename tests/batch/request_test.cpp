@@ -18,7 +18,8 @@ struct Read {
   std::vector<std::string> unknown;  // "name: reason"
 };
 
-Read read(const std::string& text, Envelope usual = Envelope::plain) {
+Read read(const std::string& text, Envelope usual = Envelope::plain,
+          const RequestFields& defaults = {}) {
   Read result;
   Line line;
   line.number = 3;
@@ -29,7 +30,7 @@ Read read(const std::string& text, Envelope usual = Envelope::plain) {
   };
   try {
     OrderedJson body = read_envelope(line, usual, result.head);
-    result.request = read_request(result.head, std::move(body), {}, limits, unknown);
+    result.request = read_request(result.head, std::move(body), defaults, limits, unknown);
   } catch (const LineError& error) {
     result.code = error.code();
     result.message = error.what();
@@ -220,12 +221,25 @@ TEST_CASE("fields out of range are refused by name") {
       {"return_tokens_as_token_ids", "true"},
       {"return_weight_versions", "true"},
       {"stream", "true"},
-      {"response_format", "{\"type\":\"json_object\"}"},
+      {"response_format", "{\"type\":\"structural_tag\"}"},
+      {"response_format", "{\"type\":\"json_schema\"}"},
+      {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}"},
+      {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"schema\":3}}"},
+      {"structured_outputs", "{}"},
+      {"structured_outputs", "{\"json_object\":false}"},
+      {"structured_outputs", "{\"json\":{},\"regex\":\"a\"}"},
+      {"structured_outputs", "{\"choice\":[]}"},
+      {"structured_outputs", "{\"regex\":1}"},
+      {"structured_outputs", "{\"structural_tag\":\"{}\"}"},
+      {"structured_outputs", "{\"jsn\":{}}"},
+      {"guided_json", "1"},
+      {"guided_regex", "{}"},
+      {"guided_grammar", "[]"},
+      {"guided_choice", "[\"\"]"},
       {"response_format", "\"text\""},
       {"truncate_prompt_tokens", "0"},
       {"best_of", "3"},
       {"suffix", "\"x\""},
-      {"guided_json", "{}"},
       {"use_beam_search", "true"},
       {"metadata", "1"},
       {"skip_special_tokens", "\"no\""},
@@ -282,6 +296,52 @@ TEST_CASE("fields within range are taken") {
   CHECK(fields("ignore_eos", "\"true\"").sampling.ignore_eos);
   CHECK_FALSE(fields("ignore_eos", "\"False\"").sampling.ignore_eos);
   CHECK(fields("suffix", "null").echo == false);
+}
+
+TEST_CASE("the form of an answer, from each field that says it") {
+  using Kind = grammar::Constraint::Kind;
+  const auto constraint = [](const std::string& line, const RequestFields& defaults = {}) {
+    const Read found = read(line, Envelope::plain, defaults);
+    INFO(line << ": " << found.message);
+    REQUIRE(found.code == "");
+    return found.request.fields.constraint;
+  };
+  const std::string schema = R"({"type":"object","properties":{"b":{},"a":{}}})";
+  const auto format = [&](const std::string& strict) {
+    return with_field(
+        "response_format",
+        R"({"type":"json_schema","json_schema":{"name":"x","schema":)" + schema + strict + "}}");
+  };
+  CHECK(constraint(format(""))->text == schema);  // in its order
+  CHECK(constraint(format(""))->options.strict);
+  CHECK(constraint(format(R"(,"strict":null)"))->options.strict);
+  CHECK(constraint(format(R"(,"strict":true)"))->options.strict);
+  CHECK_FALSE(constraint(format(R"(,"strict":false)"))->options.strict);
+  CHECK(constraint(with_field("response_format", R"({"type":"json_object"})"))->kind ==
+        Kind::json_object);
+  CHECK_FALSE(constraint(with_field("response_format", R"({"type":"text"})")));
+  const auto outputs = constraint(
+      with_field("structured_outputs",
+                 R"({"json":"{}","regex":null,"whitespace_pattern":" ?",)"
+                 R"("disable_any_whitespace":true,"disable_additional_properties":true})"));
+  CHECK(outputs->text == "{}");
+  CHECK(outputs->options.whitespace_pattern == " ?");
+  CHECK_FALSE(outputs->options.any_whitespace);
+  CHECK_FALSE(outputs->options.additional_properties);
+  CHECK(constraint(with_field("guided_choice", R"(["a","b"])"))->choices.size() == 2);
+  CHECK(constraint(with_field("guided_regex", R"("a+")"))->kind == Kind::regex);
+  CHECK(constraint(with_field("guided_grammar", R"("root ::= \"a\"")"))->kind == Kind::ebnf);
+  CHECK(constraint(R"({"prompt":"x","guided_whitespace_pattern":"","guided_json":true})")
+            ->options.whitespace_pattern == "");
+  // A line's own goes before the run's; the field that is to blame is the line's.
+  RequestFields defaults;
+  defaults.constraint = {.kind = Kind::regex, .text = "a", .field = "structured_outputs"};
+  CHECK(constraint(R"({"prompt":"x"})", defaults)->text == "a");
+  CHECK(constraint(with_field("guided_json", "{}"), defaults)->field == "guided_json");
+  CHECK_FALSE(constraint(with_field("response_format", R"({"type":"text"})"), defaults));
+  const Read both = read(R"({"prompt":"x","guided_regex":"a","structured_outputs":{"regex":"a"}})");
+  CHECK(both.param == "guided_regex");
+  CHECK(both.message.starts_with("guided_regex: stands beside structured_outputs"));
 }
 
 TEST_CASE("fields that mean something together") {

@@ -6,6 +6,17 @@
 
 namespace plimsoll::engine {
 
+namespace {
+
+/// All tokens that end an answer.
+std::vector<TokenId> ends_of(const SamplingParams& params, std::span<const TokenId> eos) {
+  std::vector<TokenId> ends(eos.begin(), eos.end());
+  ends.insert(ends.end(), params.stop_token_ids.begin(), params.stop_token_ids.end());
+  return ends;
+}
+
+}  // namespace
+
 Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const ChoiceContext& context)
     : request_(request),
       params_(request.request.sampling),
@@ -13,7 +24,8 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
       index_(index),
       max_tokens_(context.max_tokens),
       sampling_(params_, request.request.prompt, context.eos, sequence_.output,
-                TokenRandom(context.run_seed, request.request.key, params_.seed, index)),
+                TokenRandom(context.run_seed, request.request.key, params_.seed, index),
+                follow_grammar()),
       text_(context.tokenizer, request.request.prompt, params_, request.stop_strings) {
   sequence_.serial = serial;
   sequence_.choice = this;
@@ -25,7 +37,12 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
   }
   sequence_.max_length = sequence_.prompt_length() + max_tokens_;
   sequence_.ends_at_limit =
-      params_.ignore_eos && params_.stop.empty() && params_.stop_token_ids.empty();
+      params_.ignore_eos && params_.stop.empty() && params_.stop_token_ids.empty() && !matcher_;
+}
+
+grammar::Matcher* Choice::follow_grammar() {
+  if (!params_.grammar) return nullptr;
+  return &matcher_.emplace(params_.grammar, ends_of(params_, eos_));
 }
 
 bool Choice::ended() const {
@@ -35,11 +52,13 @@ bool Choice::ended() const {
 void Choice::accept(TokenId token) {
   sequence_.output.push_back(token);
   sampling_.accept(token);
+  if (matcher_) matcher_->accept(token);
   const bool last = ends_with(token);
   // A token that ends the choice has no part in the text, nor in what stop strings are looked for
   // in.
   if (!last || params_.include_stop_str_in_output) stop_string_ = text_.push(token);
-  if (last || stop_string_ != nullptr) {
+  const bool whole = matcher_ && matcher_->ended();
+  if (last || whole || stop_string_ != nullptr) {
     end(FinishReason::stop);
   } else if (sampling_.position() >= max_tokens_) {
     end(FinishReason::length);
@@ -47,8 +66,9 @@ void Choice::accept(TokenId token) {
 }
 
 bool Choice::ends_with(TokenId token) {
-  if (sampling_.position() < params_.min_tokens) return false;
-  if (!params_.ignore_eos && std::ranges::find(eos_, token) != eos_.end()) return true;
+  if (matcher_ ? !matcher_->ended() : sampling_.position() < params_.min_tokens) return false;
+  const bool heeds_eos = matcher_ || !params_.ignore_eos;
+  if (heeds_eos && std::ranges::find(eos_, token) != eos_.end()) return true;
   if (std::ranges::find(params_.stop_token_ids, token) == params_.stop_token_ids.end()) {
     return false;
   }

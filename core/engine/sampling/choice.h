@@ -12,6 +12,7 @@
 #include "engine/sampling/output_text.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sequence.h"
+#include "grammar/matcher.h"
 
 namespace plimsoll::engine {
 
@@ -28,7 +29,8 @@ struct ChoiceContext {
 
 /// A choice ends, as in vLLM, with a token that ends sequences (unless ignore_eos), with one of
 /// stop_token_ids, with a stop string in the text, or at max_tokens. The text leaves out the token
-/// that ended it unless include_stop_str_in_output; token_ids never do.
+/// that ended it unless include_stop_str_in_output; token_ids never do. An answer with a grammar
+/// ends with its grammar, whatever ignore_eos says.
 class Choice {
  public:
   /// `request` must outlive it and stay where it is.
@@ -50,6 +52,8 @@ class Choice {
   [[nodiscard]] Completion take_completion();
 
  private:
+  /// Makes the matcher, if the request has a grammar; else null.
+  [[nodiscard]] grammar::Matcher* follow_grammar();
   [[nodiscard]] bool ends_with(TokenId token);
   void end(FinishReason reason);
 
@@ -58,6 +62,7 @@ class Choice {
   std::span<const TokenId> eos_;
   int64_t index_;
   int64_t max_tokens_;
+  std::optional<grammar::Matcher> matcher_;  // of a request with a grammar
   Sequence sequence_;
   SamplingState sampling_;
   OutputText text_;

@@ -23,7 +23,7 @@ SampleResult Sampler::sample(std::span<const float> logits, const SamplingState&
   if (!state.adjusts(state.position())) return sample(logits, params);
   if (!scan_row(logits).finite) return {Sampled::not_finite};
   const std::span<float> adjusted = values_.first(logits.size());
-  state.adjust(logits, adjusted);
+  state.adjust(logits, adjusted, ids_);
   return sample_adjusted(adjusted, params);
 }
 

@@ -1,8 +1,10 @@
 // Chooses the next token from a row of logits, in vLLM's order (v1/sample/sampler.py):
 //
-//   1. allowed_token_ids: all others are masked           (masked: minus infinity)
+//   1. tokens outside the grammar and outside allowed_token_ids are masked  (masked: minus
+//   infinity)
 //   2. bad_words: a last token that would complete one is masked
-//   3. min_tokens: until then end-of-sequence and stop_token_ids are masked
+//   3. min_tokens: until then end-of-sequence and stop_token_ids are masked, unless the grammar has
+//      nothing else
 //   4. logit_bias is added
 //   5. penalties: repetition (tokens of prompt and output: positive logits divided by it, others
 //      multiplied), frequency (times the count in the output), presence (once if in the output)
@@ -25,6 +27,7 @@
 #include "engine/request.h"
 #include "engine/sampling/random.h"
 #include "engine/sampling/softmax.h"
+#include "grammar/matcher.h"
 
 namespace plimsoll::engine {
 
@@ -70,11 +73,11 @@ enum class LastToken : uint8_t { known, pending };
 /// Sampling parameters and state of one choice.
 class SamplingState {
  public:
-  /// `params`, `eos` and `output` (the tokens chosen so far) must outlive it; token ids in `params`
-  /// and `eos` lie within the vocabulary.
+  /// `params`, `eos`, `output` (the tokens chosen so far) and `matcher` (null without a grammar)
+  /// must outlive it; token ids in `params` and `eos` lie within the vocabulary.
   SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
                 std::span<const TokenId> eos, const std::vector<TokenId>& output,
-                TokenRandom random);
+                TokenRandom random, grammar::Matcher* matcher = nullptr);
 
   [[nodiscard]] const SamplingParams& params() const { return params_; }
   /// Number of the next token, from 0.
@@ -85,14 +88,17 @@ class SamplingState {
 
   /// True when steps 1 to 5 change anything at a position.
   [[nodiscard]] bool adjusts(int64_t position) const;
-  /// Steps 1 to 5, for the next token.
-  void adjust(std::span<const float> logits, std::span<float> adjusted) const;
-  /// Lists the changes of steps 1 to 5 for a device, in all sections.
+  /// Steps 1 to 5, for the next token. `room` [vocab] is working memory for a grammar's mask.
+  void adjust(std::span<const float> logits, std::span<float> adjusted,
+              std::span<int32_t> room = {}) const;
+  /// Lists the changes of steps 1 to 5 for a device, in all sections; without a grammar alone.
   void list_changes(LastToken last, ChangeList& to) const;
   [[nodiscard]] bool penalizes() const;
 
  private:
   void list_masked(LastToken last, ChangeList& to) const;
+  [[nodiscard]] grammar::Matcher::Next mask_by_grammar(std::span<float> adjusted,
+                                                       std::span<int32_t> room) const;
   void mask_bad_words(std::span<float> adjusted) const;
   void apply_penalties(std::span<float> adjusted) const;
 
@@ -100,6 +106,7 @@ class SamplingState {
   std::span<const TokenId> eos_;
   const std::vector<TokenId>& output_;
   TokenRandom random_;
+  grammar::Matcher* matcher_;
   std::vector<TokenId> allowed_;            // ascending; empty: all
   std::vector<backend::TokenChange> seen_;  // by token; empty without penalties
 };

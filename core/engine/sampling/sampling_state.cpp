@@ -30,11 +30,12 @@ void ChangeList::add(std::span<const backend::TokenChange> changes) {
 
 SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
                              std::span<const TokenId> eos, const std::vector<TokenId>& output,
-                             TokenRandom random)
+                             TokenRandom random, grammar::Matcher* matcher)
     : params_(params),
       eos_(eos),
       output_(output),
       random_(random),
+      matcher_(matcher),
       allowed_(params.allowed_token_ids) {
   sort_out(allowed_);
   if (params.repetition_penalty == 1) return;
@@ -66,11 +67,12 @@ DrawParams SamplingState::draw_params(int64_t position) const {
 }
 
 bool SamplingState::adjusts(int64_t position) const {
-  return !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
+  return matcher_ != nullptr || !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
          position < params_.min_tokens || !params_.logit_bias.empty() || penalizes();
 }
 
-void SamplingState::adjust(std::span<const float> logits, std::span<float> adjusted) const {
+void SamplingState::adjust(std::span<const float> logits, std::span<float> adjusted,
+                           std::span<int32_t> room) const {
   if (params_.allowed_token_ids.empty()) {
     std::ranges::copy(logits, adjusted.begin());
   } else {
@@ -79,8 +81,10 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
       at(adjusted, token) = logits[token];
     }
   }
+  auto next = grammar::Matcher::Next::tokens;
+  if (matcher_ != nullptr) next = mask_by_grammar(adjusted, room);
   mask_bad_words(adjusted);
-  if (position() < params_.min_tokens) {
+  if (position() < params_.min_tokens && next != grammar::Matcher::Next::ends_alone) {
     for (const TokenId token : eos_) at(adjusted, token) = kMasked;
     for (const TokenId token : params_.stop_token_ids) at(adjusted, token) = kMasked;
   }
@@ -119,6 +123,27 @@ void SamplingState::list_masked(LastToken last, ChangeList& to) const {
   if (position() + static_cast<int64_t>(pending) >= params_.min_tokens) return;
   for (const TokenId token : eos_) to.add({token, kAlways});
   for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
+}
+
+grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
+                                                      std::span<int32_t> room) const {
+  constexpr size_t kBits = 32;
+  const std::span<int32_t> words = room.first(matcher_->mask_words());
+  const grammar::Matcher::Next next = matcher_->fill_mask(words);
+  for (size_t word = 0; word < words.size(); ++word) {
+    const auto bits = static_cast<uint32_t>(words[word]);
+    if (bits == ~uint32_t{0}) continue;
+    const size_t first = word * kBits;
+    const auto logits = adjusted.subspan(first, std::min(kBits, adjusted.size() - first));
+    if (bits == 0) {
+      std::ranges::fill(logits, kMasked);
+      continue;
+    }
+    for (size_t bit = 0; bit < logits.size(); ++bit) {
+      if ((bits >> bit & 1) == 0) logits[bit] = kMasked;
+    }
+  }
+  return next;
 }
 
 void SamplingState::mask_bad_words(std::span<float> adjusted) const {

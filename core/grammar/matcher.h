@@ -1,0 +1,43 @@
+// The place of one answer in its grammar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "grammar/compiler.h"
+
+namespace plimsoll::grammar {
+
+/// Follows the tokens of one answer and tells which may come next. Matchers of one grammar may work
+/// in several threads at once; one matcher belongs to one thread at a time.
+class Matcher {
+ public:
+  /// `ends`: tokens that end an answer, wherever the grammar may end; without any the answer ends
+  /// where the grammar first may.
+  Matcher(std::shared_ptr<const CompiledGrammar> grammar, std::vector<text::TokenId> ends);
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
+  /// Takes the next token. Throws std::logic_error for one that the mask excludes.
+  void accept(text::TokenId token);
+  /// True when the answer is whole: no token may follow.
+  [[nodiscard]] bool ended() const;
+
+  /// Outcome of fill_mask.
+  enum class Next : uint8_t { tokens, ends_alone };
+  /// Writes the mask of the next token: bit i % 32 of word i / 32 is set where token i may follow.
+  /// `words` has mask_words() entries. Not after the end.
+  Next fill_mask(std::span<int32_t> words);
+  [[nodiscard]] size_t mask_words() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const CompiledGrammar> grammar_;
+  std::vector<text::TokenId> ends_;  // ascending, each once
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace plimsoll::grammar

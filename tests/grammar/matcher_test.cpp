@@ -1,0 +1,156 @@
+// Token masks against what each token does, and the cache of compiled grammars.
+#include "grammar/matcher.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "batch/scratch.h"
+#include "engine/byte_tokenizer.h"
+
+using namespace plimsoll;
+using grammar::CompiledGrammar;
+using grammar::Compiler;
+using grammar::Constraint;
+using grammar::Matcher;
+using text::TokenId;
+
+namespace {
+
+constexpr TokenId kEnd = 256;
+constexpr int64_t kVocabulary = 300;  // more than the tokenizer has
+
+const text::Tokenizer& tokenizer() {
+  static const test::Scratch folder;
+  static const text::Tokenizer bytes = testing::byte_tokenizer(
+      folder.path(""),
+      {"ab", "abc", "b,", "]", "12", "\xc3\xa4", "\xe2\x82", "null", "\":", "\n\n"});
+  return bytes;
+}
+
+Constraint ebnf(const std::string& text) {
+  return {.kind = Constraint::Kind::ebnf, .text = text};
+}
+
+bool is_set(const std::vector<int32_t>& words, TokenId token) {
+  const auto at = static_cast<size_t>(token);
+  return (static_cast<uint32_t>(words[at / 32]) >> at % 32 & 1) != 0;
+}
+
+bool takes(const std::shared_ptr<const CompiledGrammar>& grammar,
+           const std::vector<TokenId>& before, TokenId token) {
+  Matcher matcher(grammar, {kEnd});
+  for (const TokenId earlier : before) matcher.accept(earlier);
+  try {
+    matcher.accept(token);
+    return true;
+  } catch (const std::logic_error&) {
+    return false;
+  }
+}
+
+std::string refusal(Compiler& compiler, const Constraint& constraint) {
+  try {
+    (void)compiler.compile(constraint);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::input_unusable);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a mask has the tokens that may follow, and no others") {
+  const std::string text =
+      GENERATE(R"(root ::= "[" [0-9]{1,3} ("," [0-9]{1,2}){0,3} "]")",
+               R"(root ::= ("ab" | "abc")* "\n\n"?)", R"(root ::= "{" (root ("," root)*)? "}")",
+               R"(root ::= [^a-z"]{0,3} "\"" | "\u20ac" [ä-ö]{2})");
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
+  const auto grammar = compiler.compile(ebnf(text));
+  std::mt19937 random(4);
+  int ended = 0;
+  for (int walk = 0; walk < 20; ++walk) {
+    std::vector<TokenId> tokens;
+    Matcher matcher(grammar, {kEnd});
+    std::vector<int32_t> words(matcher.mask_words());
+    while (tokens.size() < 12 && !matcher.ended()) {
+      const Matcher::Next next = matcher.fill_mask(words);
+      std::vector<TokenId> allowed;
+      const auto known = static_cast<TokenId>(tokenizer().vocab_size());
+      for (TokenId token = known; token < kVocabulary; ++token) CHECK_FALSE(is_set(words, token));
+      for (TokenId token = 0; token < known; ++token) {
+        INFO(text << " after " << tokens.size() << " tokens: " << token);
+        const bool taken = takes(grammar, tokens, token);
+        CHECK(is_set(words, token) == taken);
+        if (taken) allowed.push_back(token);
+      }
+      REQUIRE_FALSE(allowed.empty());
+      CHECK((next == Matcher::Next::ends_alone) == (allowed == std::vector<TokenId>{kEnd}));
+      const bool ends = is_set(words, kEnd) && random() % 2 == 0;
+      tokens.push_back(ends ? kEnd : allowed[random() % allowed.size()]);
+      matcher.accept(tokens.back());
+    }
+    if (matcher.ended()) ++ended;
+  }
+  CHECK(ended > 0);
+}
+
+TEST_CASE("constraints are compiled once, refusals too, and the cache is bounded") {
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary, .cache_bytes = 20'000});
+  const auto first = compiler.compile(ebnf(R"(root ::= "a")"));
+  Constraint same = ebnf(R"(root ::= "a")");
+  same.field = "guided_grammar";
+  CHECK(compiler.compile(same) == first);
+  CHECK(compiler.compiled() == 1);
+  const std::string message = refusal(compiler, ebnf("root ::= ("));
+  CHECK_THAT(message, Catch::Contains("line 1") && !Catch::Contains(".cc"));
+  CHECK(refusal(compiler, ebnf("root ::= (")) == message);
+  CHECK(compiler.compiled() == 2);
+  for (int i = 0; i < 200; ++i) {
+    (void)compiler.compile(ebnf("root ::= \"" + std::to_string(i) + "\" [0-9]{20}"));
+  }
+  CHECK(compiler.compile(same) != first);
+  CHECK(compiler.compiled() == 203);
+}
+
+TEST_CASE("kinds, texts and options tell constraints apart") {
+  using Kind = Constraint::Kind;
+  Constraint base{.kind = Kind::schema, .text = "{}"};
+  std::vector<Constraint> all(8, base);
+  all[1].kind = Kind::regex;
+  all[2].text = "true";
+  all[3].choices = {"a", "b"};
+  all[4].choices = {"a1:b"};
+  all[5].options.strict = false;
+  all[6].options.whitespace_pattern = "";
+  all[7].options.any_whitespace = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) CHECK(all[i].key() != all[j].key());
+  }
+}
+
+TEST_CASE("grammars that nobody means are refused soon") {
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary,
+                                  .trial = {.time = std::chrono::seconds(2), .memory = 1 << 28}});
+  const std::string deep = "root ::= " + std::string(100'000, '(') + "\"a\"";
+  const std::string texts[] = {"",
+                               "root",
+                               "x ::= \"a\"",
+                               "root ::= y",
+                               "root ::= \"a",
+                               "root ::= [",
+                               "root ::= \"a\"{5,2}",
+                               std::string("root ::= \"\0\"", 12),
+                               deep,
+                               "root ::= \"" + std::string(300'000, 'a') + "\""};
+  for (const std::string& text : texts) {
+    INFO(text.substr(0, 40));
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_FALSE(refusal(compiler, ebnf(text)).empty());
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+  }
+}
