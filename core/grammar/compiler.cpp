@@ -16,6 +16,9 @@ namespace {
 constexpr int kMostThreads = 8;
 // The tables of one grammar may take as much; what needs more is refused.
 constexpr size_t kMostGrammarBytes = size_t{256} << 20;
+// xgrammar keeps masks of rules here, which other grammars with such a rule take over: strings,
+// numbers and spaces occur in nearly all.
+constexpr int64_t kSharedMaskBytes = int64_t{384} << 20;
 
 /// The bytes of each token; special tokens are empty, which no grammar allows.
 std::vector<std::string> byte_forms(const text::Tokenizer& tokenizer, int64_t vocab_size) {
@@ -56,7 +59,8 @@ struct Compiler::Vocabulary {
   Vocabulary(const text::Tokenizer& tokenizer, const CompilerOptions& options)
       : tokens(byte_forms(tokenizer, options.vocab_size), xgrammar::VocabType::RAW,
                static_cast<int>(options.vocab_size), std::vector<int32_t>()),
-        compiler(tokens, std::min(options.threads, kMostThreads), /*cache_enabled=*/false) {}
+        compiler(tokens, std::min(options.threads, kMostThreads), /*cache_enabled=*/true,
+                 kSharedMaskBytes) {}
 
   xgrammar::TokenizerInfo tokens;
   xgrammar::GrammarCompiler compiler;
