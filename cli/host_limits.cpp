@@ -35,7 +35,7 @@ uint64_t host_cache_bytes(std::optional<uint64_t> asked, const Environment& envi
   }
 }
 
-size_t kept_picture_bytes(size_t asked, int64_t left, size_t taken) {
+size_t kept_image_bytes(size_t asked, int64_t left, size_t taken) {
   const size_t all = static_cast<size_t>(std::max<int64_t>(left, 0));
   return std::min(asked, (all - std::min(all, taken)) / 2);
 }

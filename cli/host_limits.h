@@ -16,8 +16,8 @@ int host_threads(std::optional<int> asked, const Environment& environment);
 /// Error(usage).
 uint64_t host_cache_bytes(std::optional<uint64_t> asked, const Environment& environment);
 
-/// Bytes for processed pictures that are kept: `asked`, but no more than half of what remains of
+/// Bytes for processed images that are kept: `asked`, but no more than half of what remains of
 /// the host's free memory, `left`, when the launch has taken `taken` of it.
-size_t kept_picture_bytes(size_t asked, int64_t left, size_t taken);
+size_t kept_image_bytes(size_t asked, int64_t left, size_t taken);
 
 }  // namespace plimsoll::cli

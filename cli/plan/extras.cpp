@@ -10,11 +10,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "cli/backend_variable.h"
 #include "cli/own_arguments.h"
+#include "launch/images.h"
 #include "launch/model_source.h"
-#include "launch/pictures.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
 #include "vllm/items/encoder_memory.h"
@@ -103,8 +103,8 @@ bool has_plain_weights(const Json& config, const fs::path& config_file,
   model::ModelSpec spec;
   try {
     spec = model::make_model_spec(config);
-    checkpoint::settle_stored(tensors, spec);
-    checkpoint::settle_kept(config, &tensors, {}, spec);
+    checkpoint::resolve_stored(tensors, spec);
+    checkpoint::resolve_kept(config, &tensors, {}, spec);
   } catch (const Error&) {
     return false;  // vLLM's alone
   }

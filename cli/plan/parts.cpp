@@ -7,7 +7,7 @@
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
 #include "launch/parameters.h"
-#include "plan/own/own_plan.h"
+#include "plan/plimsoll/plimsoll_plan.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
 

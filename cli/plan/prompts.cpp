@@ -21,7 +21,7 @@
 #include "cli/run/launch.h"
 #include "cli/run/prompt_setup.h"
 #include "cli/run/scan.h"
-#include "plan/own/picture_room.h"
+#include "plan/plimsoll/image_room.h"
 #include "plan/prompt_load.h"
 
 namespace plimsoll::cli {
@@ -120,12 +120,11 @@ void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
   figures.concurrency = load.concurrency;
 }
 
-/// The loader with which `run` would process the lines' pictures; null where it could not launch
+/// The loader with which `run` would process the lines' images; null where it could not launch
 /// the model.
-std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
-                                                     const ConfigView& config,
-                                                     const fs::path& folder,
-                                                     const Environment& environment) {
+std::shared_ptr<batch::ImageLoader> image_loader(const PlanOptions& options,
+                                                 const ConfigView& config, const fs::path& folder,
+                                                 const Environment& environment) {
   model::ModelSpec spec;
   try {
     spec = model::make_model_spec(config.json());
@@ -136,8 +135,8 @@ std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
   arguments.folder = folder;
   // Ranks and cards have no effect on the length of prompts.
   arguments.args.tensor_parallel = arguments.args.pipeline_parallel = 1;
-  return std::make_shared<batch::PictureLoader>(
-      picture_rules(options.run, spec, arguments, backend::cpu_footprint()));
+  return std::make_shared<batch::ImageLoader>(
+      image_rules(options.run, spec, arguments, backend::cpu_footprint()));
 }
 
 }  // namespace
@@ -150,19 +149,18 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   make_grammars(setup, vocabulary(config), host_threads(run.launch.threads, environment));
   const int64_t context =
       result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-  batch::SurveyOptions survey_options =
-      cli::survey_options(run, setup, context, vocabulary(config),
-                          picture_loader(options, config, folder, environment));
+  batch::SurveyOptions survey_options = cli::survey_options(
+      run, setup, context, vocabulary(config), image_loader(options, config, folder, environment));
   survey_options.block_size = result.block_size;
-  if (result.picture_room) {
-    survey_options.picture_fault = [&](const engine::Pictures& pictures) {
-      return result.picture_room->find_fault(pictures);
+  if (result.image_room) {
+    survey_options.image_fault = [&](const engine::Images& images) {
+      return result.image_room->find_fault(images);
     };
   }
   files::InputFile input = files::InputFile::open(input_paths(run));
   RunOptions quiet = run;  // the survey reports bad lines
   quiet.quiet = true;
-  if (run.wanted_part) quiet.part = settle_part(*run.wanted_part, environment.job_place);
+  if (run.wanted_part) quiet.part = resolve_part(*run.wanted_part, environment.job_place);
   survey_options.slice = scan(quiet, input).slice;
   const batch::PromptSurvey survey = batch::survey_prompts(input, survey_options);
 

@@ -94,13 +94,13 @@ using RankAccounts = std::map<size_t, RankAccount>;  // by rank
 template <typename Measured>
 RankAccounts own_accounts(const Launch& launch, const engine::Processes* processes,
                           const Measured& measured) {
-  const auto of_copy = static_cast<size_t>(launch.ranks_of_copy());
-  const auto own = engine::own_ranks(processes, static_cast<int64_t>(of_copy));
+  const auto of_replica = static_cast<size_t>(launch.ranks_of_replica());
+  const auto own = engine::local_ranks(processes, static_cast<int64_t>(of_replica));
   const size_t backends = launch.others.size() + 1;
-  const size_t ranks = backends / static_cast<size_t>(own.size()) * of_copy;
+  const size_t ranks = backends / static_cast<size_t>(own.size()) * of_replica;
   RankAccounts accounts;
   for (size_t i = 0; i < ranks; ++i) {
-    if (!own.has(static_cast<int64_t>(i % of_copy))) continue;
+    if (!own.has(static_cast<int64_t>(i % of_replica))) continue;
     RankAccount& account = accounts[i];
     account.regions = measured(i);
     if (!launch.sources.empty()) account.read = launch.sources[i]->bytes_read();

@@ -43,7 +43,7 @@ Clock::duration duration_of(double seconds) {
 
 batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Launch& launch) {
   return {prompt_options(options, launch.prompts, launch.engine->plan().max_model_len,
-                         std::make_shared<batch::PictureLoader>(launch.pictures)),
+                         std::make_shared<batch::ImageLoader>(launch.images)),
           launch.prompts.chat};
 }
 
@@ -130,7 +130,7 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
     say(error.what());
   }
   current.sink->end(status);
-  if (current.fleet) current.fleet->farewell(static_cast<ExitCode>(status));
+  if (current.fleet) current.fleet->shut_down(static_cast<ExitCode>(status));
   _exit(status);
 }
 
@@ -218,7 +218,7 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   batch::RunReport report = make_report(options, *launched, runner.run());
   report.load_seconds = load_seconds;
   report.run_seconds = seconds_since(run_start);
-  report.prepared = prompts.prepared_pictures();
+  report.prepared = prompts.prepared_images();
   run.progress.finish();
   audit(report.counts, files);
 
@@ -328,7 +328,7 @@ int do_command(const RunOptions& given, const Environment& environment, bool fol
   if (!given.merge.empty()) return follows ? done : merge(given);
   check_run_options(given);
   RunOptions options = given;
-  settle_part(options, environment);
+  resolve_part(options, environment);
   if (options.dry_run) return follows ? done : dry_run(options, environment);
   const std::unique_ptr<processes::Fleet> fleet = join_fleet(options, environment);
   if (!fleet) return run_here(options, environment, sink, nullptr);

@@ -40,7 +40,7 @@ bool hides(const std::vector<backend::DeviceInfo>& cards) {
 
 // Sets the shape and the environment variable that keep NCCL within the memory that the plan counts
 // for it.
-void settle_nccl(const vllm::EngineArgs& args, DeviceChoice& choice) {
+void resolve_nccl(const vllm::EngineArgs& args, DeviceChoice& choice) {
   memory::NcclShape& shape = choice.nccl_shape;
   shape = memory::nccl_shape(args.tensor_parallel, args.pipeline_parallel, choice.place.processes);
   if (args.tensor_parallel > 1 && hides(choice.cards)) shape.team = args.tensor_parallel;
@@ -77,7 +77,7 @@ void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceI
          "them)",
          choice.card->index, choice.card->name, card.index, card.name);
   }
-  settle_nccl(args, choice);
+  resolve_nccl(args, choice);
 }
 
 void choose_card(const launch::LaunchRequest& flags, DeviceChoice& choice) {
@@ -105,14 +105,14 @@ std::unique_ptr<backend::Backend> make_backend(const launch::LaunchRequest& flag
     backend::CpuOptions cpu = choice.cpu;
     // Ranks of a stage compute side by side, as copies do.
     const int64_t tensor = choice.tensor_ranks.value_or(flags.args.tensor_parallel);
-    cpu.threads = launch::threads_of_copy(cpu.threads, flags.args.data_parallel * tensor);
+    cpu.threads = launch::threads_of_replica(cpu.threads, flags.args.data_parallel * tensor);
     return backend::make_cpu_backend(cpu);
   }
   const auto card = static_cast<size_t>(rank / choice.ranks_per_card);
   return backend::make_device_backend(
       {.index = choice.cards[card].index,
-       .threads = launch::threads_of_copy(choice.cpu.threads,
-                                          flags.args.tensor_parallel * flags.args.data_parallel),
+       .threads = launch::threads_of_replica(choice.cpu.threads,
+                                             flags.args.tensor_parallel * flags.args.data_parallel),
        .deterministic = flags.deterministic,
        .overlap = choice.overlap,
        .hopper_from = choice.hopper_from,

@@ -29,7 +29,7 @@ constexpr auto kAnswer = 10s;
 /// Numbers of processes that a refusal names.
 constexpr int64_t kMostNamed = 64;
 
-int64_t ranks_of_copy(const vllm::EngineArgs& args) {
+int64_t ranks_of_replica(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel;
 }
 
@@ -38,7 +38,7 @@ int64_t ranks_of_copy(const vllm::EngineArgs& args) {
 bool is_shared(const RunOptions& options, const Environment& environment) {
   if (!environment.mpi || environment.mpi->count == 1) return false;
   if (!options.wanted_part) return true;
-  return !options.wanted_part->automatic && ranks_of_copy(options.launch.args) > 1;
+  return !options.wanted_part->automatic && ranks_of_replica(options.launch.args) > 1;
 }
 
 [[noreturn]] void leave_quietly(ExitCode code) {
@@ -89,7 +89,7 @@ void check_count(processes::Fleet& fleet, const MpiPlace& place) {
 // have not ended by themselves.
 void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
   say(fault.text);
-  fleet.farewell(fault.code);
+  fleet.shut_down(fault.code);
   _exit(static_cast<int>(fault.code));
 }
 
@@ -105,7 +105,7 @@ void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
 CardPlace place_of(const processes::Fleet& fleet) {
   CardPlace place{.processes = fleet.count(), .near = 0};
   for (int64_t process = 0; process < fleet.count(); ++process) {
-    if (!fleet.is_near(process)) continue;
+    if (!fleet.same_node(process)) continue;
     if (process < fleet.process()) ++place.index;
     ++place.near;
   }
@@ -120,7 +120,7 @@ bool is_let_go(processes::Fleet& fleet) {
 }  // namespace
 
 std::string sharing_refusal(const vllm::EngineArgs& args, const MpiPlace& place) {
-  const int64_t ranks = ranks_of_copy(args);
+  const int64_t ranks = ranks_of_replica(args);
   if (ranks % place.count == 0) return "";
   std::vector<int64_t> fitting;
   for (int64_t count = 1; count <= std::min(ranks, kMostNamed); ++count) {
@@ -174,7 +174,7 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
          device.ranks_per_card);
   }
   const vllm::EngineArgs& args = options.launch.args;
-  device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet->count());
+  device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_replica(args) / fleet->count());
   return device;
 }
 
@@ -200,7 +200,7 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
 
 void end_fleet(processes::Fleet& fleet) {
   const auto fault = fleet.fault();
-  fleet.farewell(fault ? fault->code : failure_in_hand().code);
+  fleet.shut_down(fault ? fault->code : failure_in_hand().code);
   try {
     throw;
   } catch (const engine::RankLost&) {

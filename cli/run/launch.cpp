@@ -12,18 +12,18 @@
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
-#include "engine/vision/picture_processor.h"
+#include "engine/vision/image_processor.h"
 #include "files/identity.h"
 #include "launch/context.h"
+#include "launch/images.h"
 #include "launch/model_source.h"
-#include "launch/pictures.h"
 #include "memory/available.h"
 #include "shard/ranks/rank_source.h"
 
 namespace plimsoll::cli {
 namespace {
 
-/// Threads that decode pictures, beside those that compute.
+/// Threads that decode images, beside those that compute.
 constexpr int kDecoders = 4;
 
 // The config's or generation config's ids, and the tokenizer's own (vLLM stops at either).
@@ -40,8 +40,8 @@ std::vector<int32_t> eos_ids(const PromptSetup& prompts) {
 /// replica, one replica after the other.
 void make_backends(const launch::LaunchRequest& flags, const engine::Processes* processes,
                    Launch& launch) {
-  const int64_t of_copy = launch.ranks_of_copy();
-  const int64_t own = engine::own_ranks(processes, of_copy).size() * flags.args.data_parallel;
+  const int64_t of_replica = launch.ranks_of_replica();
+  const int64_t own = engine::local_ranks(processes, of_replica).size() * flags.args.data_parallel;
   for (int64_t rank = 1; rank < own; ++rank) {
     launch.others.push_back(make_backend(flags, launch.device, rank));
   }
@@ -82,12 +82,12 @@ void make_engine(const checkpoint::WeightSource* source, engine::Processes* proc
   std::vector<engine::Rank> ranks;
   RankWeights weights(source, launch);
   const int64_t tensor = launch.tensor_ranks();
-  const int64_t of_copy = launch.ranks_of_copy();
-  const engine::RankRange here = engine::own_ranks(processes, of_copy);
+  const int64_t of_replica = launch.ranks_of_replica();
+  const engine::RankRange here = engine::local_ranks(processes, of_replica);
   const RankBackends backends = launch.backends();
   auto next = backends.begin();
-  for (int64_t i = 0; i < of_copy * options.copies; ++i) {
-    const int64_t rank = i % of_copy;
+  for (int64_t i = 0; i < of_replica * options.replicas; ++i) {
+    const int64_t rank = i % of_replica;
     const shard::StageModel& stage = launch.resolved.stages[static_cast<size_t>(rank / tensor)];
     engine::Rank& parts = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
     if (!here.has(rank)) {
@@ -126,16 +126,16 @@ void check_cards(const RunOptions& options, Launch& launch) {
   }
 }
 
-/// Holds the pictures that are kept against what `before` had of the host's memory.
-void bound_pictures(const RunOptions& options, const memory::Available& before, Launch& launch) {
+/// Holds the images that are kept against what `before` had of the host's memory.
+void bound_images(const RunOptions& options, const memory::Available& before, Launch& launch) {
   const engine::EnginePlan& plan = launch.engine->plan();
   const size_t own = launch.device.card ? plan.host_bytes : plan.total_bytes;
-  size_t& kept = launch.pictures.cache_bytes;
+  size_t& kept = launch.images.cache_bytes;
   const size_t asked = kept;
-  kept = kept_picture_bytes(asked, before.bytes, own * launch.backends().size());
-  if (kept == asked || !launch.pictures.refusal.empty()) return;
+  kept = kept_image_bytes(asked, before.bytes, own * launch.backends().size());
+  if (kept == asked || !launch.images.refusal.empty()) return;
   note(options, launch,
-       fmt::format("--mm-processor-cache-gb: {} of processed pictures are kept in place of {}: "
+       fmt::format("--mm-processor-cache-gb: {} of processed images are kept in place of {}: "
                    "what is left of the host's memory ({}) has no room for more",
                    size_text(kept), size_text(asked), before.bound));
 }
@@ -220,7 +220,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch->resolved = launch::resolve(model, arguments, footprint);
   launch->prompts = read_prompt_setup(options, environment, folder, config);
   make_grammars(launch->prompts, launch->resolved.spec.vocab_size, launch->device.cpu.threads);
-  launch->pictures = picture_rules(options, launch->resolved.spec, arguments, footprint);
+  launch->images = image_rules(options, launch->resolved.spec, arguments, footprint);
   before_weights(*launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
   make_backends(options.launch, processes, *launch);
@@ -236,7 +236,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   }
   const memory::Available before = memory::available_memory();
   make_engine(model.reader(launch->resolved.spec, arguments.args), processes, *launch);
-  if (launch->engine) bound_pictures(options, before, *launch);
+  if (launch->engine) bound_images(options, before, *launch);
   if (launch->device.card) check_cards(options, *launch);
   return launch;
 }
@@ -274,11 +274,11 @@ batch::RequestFields default_fields(const RunOptions& options,
   }
 }
 
-batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
-                                  const launch::Arguments& arguments,
-                                  const backend::Footprint& footprint) {
-  batch::PictureRules rules;
-  rules.refusal = launch::picture_refusal(spec, arguments, footprint);
+batch::ImageRules image_rules(const RunOptions& options, const model::ModelSpec& spec,
+                              const launch::Arguments& arguments,
+                              const backend::Footprint& footprint) {
+  batch::ImageRules rules;
+  rules.refusal = launch::image_refusal(spec, arguments, footprint);
   if (!rules.refusal.empty()) return rules;
   rules.vision = spec.vision;
   rules.settings = engine::read_processor_settings(*spec.vision, arguments.folder);

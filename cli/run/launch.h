@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "batch/pictures/picture_loader.h"
+#include "batch/images/image_loader.h"
 #include "batch/request_fields.h"
 #include "checkpoint/counted_source.h"
 #include "cli/environment.h"
@@ -27,7 +27,7 @@ struct Launch {
   DeviceChoice device;
   DeviceSetup setup;
   PromptSetup prompts;
-  batch::PictureRules pictures;
+  batch::ImageRules images;
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
   std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
   /// Weights of each rank, by number; null for ranks in other processes, empty with random weights.
@@ -38,7 +38,7 @@ struct Launch {
   /// Ranks of each stage.
   [[nodiscard]] int64_t tensor_ranks() const { return resolved.engine.tensor_ranks; }
   /// Ranks of all stages of a replica.
-  [[nodiscard]] int64_t ranks_of_copy() const {
+  [[nodiscard]] int64_t ranks_of_replica() const {
     return std::ssize(resolved.stages) * tensor_ranks();
   }
   /// Backends of the ranks that this process has.
@@ -67,10 +67,10 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
 batch::RequestFields default_fields(const RunOptions& options,
                                     const model::GenerationConfig& generation);
 
-/// Rules for lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
-batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
-                                  const launch::Arguments& arguments,
-                                  const backend::Footprint& footprint);
+/// Rules for lines with images, for `run` and for `plan -i`. Throws Error(usage).
+batch::ImageRules image_rules(const RunOptions& options, const model::ModelSpec& spec,
+                              const launch::Arguments& arguments,
+                              const backend::Footprint& footprint);
 
 /// The limit of answers' tokens: --max-tokens, or the model's own limit, which vLLM applies too.
 std::optional<int64_t> max_tokens_cap(const RunOptions& options,

@@ -244,9 +244,9 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
                {"split", batch::LongPrompt::split}},
               "what becomes of a prompt longer than the context (default error)");
   text_flag(command, "--allowed-local-media-path", options.media_path, "DIR",
-            "folder below which lines may name pictures as file: (default: nowhere)");
+            "folder below which lines may name images as file: (default: nowhere)");
   count_flag(command, "--max-image-pixels", options.max_image_pixels, {},
-             "largest picture that is decoded (default 178956970, as Pillow)");
+             "largest image that is decoded (default 178956970, as Pillow)");
   count_flag(command, "--split-overlap", options.split_overlap, {.least = 0},
              "tokens that neighbouring chunks share (default 64; at most half a chunk)");
 }

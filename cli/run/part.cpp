@@ -59,8 +59,8 @@ WantedPart parse_part(const std::string& text) {
   return wanted;
 }
 
-std::pair<uint64_t, uint64_t> settle_part(const WantedPart& wanted,
-                                          const std::optional<JobPlace>& place) {
+std::pair<uint64_t, uint64_t> resolve_part(const WantedPart& wanted,
+                                           const std::optional<JobPlace>& place) {
   if (!wanted.automatic) return {wanted.index, *wanted.parts};
   if (!place) {
     fail(ExitCode::usage,
@@ -105,9 +105,9 @@ std::string fill_name(const std::string& name,
   return filled;
 }
 
-void settle_part(RunOptions& options, const Environment& environment) {
+void resolve_part(RunOptions& options, const Environment& environment) {
   if (options.wanted_part) {
-    options.part = settle_part(*options.wanted_part, environment.job_place);
+    options.part = resolve_part(*options.wanted_part, environment.job_place);
     if (options.wanted_part->automatic && !options.quiet) {
       say(fmt::format("part {} of {}, as {} says", options.part->first, options.part->second,
                       environment.job_place->variable));

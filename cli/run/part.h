@@ -24,8 +24,8 @@ WantedPart parse_part(const std::string& text);
 
 /// Resolves index and number of parts. Throws Error(usage) when the variables do not state them, or
 /// state an index outside the parts.
-std::pair<uint64_t, uint64_t> settle_part(const WantedPart& wanted,
-                                          const std::optional<JobPlace>& place);
+std::pair<uint64_t, uint64_t> resolve_part(const WantedPart& wanted,
+                                           const std::optional<JobPlace>& place);
 
 /// Fills a file's name: {part} and {parts} (also {shard} and {nshards}) become numbers, "{part:05}"
 /// one with leading zeros. Throws Error(usage) where the name has a field and there is no part.
@@ -33,6 +33,6 @@ std::string fill_name(const std::string& name,
                       const std::optional<std::pair<uint64_t, uint64_t>>& part);
 
 /// Resolves the part in `options`, and the names of written files that contain it.
-void settle_part(RunOptions& options, const Environment& environment);
+void resolve_part(RunOptions& options, const Environment& environment);
 
 }  // namespace plimsoll::cli

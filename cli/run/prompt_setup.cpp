@@ -57,24 +57,23 @@ void make_grammars(PromptSetup& setup, int64_t vocabulary, int threads) {
 }
 
 batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup& setup,
-                                    int64_t context,
-                                    std::shared_ptr<batch::PictureLoader> pictures) {
+                                    int64_t context, std::shared_ptr<batch::ImageLoader> images) {
   batch::PromptOptions prompts;
   prompts.tokenizer = setup.tokenizer ? &*setup.tokenizer : nullptr;
   prompts.max_model_len = context;
   prompts.max_tokens_cap = max_tokens_cap(options, setup.generation);
   prompts.long_prompt = options.long_prompt;
   prompts.split_overlap = options.split_overlap;
-  prompts.pictures = std::move(pictures);
+  prompts.images = std::move(images);
   prompts.grammars = setup.grammars;
   return prompts;
 }
 
 batch::SurveyOptions survey_options(const RunOptions& options, const PromptSetup& setup,
                                     int64_t context, int64_t vocabulary,
-                                    std::shared_ptr<batch::PictureLoader> pictures) {
+                                    std::shared_ptr<batch::ImageLoader> images) {
   batch::SurveyOptions survey;
-  survey.prompts = prompt_options(options, setup, context, std::move(pictures));
+  survey.prompts = prompt_options(options, setup, context, std::move(images));
   survey.prompts.pixels = batch::PromptOptions::Pixels::counted;
   survey.chat = setup.chat;
   survey.defaults = default_fields(options, setup.generation);

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "batch/chat_prompt.h"
-#include "batch/pictures/picture_loader.h"
+#include "batch/images/image_loader.h"
 #include "batch/prompt_survey.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/environment.h"
@@ -39,13 +39,12 @@ void make_grammars(PromptSetup& setup, int64_t vocabulary, int threads);
 /// Options for turning prompts into tokens, in a context of `context` tokens. `setup` must outlive
 /// the result.
 batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup& setup,
-                                    int64_t context,
-                                    std::shared_ptr<batch::PictureLoader> pictures);
+                                    int64_t context, std::shared_ptr<batch::ImageLoader> images);
 
 /// Options of a survey of prompts that finds what `run` would answer; slice and bounds are the
 /// caller's. `setup` must outlive the result.
 batch::SurveyOptions survey_options(const RunOptions& options, const PromptSetup& setup,
                                     int64_t context, int64_t vocabulary,
-                                    std::shared_ptr<batch::PictureLoader> pictures);
+                                    std::shared_ptr<batch::ImageLoader> images);
 
 }  // namespace plimsoll::cli

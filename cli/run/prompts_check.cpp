@@ -22,7 +22,7 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
   const int64_t asked = options.launch.args.max_model_len;
   batch::SurveyOptions wanted = survey_options(
       options, launch.prompts, asked > 0 ? asked : launch.resolved.spec.max_position,
-      launch.resolved.spec.vocab_size, std::make_shared<batch::PictureLoader>(launch.pictures));
+      launch.resolved.spec.vocab_size, std::make_shared<batch::ImageLoader>(launch.images));
   wanted.slice = scanned.slice;
   wanted.most_bytes = kLookedAt;
   wanted.prompts.grammars = nullptr;  // compile_grammars tells of those

@@ -86,13 +86,13 @@ void Backend::run(const ops::FusedLinear& op) {
 
 void Backend::sum_linear(const ops::Linear& op) {
   run(op);
-  if (runs(op.out) && !footprint_.slices(*op.weight.spec)) op.weight.ranks->sum(op.out);
+  if (runs(op.out) && !footprint_.slices(*op.weight.spec)) op.weight.ranks->all_reduce_sum(op.out);
 }
 
 void Backend::sum_add_norm(const ops::AddNorm& op, TensorRanks& ranks) {
   op.check();
   if (!runs(op.out) || ranks.sum_add_norm(op)) return;
-  ranks.sum(op.delta);
+  ranks.all_reduce_sum(op.delta);
   run(op);
 }
 
@@ -112,15 +112,16 @@ void Backend::send(void*, std::span<const std::byte>) {
   disagree("send: the {} backend has the host's memory", footprint_.name());
 }
 
-MeetingId Backend::make_meeting() const {
+CommunicatorId Backend::make_communicator_id() const {
   throw std::logic_error("ranks that share the host's memory meet elsewhere");
 }
 
-std::unique_ptr<FarTeam> Backend::meet(std::span<Backend* const>, const Meeting&) const {
+std::unique_ptr<ProcessTeam> Backend::join_processes(std::span<Backend* const>,
+                                                     const Membership&) const {
   throw std::logic_error("ranks that share the host's memory meet elsewhere");
 }
 
-void Backend::take_from(std::span<const std::byte> from, void* to) {
+void Backend::copy_from_peer(std::span<const std::byte> from, void* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
 

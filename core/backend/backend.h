@@ -75,16 +75,16 @@ class Backend {
     return nullptr;
   }
   /// Makes and joins a team of ranks in several processes, for backends with memory of their own:
-  /// one rank makes the meeting's id, then all ranks join it. `ranks` are those of this process;
-  /// meet() returns when all ranks have joined. Throws Error.
-  virtual MeetingId make_meeting() const;
-  virtual std::unique_ptr<FarTeam> meet(std::span<Backend* const> ranks,
-                                        const Meeting& meeting) const;
+  /// one rank makes the membership's id, then all ranks join it. `ranks` are those of this process;
+  /// join_processes() returns when all ranks have joined. Throws Error.
+  virtual CommunicatorId make_communicator_id() const;
+  virtual std::unique_ptr<ProcessTeam> join_processes(std::span<Backend* const> ranks,
+                                                      const Membership& membership) const;
   /// Waits until all enqueued work has run, so that another rank may read its results.
-  virtual void settle() {}
-  /// Copies memory of another rank of this process after its settle(); returns when the copy is
-  /// complete.
-  virtual void take_from(std::span<const std::byte> from, void* to);
+  virtual void synchronize() {}
+  /// Copies memory of another rank of this process after its synchronize(); returns when the copy
+  /// is complete.
+  virtual void copy_from_peer(std::span<const std::byte> from, void* to);
 
   /// The memory behind a launch's arenas: the device's, and the host's that it copies from. Throws
   /// Error when the system refuses.

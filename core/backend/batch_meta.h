@@ -49,8 +49,8 @@ struct Drawing {
 /// batch that is not a step.
 enum class Segmentation : uint8_t {
   none,     // a step
-  frames,   // whole pictures
-  windows,  // windows of pictures
+  frames,   // whole images
+  windows,  // windows of images
 };
 
 /// Values that a device returns in place of a token that cannot be drawn.
@@ -84,14 +84,14 @@ struct BatchMeta {
   /// nothing, attention gives zeros, and its logits row is drawn (greedily) and ignored.
   int64_t padding = 0;
 
-  // Arrays of pictures, in prompts with pictures; empty otherwise.
+  // Arrays of images, in prompts with images; empty otherwise.
 
   Segmentation segmentation = Segmentation::none;
   /// [3 T] positions by kind (RopeSpec::sections): times of all rows, then rows, then columns.
   /// Encoders have two kinds, rows and columns.
   std::span<const int32_t> rope_positions{};
   /// [T] the position after the last one that a row sees; it may be larger than the row's own,
-  /// where a picture's tokens see each other both ways.
+  /// where an image's tokens see each other both ways.
   std::span<const int32_t> seen_end{};
   /// [I] rows that take an embedding in place of their token's, and its row in `embeddings`.
   std::span<const int32_t> embedded_rows{}, embedding_rows{};

@@ -78,7 +78,7 @@ class Footprint {
   /// True when a product with a weight sums slices, and in the same way the slices of all ranks.
   [[nodiscard]] virtual bool slices(const model::WeightSpec&) const { return false; }
   /// True when the ops of image encoders run.
-  [[nodiscard]] virtual bool sees_pictures() const { return false; }
+  [[nodiscard]] virtual bool sees_images() const { return false; }
   /// True when steps of equal size are recorded and replayed (run_step).
   [[nodiscard]] virtual bool records() const { return false; }
   /// Bytes of BatchMeta::plan for an image encoder's rows in `segments` segments

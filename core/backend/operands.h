@@ -32,11 +32,11 @@ class InputRanks {
  public:
   [[nodiscard]] virtual int64_t rank() const = 0;
   /// All-reduce: the matrices become their sum.
-  virtual void sum(View values) = 0;
+  virtual void all_reduce_sum(View values) = 0;
   /// All-reduce: the matrices become their maximum, element by element.
-  virtual void most(View values) = 0;
+  virtual void all_reduce_max(View values) = 0;
   /// All-gather of rows: row t of all ranks becomes the row of rank owners[t].
-  virtual void share_rows(View rows, std::span<const int32_t> owners) = 0;
+  virtual void all_gather_rows(View rows, std::span<const int32_t> owners) = 0;
 
  protected:
   ~InputRanks() = default;

@@ -26,7 +26,7 @@ class TensorRanks : public InputRanks {
   /// Number of ranks, a power of two.
   [[nodiscard]] virtual int64_t ranks() const = 0;
   /// All-reduce sum in a tree of pairs: (0 + 1) + (2 + 3).
-  void sum(View values) override = 0;
+  void all_reduce_sum(View values) override = 0;
   /// sum(delta) and AddNorm of it as one op, with the bits of the two; delta is invalid
   /// afterwards. False: nothing was done.
   [[nodiscard]] virtual bool sum_add_norm(const ops::AddNorm& /*op*/) { return false; }
@@ -38,10 +38,10 @@ class TensorRanks : public InputRanks {
   /// once.
   virtual void share_columns(View columns, View all) = 0;
   /// Connects all ranks, before the first call that counts.
-  virtual void greet() {}
+  virtual void connect_peers() {}
   /// Self-test: throws Error(usage) where ranks cannot reach each other, though they reported that
   /// they could.
-  virtual void prove() {}
+  virtual void self_test() {}
   /// First of a rank's own columns in a matrix of share_columns().
   [[nodiscard]] int64_t first_column(int64_t own, int64_t all) const {
     return rank() * all / (own * ranks()) * own;
@@ -62,31 +62,32 @@ class RankTeam {
   [[nodiscard]] virtual TensorRanks& rank(int64_t index) = 0;
   /// Aborts: wakes all ranks that wait for others, for good. On devices no rank waits from then on,
   /// and the ranks' results are invalid.
-  virtual void give_up() noexcept = 0;
-  /// Suspends waiting until take_up(), on devices that are all idle: no rank waits for others, and
+  virtual void abort() noexcept = 0;
+  /// Suspends waiting until resume(), on devices that are all idle: no rank waits for others, and
   /// the ranks' results are invalid. Steps recorded meanwhile wait when they are replayed.
-  virtual void stand_aside() noexcept { give_up(); }
-  virtual void take_up() noexcept {}
+  virtual void suspend() noexcept { abort(); }
+  virtual void resume() noexcept {}
 
  protected:
   RankTeam() = default;
 };
 
-/// Id of a meeting of ranks in several processes: one of them makes it and sends it to the others.
-using MeetingId = std::array<std::byte, 128>;
+/// Id of a membership of ranks in several processes: one of them makes it and sends it to the
+/// others.
+using CommunicatorId = std::array<std::byte, 128>;
 
-/// A meeting of ranks on devices, of which this process has some.
-struct Meeting {
-  MeetingId id{};
+/// A membership of ranks on devices, of which this process has some.
+struct Membership {
+  CommunicatorId id{};
   int64_t first = 0;  // first of the ranks that this process has
   int64_t ranks = 0;  // in all processes
 };
 
 /// A team of ranks in several processes: collectives, and point-to-point communication.
-class FarTeam : public RankTeam {
+class ProcessTeam : public RankTeam {
  public:
-  /// Communicator of a rank of this process. Ranks are named by their number in the meeting; bytes
-  /// are in device memory.
+  /// Communicator of a rank of this process. Ranks are named by their number in the membership;
+  /// bytes are in device memory.
   [[nodiscard]] virtual Communicator& line(int64_t index) = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-/// "1 picture", "2 pictures".
+/// "1 image", "2 images".
 inline std::string counted(uint64_t count, std::string_view thing) {
   return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
 }

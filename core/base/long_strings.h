@@ -1,4 +1,4 @@
-// Long strings of a JSON text, such as pictures in base64, kept out of the parser, which looks at
+// Long strings of a JSON text, such as images in base64, kept out of the parser, which looks at
 // each byte of a string several times, and copies it as often.
 #pragma once
 

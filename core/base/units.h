@@ -9,9 +9,9 @@
 
 namespace plimsoll {
 
-/// A count: "512", "40_960", "32k" (32,000), "32K" (32,768), "1.5m". Powers of 1000: k, m, g, and KB, MB, GB;
-/// powers of 1024: K, M, G, T and KiB, MiB, GiB, TiB (vLLM's rule). Throws std::invalid_argument
-/// saying what was expected.
+/// A count: "512", "40_960", "32k" (32,000), "32K" (32,768), "1.5m". Powers of 1000: k, m, g, and
+/// KB, MB, GB; powers of 1024: K, M, G, T and KiB, MiB, GiB, TiB (vLLM's rule). Throws
+/// std::invalid_argument saying what was expected.
 int64_t parse_count(const std::string& text);
 /// Bounds of a count, both included.
 struct CountBounds {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/trim.h"
+#include "batch/images/media.h"
+#include "batch/images/placeholders.h"
 #include "batch/line_error.h"
-#include "batch/pictures/media.h"
-#include "batch/pictures/placeholders.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -72,8 +72,8 @@ std::string with_placeholders(const std::string& text, const std::vector<std::st
 }
 
 // Parts are checked and joined by line ends, as vLLM does for templates that take text.
-void settle_content(OrderedJson& message, size_t index, bool takes_parts,
-                    const ChatOptions& options) {
+void normalize_content(OrderedJson& message, size_t index, bool takes_parts,
+                       const ChatOptions& options) {
   OrderedJson& content = message["content"];
   if (content.is_null()) {
     content = "";
@@ -116,7 +116,7 @@ OrderedJson arguments_of(const OrderedJson& given) {
 
 // Removes an empty list of calls, as vLLM does: templates test whether there are calls, not how
 // many.
-void settle_calls(OrderedJson& message) {
+void normalize_calls(OrderedJson& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;
   if (calls->is_null() || (calls->is_array() && calls->empty())) {
@@ -132,7 +132,7 @@ void settle_calls(OrderedJson& message) {
 }
 
 // Reasoning has three names, of which a template knows one (transformers 5.23 and vLLM do so).
-void settle_reasoning(OrderedJson& message) {
+void normalize_reasoning(OrderedJson& message) {
   constexpr std::array kNames{"reasoning_content", "thinking", "reasoning"};
   const auto has = [&](const char* name) {
     return message.contains(name) && !message[name].is_null();
@@ -219,9 +219,9 @@ const ChatRenderer::Compiled& ChatRenderer::choose(const RequestFields& fields) 
 std::string ChatRenderer::render(OrderedJson messages, const RequestFields& fields) {
   const Compiled& chosen = choose(fields);
   for (size_t i = 0; i < messages.size(); ++i) {
-    settle_content(messages[i], i, chosen.takes_parts, options_);
-    settle_calls(messages[i]);
-    settle_reasoning(messages[i]);
+    normalize_content(messages[i], i, chosen.takes_parts, options_);
+    normalize_calls(messages[i]);
+    normalize_reasoning(messages[i]);
   }
   std::string final_message;
   if (fields.continue_final_message) {

@@ -19,7 +19,7 @@ struct ChatOptions {
   std::optional<std::string> chat_template;      // --chat-template: source
   std::map<std::string, std::string> special_tokens;
   std::optional<std::tm> now;  // for strftime_now, the same for every line of a run
-  /// Placeholders of pictures and videos in templates that take text alone.
+  /// Placeholders of images and videos in templates that take text alone.
   std::string image_placeholder, video_placeholder;
 };
 

@@ -11,7 +11,7 @@
 
 namespace plimsoll::batch {
 
-/// The closed list of error codes that output lines carry; image/image.h has those of pictures.
+/// The closed list of error codes that output lines carry; image/image.h has those of images.
 namespace code {
 inline constexpr std::string_view bad_json = "bad_json";
 inline constexpr std::string_view bad_utf8 = "bad_utf8";

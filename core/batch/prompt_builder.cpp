@@ -36,8 +36,8 @@ int64_t truncate(TokenIds& ids, int64_t room, LongPrompt policy) {
 }
 
 std::optional<Placeholders> placeholders_of(const PromptOptions& options) {
-  if (!options.pictures || !options.pictures->rules().vision) return std::nullopt;
-  return Placeholders(*options.pictures->rules().vision, options.tokenizer);
+  if (!options.images || !options.images->rules().vision) return std::nullopt;
+  return Placeholders(*options.images->rules().vision, options.tokenizer);
 }
 
 ChatOptions with_placeholders(ChatOptions chat, const std::optional<Placeholders>& placeholders) {
@@ -47,7 +47,7 @@ ChatOptions with_placeholders(ChatOptions chat, const std::optional<Placeholders
     try {
       *text = placeholders->text_of(kind);
     } catch (const LineError&) {
-      // Lines with such a picture get the error when their prompts are built.
+      // Lines with such an image get the error when their prompts are built.
     }
   }
   return chat;
@@ -70,17 +70,17 @@ const text::Tokenizer& PromptBuilder::tokenizer(std::string_view needed_for) con
 }
 
 TokenIds PromptBuilder::encode_text(const std::string& text, text::AddSpecials add,
-                                    const std::vector<OpenedPicture>& pictures) const {
-  if (pictures.empty()) return options_.tokenizer->encode(text, add);
-  return options_.tokenizer->encode(placeholders_->spell_text(text, pictures), add);
+                                    const std::vector<OpenedImage>& images) const {
+  if (images.empty()) return options_.tokenizer->encode(text, add);
+  return options_.tokenizer->encode(placeholders_->spell_text(text, images), add);
 }
 
 TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFields& fields,
-                                    const std::vector<OpenedPicture>& pictures) {
+                                    const std::vector<OpenedImage>& images) {
   (void)tokenizer("messages");
   const bool add = fields.add_special_tokens.value_or(false);
   return encode_text(renderer_.render(messages, fields),
-                     add ? text::AddSpecials::yes : text::AddSpecials::no, pictures);
+                     add ? text::AddSpecials::yes : text::AddSpecials::no, images);
 }
 
 BuiltRequest PromptBuilder::start(const LineHead& head, const LineRequest& request) {
@@ -96,28 +96,28 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
   const RequestFields& fields = request.fields;
   if (!fields.sampling.stop.empty()) (void)tokenizer("stop");
   BuiltRequest built;
-  std::vector<OpenedPicture> pictures;
-  if (!request.media.empty()) pictures = open_pictures(request);
+  std::vector<OpenedImage> images;
+  if (!request.media.empty()) images = open_images(request);
   std::vector<TokenIds> encoded;
   if (head.endpoint == Endpoint::chat) {
-    encoded.push_back(encode_chat(request.messages, fields, pictures));
+    encoded.push_back(encode_chat(request.messages, fields, images));
   }
   for (const RawPrompt& raw : request.prompts) {
     if (const auto* text = std::get_if<std::string>(&raw)) {
       const bool add = fields.add_special_tokens.value_or(true);
       (void)tokenizer("prompt");
       encoded.push_back(
-          encode_text(*text, add ? text::AddSpecials::yes : text::AddSpecials::no, pictures));
-    } else if (pictures.empty()) {
+          encode_text(*text, add ? text::AddSpecials::yes : text::AddSpecials::no, images));
+    } else if (images.empty()) {
       encoded.push_back(std::get<TokenIds>(raw));
     } else {
-      encoded.push_back(placeholders_->spell_ids(std::get<TokenIds>(raw), pictures));
+      encoded.push_back(placeholders_->spell_ids(std::get<TokenIds>(raw), images));
     }
   }
-  if (!pictures.empty()) {
-    ExpandedPrompt expanded = placeholders_->expand(encoded.front(), pictures);
+  if (!images.empty()) {
+    ExpandedPrompt expanded = placeholders_->expand(encoded.front(), images);
     check_whole(head, fields, expanded.ids.size());
-    built.coming = load_pictures(std::move(pictures), expanded);
+    built.coming = load_images(std::move(images), expanded);
     encoded.front() = std::move(expanded.ids);
   }
   for (size_t i = 0; i < encoded.size(); ++i) {
@@ -143,7 +143,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
       prompt.parts.push_back(std::move(ids));
     }
     for (const TokenIds& part : prompt.parts) {
-      built.sampling.push_back(settle(head, fields, part.size()));
+      built.sampling.push_back(sampling_params(head, fields, part.size()));
     }
     if (!fields.echo || !options_.tokenizer) continue;
     const auto* text =
@@ -155,9 +155,9 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
   return built;
 }
 
-std::vector<OpenedPicture> PromptBuilder::open_pictures(const LineRequest& request) {
-  if (options_.pictures)
-    return options_.pictures->open(request.media, request.fields.mm_processor_kwargs);
+std::vector<OpenedImage> PromptBuilder::open_images(const LineRequest& request) {
+  if (options_.images)
+    return options_.images->open(request.media, request.fields.mm_processor_kwargs);
   const std::string& field = request.media.front().field;
   throw LineError(code::no_images, fmt::format("{}: the model answers text alone", field), field);
 }
@@ -170,53 +170,53 @@ void PromptBuilder::check_whole(const LineHead& head, const RequestFields& field
     throw LineError(
         code::bad_field,
         fmt::format("truncate_prompt_tokens: the prompt has {} tokens with those of its "
-                    "pictures, and is not cut",
+                    "images, and is not cut",
                     tokens),
         "truncate_prompt_tokens");
   }
   if (tokens < options_.max_model_len) return;
   throw LineError(code::context_too_long,
-                  fmt::format("the prompt has {} tokens with those of its pictures and the context "
-                              "{}, one of them for the answer; smaller pictures "
+                  fmt::format("the prompt has {} tokens with those of its images and the context "
+                              "{}, one of them for the answer; smaller images "
                               "(mm_processor_kwargs) or --max-model-len cure it",
                               tokens, options_.max_model_len),
                   prompt_field(head));
 }
 
-std::vector<ComingPicture> PromptBuilder::load_pictures(std::vector<OpenedPicture> opened,
-                                                        const ExpandedPrompt& prompt) const {
-  std::vector<ComingPicture> coming;
+std::vector<ComingImage> PromptBuilder::load_images(std::vector<OpenedImage> opened,
+                                                    const ExpandedPrompt& prompt) const {
+  std::vector<ComingImage> coming;
   for (size_t i = 0; i < opened.size(); ++i) {
-    ComingPicture& picture = coming.emplace_back();
-    picture.key = opened[i].key;
-    picture.runs = prompt.runs[i];
+    ComingImage& image = coming.emplace_back();
+    image.key = opened[i].key;
+    image.runs = prompt.runs[i];
     if (options_.pixels == PromptOptions::Pixels::loaded) {
-      picture.pixels = options_.pictures->load(std::move(opened[i]));
+      image.pixels = options_.images->load(std::move(opened[i]));
     } else {
       std::promise<std::shared_ptr<const image::Pixels>> counted;
       counted.set_value(std::make_shared<const image::Pixels>(image::Pixels{opened[i].layout, {}}));
-      picture.pixels = counted.get_future().share();
+      image.pixels = counted.get_future().share();
     }
   }
   return coming;
 }
 
 bool BuiltRequest::is_ready() const {
-  return std::ranges::all_of(coming, [](const ComingPicture& picture) {
-    return picture.pixels.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return std::ranges::all_of(coming, [](const ComingImage& image) {
+    return image.pixels.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   });
 }
 
 void PromptBuilder::finish(BuiltRequest& built) const {
   if (built.coming.empty()) return;
-  std::vector<engine::Picture> pictures;
-  for (ComingPicture& picture : built.coming) {
-    pictures.push_back({picture.key, picture.pixels.get(), std::move(picture.runs)});
+  std::vector<engine::Image> images;
+  for (ComingImage& image : built.coming) {
+    images.push_back({image.key, image.pixels.get(), std::move(image.runs)});
   }
   built.coming.clear();
   Prompt& prompt = built.prompts.front();
-  prompt.pictures = std::make_shared<const engine::Pictures>(engine::place_pictures(
-      *options_.pictures->rules().vision, std::move(pictures), std::ssize(prompt.parts.front())));
+  prompt.images = std::make_shared<const engine::Images>(engine::place_images(
+      *options_.images->rules().vision, std::move(images), std::ssize(prompt.parts.front())));
 }
 
 BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
@@ -297,8 +297,9 @@ std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size
   return {};
 }
 
-engine::SamplingParams PromptBuilder::settle(const LineHead& head, const RequestFields& fields,
-                                             size_t prompt_tokens) const {
+engine::SamplingParams PromptBuilder::sampling_params(const LineHead& head,
+                                                      const RequestFields& fields,
+                                                      size_t prompt_tokens) const {
   engine::SamplingParams sampling = fields.sampling;
   const int64_t rest = options_.max_model_len - static_cast<int64_t>(prompt_tokens);
   int64_t most = fields.max_tokens.value_or(is_openai_completion(head) ? kCompletionTokens : rest);

@@ -22,14 +22,14 @@ class PrefixBlocks {
 
   /// Tokens of the prompt in blocks seen before; remembers the others. The last token is computed
   /// anew in any case, as the engine does.
-  int64_t share(const TokenIds& ids, const engine::Pictures* pictures) {
+  int64_t share(const TokenIds& ids, const engine::Images* images) {
     uint64_t hash = 14695981039346656037u;  // FNV-1a
     size_t shared = 0;
     for (size_t at = 0; at + block_size_ <= ids.size(); at += block_size_) {
       for (size_t i = 0; i < block_size_; ++i) {
         hash = (hash ^ static_cast<uint64_t>(ids[at + i])) * 1099511628211u;
       }
-      if (pictures != nullptr) hash = with_pictures(hash, *pictures, static_cast<int64_t>(at));
+      if (images != nullptr) hash = with_images(hash, *images, static_cast<int64_t>(at));
       if (seen_.contains(hash)) {
         shared += at + block_size_ < ids.size() ? block_size_ : 0;
       } else if (seen_.size() < kMostBlocks) {
@@ -43,14 +43,14 @@ class PrefixBlocks {
   [[nodiscard]] bool full() const { return full_; }
 
  private:
-  /// Tokens of pictures are alike, their embeddings are not.
-  [[nodiscard]] uint64_t with_pictures(uint64_t hash, const engine::Pictures& pictures,
-                                       int64_t first) const {
+  /// Tokens of images are alike, their embeddings are not.
+  [[nodiscard]] uint64_t with_images(uint64_t hash, const engine::Images& images,
+                                     int64_t first) const {
     const int64_t end = first + static_cast<int64_t>(block_size_);
-    for (const engine::Picture& picture : pictures.items) {
-      for (const engine::PictureRun& run : picture.runs) {
+    for (const engine::Image& image : images.items) {
+      for (const engine::ImageRun& run : image.runs) {
         if (run.end() <= first || run.first >= end) continue;
-        hash = (hash ^ picture.key.low ^ static_cast<uint64_t>(run.embedding)) * 1099511628211u;
+        hash = (hash ^ image.key.low ^ static_cast<uint64_t>(run.embedding)) * 1099511628211u;
       }
     }
     return hash;
@@ -120,7 +120,7 @@ class Survey {
       count_over_context(head, any_length_.build(head, request));
       return;
     }
-    for (const Prompt& prompt : built.prompts) check_pictures(prompt);
+    for (const Prompt& prompt : built.prompts) check_images(prompt);
     if (built.dropped_tokens > 0) ++result_.cut_lines;
     result_.dropped_tokens += built.dropped_tokens;
     const auto is_split = [](const Prompt& prompt) { return prompt.parts.size() > 1; };
@@ -136,16 +136,16 @@ class Survey {
         const engine::SamplingParams& sampling = built.sampling[index++];
         const auto length = static_cast<int64_t>(ids.size());
         result_.prompt_tokens += length;
-        result_.shared_tokens += blocks_.share(ids, prompt.pictures.get());
+        result_.shared_tokens += blocks_.share(ids, prompt.images.get());
         result_.sequences.insert(result_.sequences.end(), static_cast<size_t>(sampling.n),
                                  {length, sampling.max_tokens});
       }
     }
   }
 
-  void check_pictures(const Prompt& prompt) const {
-    if (!prompt.pictures || !options_.picture_fault) return;
-    const auto fault = options_.picture_fault(*prompt.pictures);
+  void check_images(const Prompt& prompt) const {
+    if (!prompt.images || !options_.image_fault) return;
+    const auto fault = options_.image_fault(*prompt.images);
     if (fault) throw LineError(fault->code, fault->message);
   }
 

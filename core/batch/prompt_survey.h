@@ -24,9 +24,8 @@ struct SurveyOptions {
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read
   int64_t block_size = 16;           // prefixes are shared in whole blocks
-  /// Why the launch refuses a line's pictures, if it does; null: it refuses none.
-  std::function<std::optional<engine::RequestOutput::Failure>(const engine::Pictures&)>
-      picture_fault;
+  /// Why the launch refuses a line's images, if it does; null: it refuses none.
+  std::function<std::optional<engine::RequestOutput::Failure>(const engine::Images&)> image_fault;
 };
 
 /// One sequence that the file asks for, in tokens.

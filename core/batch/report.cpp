@@ -60,11 +60,11 @@ void write_engine(JsonText& out, const engine::EngineStats& stats) {
   out.end_object();
 }
 
-void write_pictures(JsonText& out, const RunReport& report) {
-  out.key("pictures").begin_object();
+void write_images(JsonText& out, const RunReport& report) {
+  out.key("images").begin_object();
   out.key("prepared").unsigned_integer(report.prepared.count);
   out.key("prepare_seconds").number(report.prepared.processor_seconds);
-  out.key("encoded").unsigned_integer(report.stats.encoded_pictures);
+  out.key("encoded").unsigned_integer(report.stats.encoded_images);
   out.key("encode_seconds").number(report.stats.encode_seconds);
   out.end_object();
 }
@@ -153,7 +153,7 @@ std::string report_json(const RunReport& report) {
   write_counts(out, report.counts);
   write_tokens(out, report);
   write_engine(out, report.stats);
-  write_pictures(out, report);
+  write_images(out, report);
   write_plan(out, report);
   write_memory(out, report.memory);
   write_ranks(out, report);

@@ -24,7 +24,7 @@ struct RunReport {
   RunCounts counts;
   engine::EngineStats stats;
   engine::EnginePlan plan;
-  PreparedPictures prepared;
+  PreparedImages prepared;
   double load_seconds = 0;
   double run_seconds = 0;
   double publish_seconds = 0;

@@ -345,7 +345,7 @@ bool given(const OrderedJson& body, const char* name) {
 }
 
 // vLLM's rule: templates see the effort, and whether to think unless the line says it itself.
-void settle_reasoning_effort(const OrderedJson& body, RequestFields& fields) {
+void resolve_reasoning_effort(const OrderedJson& body, RequestFields& fields) {
   if (!fields.reasoning_effort) return;
   fields.chat_template_kwargs["reasoning_effort"] = *fields.reasoning_effort;
   if (given(body, "chat_template_kwargs") &&
@@ -367,7 +367,7 @@ void check_together(const OrderedJson& body, RequestFields& fields) {
   if (fields.max_tokens == 0 && !fields.echo) {
     refuse_max_tokens(FieldValue("max_tokens", OrderedJson(0)));
   }
-  settle_reasoning_effort(body, fields);
+  resolve_reasoning_effort(body, fields);
   read_constraint(body, fields);
   if (fields.continue_final_message) {
     if (given(body, "add_generation_prompt") && fields.add_generation_prompt.value_or(false)) {

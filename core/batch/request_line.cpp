@@ -177,7 +177,7 @@ LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFi
     request.media = media_of_messages(request.messages);
     if (given("multi_modal_data")) {
       bad_field("multi_modal_data",
-                "multi_modal_data: goes with a prompt; in messages a picture is an image_url part");
+                "multi_modal_data: goes with a prompt; in messages an image is an image_url part");
     }
   } else if (given("prompt")) {
     request.prompts = read_prompts(body["prompt"], limits.vocab_size);

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "batch/images/media.h"
 #include "batch/line_reader.h"
-#include "batch/pictures/media.h"
 #include "batch/request_fields.h"
 
 namespace plimsoll::batch {
@@ -33,7 +33,7 @@ struct LineRequest {
   RequestFields fields;
   std::vector<RawPrompt> prompts;  // completions: one or several
   OrderedJson messages;            // chat
-  std::vector<Media> media;        // pictures and videos, in order
+  std::vector<Media> media;        // images and videos, in order
 };
 
 /// True when the line has the batch form of another service: a custom_id beside `params`.
@@ -49,7 +49,7 @@ inline constexpr std::string_view kOtherService =
 /// before it, for a line too broken to have one.
 OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head);
 
-/// Prompts and fields of the body; addresses of pictures are moved out of the messages. Throws
+/// Prompts and fields of the body; addresses of images are moved out of the messages. Throws
 /// LineError(bad_field).
 LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFields& defaults,
                          const FieldLimits& limits, const UnknownField& unknown);

@@ -15,7 +15,7 @@ namespace {
 constexpr int kIdleWaitMs = 100;
 // Answers that wait for earlier lines (streams only) stop the reading from here on.
 constexpr size_t kHeldBackBytes = size_t{64} << 20;
-// Lines read ahead whose pictures are being decoded.
+// Lines read ahead whose images are being decoded.
 constexpr size_t kPrepared = 64;
 constexpr size_t kNamedUnknownFields = 100;
 constexpr uint64_t kToldFailures = 3;  // of an input that cannot be scanned
@@ -234,7 +234,7 @@ void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, 
   running->line.fields = std::move(request.fields);
   counts_.dropped_tokens += static_cast<uint64_t>(built.dropped_tokens);
   if (options_.in_flight) options_.in_flight->begin(head.number);
-  // Prompts queue in the input's order: those behind a line with pictures wait too.
+  // Prompts queue in the input's order: those behind a line with images wait too.
   for (const Prompt& prompt : built.prompts) {
     for (const TokenIds& part : prompt.parts) queued_tokens_ += part.size();
   }
@@ -259,7 +259,7 @@ void Runner::queue_prepared() {
 void Runner::await_prepared(Lock& outputs) {
   if (engine_.idle() && !prepared_.empty()) {
     outputs.unlock();
-    for (const ComingPicture& picture : prepared_.front().built.coming) picture.pixels.wait();
+    for (const ComingImage& image : prepared_.front().built.coming) image.pixels.wait();
     outputs.lock();
   }
   queue_prepared();
@@ -280,7 +280,7 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
       request.key = line.head.id.value_or("") + (index == 0 ? "" : fmt::format("\x1f{}", index));
       request.prompt = part;
       request.sampling = std::move(built.sampling[index]);
-      request.pictures = prompt.pictures;
+      request.images = prompt.images;
       parts_[request.tag] = {running, index++};
       engine_.add(std::move(request));
     }

@@ -88,7 +88,7 @@ class Runner {
     std::shared_ptr<Running> running;
     size_t index = 0;
   };
-  /// A line whose pictures are on their way.
+  /// A line whose images are on their way.
   struct Prepared {
     std::shared_ptr<Running> running;
     BuiltRequest built;
@@ -108,11 +108,11 @@ class Runner {
   void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
   void pass_over(uint64_t slot);
-  /// Queues prepared lines in order, up to the first whose pictures are not there yet.
+  /// Queues prepared lines in order, up to the first whose images are not there yet.
   void queue_prepared();
   /// True when no line is under way.
   [[nodiscard]] bool is_idle() const { return engine_.idle() && prepared_.empty(); }
-  /// Queues prepared lines, and waits for the first one's pictures when the engine has nothing to
+  /// Queues prepared lines, and waits for the first one's images when the engine has nothing to
   /// do.
   void await_prepared(Lock& outputs);
   void queue(const std::shared_ptr<Running>& running, BuiltRequest built);

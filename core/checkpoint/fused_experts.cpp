@@ -145,7 +145,7 @@ void take_fused_codes(Checkpoint& checkpoint, const std::string& name, WeightSpe
 
 }  // namespace
 
-void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
+void resolve_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
   split_stacks(checkpoint, spec);
   for (WeightSpec& weight : spec.weights) {
     if (weight.use != model::WeightUse::experts) continue;

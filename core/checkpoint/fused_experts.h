@@ -11,6 +11,6 @@ namespace plimsoll::checkpoint {
 /// place of a tensor for each expert, or the other way round (transformers 5 saves Qwen3.5's so),
 /// and splits the spec's stacked tensors. Stacks of codes become a quantized matrix for each
 /// expert, with the scales that stand beside them (`gate_up_proj_scale_inv` ...).
-void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec);
+void resolve_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec);
 
 }  // namespace plimsoll::checkpoint

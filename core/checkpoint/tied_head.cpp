@@ -40,7 +40,7 @@ bool have_equal_values(const TensorEntry& a, const TensorEntry& b) {
   return true;
 }
 
-void settle_tied_head(const Checkpoint& checkpoint, model::ModelSpec& spec) {
+void resolve_tied_head(const Checkpoint& checkpoint, model::ModelSpec& spec) {
   if (!spec.tied_head) return;
   const std::string& name = spec.weight(spec.embedding).parts.front().tensor;
   const TensorEntry* const head = find_tensor(checkpoint, spec, spec.tied_head->tensor);

@@ -13,6 +13,6 @@ bool have_equal_values(const TensorEntry& a, const TensorEntry& b);
 /// Resolves a tied head by the checkpoint, as transformers and vLLM do: a head with other values
 /// than the token table's is used instead of tying. Where it is a copy, the spec stays tied and
 /// notes that the copy exists.
-void settle_tied_head(const Checkpoint& checkpoint, model::ModelSpec& spec);
+void resolve_tied_head(const Checkpoint& checkpoint, model::ModelSpec& spec);
 
 }  // namespace plimsoll::checkpoint

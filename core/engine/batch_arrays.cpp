@@ -25,7 +25,7 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
   const int64_t tokens = shape.limits.batched_tokens;
   if (shape.turns) rope_positions = take_span<int32_t>(arena, "positions by kind", 3 * tokens);
   if (shape.sees_ahead) seen_end = take_span<int32_t>(arena, "seen ends", tokens);
-  if (shape.pictures) {
+  if (shape.images) {
     embedded_rows = take_span<int32_t>(arena, "embedded rows", tokens);
     embedding_rows = take_span<int32_t>(arena, "embedding rows", tokens);
   }

@@ -29,9 +29,9 @@ struct BatchShape {
   StepLimits limits;
   int64_t vocab_size = 0;
   size_t kv_groups = 0;
-  bool pictures = false;    // prompts may have some
+  bool images = false;      // prompts may have some
   bool turns = false;       // positions are of several kinds
-  bool sees_ahead = false;  // a picture's tokens see each other both ways
+  bool sees_ahead = false;  // an image's tokens see each other both ways
   bool draws = false;       // tokens are drawn on the device
   size_t plan_bytes = 0;    // Footprint::step_plan_bytes
   bool states = false;      // sequences have states

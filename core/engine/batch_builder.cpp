@@ -22,14 +22,14 @@ BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits,
 
 namespace {
 
-/// f(row, picture, run, position) for each token of a picture in the piece, whose first row is
+/// f(row, image, run, position) for each token of an image in the piece, whose first row is
 /// `row`.
 template <typename F>
-void for_picture_rows(const Piece& piece, int64_t row, const F& f) {
-  if (piece.sequence->pictures == nullptr) return;
-  const Pictures& pictures = *piece.sequence->pictures;
-  for (size_t i = 0; i < pictures.items.size(); ++i) {
-    for (const PictureRun& run : pictures.items[i].runs) {
+void for_image_rows(const Piece& piece, int64_t row, const F& f) {
+  if (piece.sequence->images == nullptr) return;
+  const Images& images = *piece.sequence->images;
+  for (size_t i = 0; i < images.items.size(); ++i) {
+    for (const ImageRun& run : images.items[i].runs) {
       const int64_t end = std::min(run.end(), piece.end());
       for (int64_t at = std::max(run.first, piece.first); at < end; ++at) {
         f(static_cast<size_t>(row + at - piece.first), i, run, at);
@@ -41,13 +41,13 @@ void for_picture_rows(const Piece& piece, int64_t row, const F& f) {
 void write_embeddings(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
   for (size_t index = 0; index < pieces.size(); ++index) {
     const Sequence& sequence = *pieces[index].sequence;
-    for_picture_rows(pieces[index], slab.query_start[index],
-                     [&](size_t row, size_t picture, const PictureRun& run, int64_t position) {
-                       const auto entry = static_cast<size_t>(extent.embedded++);
-                       slab.embedded_rows[entry] = static_cast<int32_t>(row);
-                       slab.embedding_rows[entry] = static_cast<int32_t>(
-                           sequence.picture_rows[picture] + run.embedding + position - run.first);
-                     });
+    for_image_rows(pieces[index], slab.query_start[index],
+                   [&](size_t row, size_t image, const ImageRun& run, int64_t position) {
+                     const auto entry = static_cast<size_t>(extent.embedded++);
+                     slab.embedded_rows[entry] = static_cast<int32_t>(row);
+                     slab.embedding_rows[entry] = static_cast<int32_t>(
+                         sequence.image_rows[image] + run.embedding + position - run.first);
+                   });
   }
 }
 
@@ -57,10 +57,10 @@ void write_sights(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent&
     slab.seen_end[row] = slab.positions[row] + 1;
   }
   for (size_t index = 0; index < pieces.size(); ++index) {
-    for_picture_rows(pieces[index], slab.query_start[index],
-                     [&](size_t row, size_t, const PictureRun& run, int64_t) {
-                       slab.seen_end[row] = static_cast<int32_t>(run.end());
-                     });
+    for_image_rows(pieces[index], slab.query_start[index],
+                   [&](size_t row, size_t, const ImageRun& run, int64_t) {
+                     slab.seen_end[row] = static_cast<int32_t>(run.end());
+                   });
   }
 }
 
@@ -73,15 +73,15 @@ void write_rope_positions(const std::vector<Piece>& pieces, BatchSlab& slab, Ste
   }
   for (size_t index = 0; index < pieces.size(); ++index) {
     const Piece& piece = pieces[index];
-    if (piece.sequence->pictures == nullptr) continue;
-    const Pictures& pictures = *piece.sequence->pictures;
+    if (piece.sequence->images == nullptr) continue;
+    const Images& images = *piece.sequence->images;
     const auto prompt = static_cast<size_t>(piece.sequence->prompt_length());
     auto row = static_cast<size_t>(slab.query_start[index]);
     for (auto at = static_cast<size_t>(piece.first); at < static_cast<size_t>(piece.end()); ++at) {
       for (size_t kind = 0; kind < 3; ++kind) {
         slab.rope_positions[kind * tokens + row] =
-            at < prompt ? pictures.rope_positions[kind * prompt + at]
-                        : static_cast<int32_t>(at) + pictures.rope_delta;
+            at < prompt ? images.rope_positions[kind * prompt + at]
+                        : static_cast<int32_t>(at) + images.rope_delta;
       }
       ++row;
     }

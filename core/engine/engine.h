@@ -49,11 +49,11 @@ struct EngineOptions {
   int64_t threads = 1;  // threads that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
-  std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
-  int64_t copies = 1;            // of the model, each with requests and KV blocks of its own
-  int64_t tensor_ranks = 1;      // ranks of each stage, which share its heads and columns
-  std::optional<StageOf> stage;  // set where the stages of a pipeline are laid out
-  bool borrows_weights = false;  // for a copy that uses the weights of the first one
+  std::optional<ImageOptions> images;  // absent: none are answered, and no tower is loaded
+  int64_t replicas = 1;                // of the model, each with requests and KV blocks of its own
+  int64_t tensor_ranks = 1;            // ranks of each stage, which share its heads and columns
+  std::optional<StageOf> stage;        // set where the stages of a pipeline are laid out
+  bool borrows_weights = false;        // for a replica that uses the weights of the first one
 };
 
 /// One rank of a launch: a pipeline stage, or the whole model, or a tensor-parallel share of it.
@@ -64,15 +64,15 @@ struct Rank {
   const checkpoint::WeightSource* weights = nullptr;  // null: random ones, which need no checkpoint
 };
 
-/// Figures for progress and report; counts since the start. With several copies, peaks are the sums
-/// of each copy's, and times the means.
+/// Figures for progress and report; counts since the start. With several replicas, peaks are the
+/// sums of each replica's, and times the means.
 struct EngineStats {
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
   uint64_t cached_prompt_tokens = 0;  // taken from the prefix cache
   uint64_t generated_tokens = 0;
   uint64_t preemptions = 0;
-  uint64_t encoded_pictures = 0;  // each once as long as it is kept
+  uint64_t encoded_images = 0;  // each once as long as it is kept
   uint64_t prefix_queries_tokens = 0;
   int64_t running = 0;
   int64_t waiting = 0;
@@ -119,7 +119,7 @@ struct MeasuredRegion {
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,
                        const backend::Footprint& footprint);
 
-class Crew;
+class RankThreads;
 class Processes;
 
 class Engine {
@@ -133,7 +133,7 @@ class Engine {
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
          const EngineOptions& options);
   /// Makes an engine on several ranks, which are the stages of `spec` in order, `tensor_ranks` of
-  /// each, one copy after the other; each is a thread with an arena of its own. Copies use the
+  /// each, one replica after the other; each is a thread with an arena of its own. Replicas use the
   /// weights of the first one, where it has them. A failure in one rank ends all, and is thrown
   /// where it is noticed. With `processes` this is process 0; ranks that have no backend here are
   /// in other processes, which serve it (RankServer).
@@ -142,19 +142,19 @@ class Engine {
          Processes* processes = nullptr);
   ~Engine();
 
-  /// Plan of the first rank; its limits and number of blocks hold for each copy.
+  /// Plan of the first rank; its limits and number of blocks hold for each replica.
   [[nodiscard]] const EnginePlan& plan() const;
   /// Number of ranks in all processes.
   [[nodiscard]] size_t ranks() const;
   /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
   /// comes back failed from step().
   void add(Request request);
-  /// Requests not yet admitted, of all copies; the caller keeps this small (it bounds memory).
+  /// Requests not yet admitted, of all replicas; the caller keeps this small (it bounds memory).
   [[nodiscard]] int64_t waiting() const;
   [[nodiscard]] bool idle() const;
-  /// Schedules and starts one step of each copy; appends what finished. Where the device runs ahead
-  /// (Footprint::ahead), requests that finished in the previous step; in a pipeline those of the
-  /// step that ends, and none may start.
+  /// Schedules and starts one step of each replica; appends what finished. Where the device runs
+  /// ahead (Footprint::ahead), requests that finished in the previous step; in a pipeline those of
+  /// the step that ends, and none may start.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
   /// The arena's regions as planned and as placed, in order, and their use by the steps so far, for
@@ -164,13 +164,13 @@ class Engine {
   void stop_servers();
 
  private:
-  struct Copy;
+  struct Replica;
   [[nodiscard]] EngineStats sum_of_stats() const;
 
-  std::vector<std::unique_ptr<Copy>> copies_;
-  std::vector<std::vector<RequestOutput>> finished_;  // by copy, for the step that runs
-  std::unique_ptr<Crew> crew_;                        // a thread for each copy; null: there is one
-  EngineStats stats_;                                 // of all copies together
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::vector<RequestOutput>> finished_;  // by replica, for the step that runs
+  std::unique_ptr<RankThreads> rank_threads_;  // a thread for each replica; null: there is one
+  EngineStats stats_;                          // of all replicas together
 };
 
 }  // namespace plimsoll::engine

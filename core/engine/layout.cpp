@@ -32,9 +32,9 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
   return {.limits = layout.limits,
           .vocab_size = shape.spec->vocab_size,
           .kv_groups = layout.kv.groups.size(),
-          .pictures = layout.picture_arrays,
-          .turns = layout.picture_arrays && std::ranges::any_of(shape.spec->ropes, has_kinds),
-          .sees_ahead = layout.picture_arrays && shape.spec->vision->two_way(),
+          .images = layout.image_arrays,
+          .turns = layout.image_arrays && std::ranges::any_of(shape.spec->ropes, has_kinds),
+          .sees_ahead = layout.image_arrays && shape.spec->vision->two_way(),
           .draws = draws(layout, footprint),
           .plan_bytes = footprint.step_plan_bytes(shape),
           .states = layout.state_arrays,
@@ -44,16 +44,16 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
 std::optional<VisionTower> make_tower(const model::ModelSpec& spec, const EngineLayout& layout,
                                       backend::Backend& backend, memory::Arena& device) {
   std::optional<VisionTower> tower;
-  if (layout.pictures) tower.emplace(spec, layout.dtype, backend, device);
+  if (layout.images) tower.emplace(spec, layout.dtype, backend, device);
   return tower;
 }
 
 backend::View take_embeddings(const model::ModelSpec& spec, const EngineLayout& layout,
                               const backend::Footprint& footprint, memory::Arena& device) {
-  if (!layout.pictures) return {};
+  if (!layout.images) return {};
   const DType dtype = footprint.activation_dtype(layout.dtype);
-  const int64_t rows = layout.pictures->cache_tokens, columns = spec.hidden_size;
-  void* data = device.take("picture embeddings", rows * columns * dtype_size(dtype));
+  const int64_t rows = layout.images->cache_tokens, columns = spec.hidden_size;
+  void* data = device.take("image embeddings", rows * columns * dtype_size(dtype));
   return {data, dtype, rows, columns, columns};
 }
 
@@ -106,12 +106,12 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
       logits_staging(
           take_some<float>(host, "logits staging", layout.staging_rows * spec.vocab_size)),
       messages(take_some<std::byte>(host, "messages", layout.message_bytes)),
-      picture_staging(take_some<std::byte>(host, "picture staging",
-                                           static_cast<int64_t>(layout.picture_staging_bytes))),
+      image_staging(take_some<std::byte>(host, "image staging",
+                                         static_cast<int64_t>(layout.image_staging_bytes))),
       backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
       scratch(take_scratch(device, layout.scratch_bytes)) {
   backend.use_scratch(scratch);
-  if (tower && !host.is_counting()) tower->use_staging(picture_staging);
+  if (tower && !host.is_counting()) tower->use_staging(image_staging);
 }
 
 LaunchMemory::LaunchMemory(const EnginePlan& plan, backend::Backend& backend)
@@ -140,8 +140,8 @@ VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayou
                             .logits_rows = limits.batched_tokens,
                             .drawn = draws(layout, footprint) ? limits.sequences : 0});
   if (launch.tower) {
-    for (const image::Layout& picture : layout.pictures->extremes) {
-      launch.tower->encode({picture, {}}, launch.embeddings.slice_rows(0, picture.tokens));
+    for (const image::Layout& image : layout.images->extremes) {
+      launch.tower->encode({image, {}}, launch.embeddings.slice_rows(0, image.tokens));
     }
   }
   const size_t staging = launch.tower ? launch.tower->staging_peak() : 0;

@@ -42,10 +42,10 @@ struct EngineLayout {
   int64_t message_bytes = 0;     // on their way to ranks in other processes and back
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
-  size_t picture_staging_bytes = 0;  // of the host, where memory is not shared
-  std::optional<PictureOptions> pictures;
-  /// Prompts have pictures; a pipeline's first stage alone encodes them.
-  bool picture_arrays = false;
+  size_t image_staging_bytes = 0;  // of the host, where memory is not shared
+  std::optional<ImageOptions> images;
+  /// Prompts have images; a pipeline's first stage alone encodes them.
+  bool image_arrays = false;
 };
 
 /// True when tokens are drawn on the device: not in a pipeline, where a device would draw them and
@@ -75,14 +75,14 @@ struct Launch {
   Launch& operator=(const Launch&) = delete;
 
   Model model;
-  std::optional<VisionTower> tower;  // as `embeddings` where the layout has pictures
-  backend::View embeddings;          // [cache_tokens, hidden] of pictures
+  std::optional<VisionTower> tower;  // as `embeddings` where the layout has images
+  backend::View embeddings;          // [cache_tokens, hidden] of images
   BatchArrays batch;
   std::span<float> sampling_values;  // [threads, vocab] scores of the rows being sampled
   std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them
   std::span<float> logits_staging;   // [staging_rows, vocab]; else empty with shared memory
   std::span<std::byte> messages;     // [message_bytes]
-  std::span<std::byte> picture_staging;
+  std::span<std::byte> image_staging;
   backend::LaunchParts backend_parts;
   memory::Arena scratch;
 };
@@ -115,7 +115,7 @@ std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequen
 /// The largest shapes of a layout's steps.
 backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& layout);
 
-/// Memory of scratch and of staging: runs the largest step and the largest pictures on counting
+/// Memory of scratch and of staging: runs the largest step and the largest images on counting
 /// arenas.
 VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayout& layout,
                                  const backend::Footprint& footprint);

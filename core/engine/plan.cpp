@@ -148,10 +148,10 @@ void size_step(const model::ModelSpec& spec, const EngineOptions& options,
   layout.recorded_sizes.clear();
   if (layout.stages == 1)
     layout.recorded_sizes = recorded_sizes(options, limits.sequences, footprint);
-  layout.scratch_bytes = layout.picture_staging_bytes = 0;
+  layout.scratch_bytes = layout.image_staging_bytes = 0;
   const VisionTower::Memory step = measure_step(spec, layout, footprint);
   layout.scratch_bytes = step.scratch;
-  layout.picture_staging_bytes = step.staging;
+  layout.image_staging_bytes = step.staging;
 }
 
 /// Bytes of a launch on the device beside its KV blocks.
@@ -176,13 +176,13 @@ uint64_t fill_budget(const model::ModelSpec& spec, const EngineOptions& options,
 }
 
 /// Number of embeddings that are kept by default.
-int64_t usual_picture_tokens(const model::ModelSpec& spec, const EngineOptions& options,
-                             const backend::Footprint& footprint) {
-  const PictureOptions& pictures = *options.pictures;
+int64_t usual_image_tokens(const model::ModelSpec& spec, const EngineOptions& options,
+                           const backend::Footprint& footprint) {
+  const ImageOptions& images = *options.images;
   const uint64_t row = static_cast<uint64_t>(spec.hidden_size) *
                        dtype_size(footprint.activation_dtype(options.dtype));
-  return std::min(pictures.kept_pictures * pictures.largest(),
-                  static_cast<int64_t>(pictures.kept_bytes / row));
+  return std::min(images.kept_images * images.largest(),
+                  static_cast<int64_t>(images.kept_bytes / row));
 }
 
 /// A number of blocks that was asked for must not lead over the line.
@@ -230,9 +230,9 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   layout.dtype = options.dtype;
   layout.borrows_weights = options.borrows_weights;
   layout.tensor_ranks = options.tensor_ranks;
-  if (spec.vision != nullptr && footprint.sees_pictures()) {
-    layout.picture_arrays = options.pictures.has_value();
-    if (spec.embedding != model::kNoWeight) layout.pictures = options.pictures;
+  if (spec.vision != nullptr && footprint.sees_images()) {
+    layout.image_arrays = options.images.has_value();
+    if (spec.embedding != model::kNoWeight) layout.images = options.images;
   }
   StepLimits& limits = layout.limits;
   layout.states = make_state_layout(spec);
@@ -245,10 +245,10 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   }
   resolve_step(options, defaults, limits);
   const int64_t batched_tokens = limits.batched_tokens;
-  if (layout.pictures) {
-    int64_t& kept = layout.pictures->cache_tokens;
-    const int64_t largest = layout.pictures->largest();
-    if (kept == 0) kept = std::max(batched_tokens, usual_picture_tokens(spec, options, footprint));
+  if (layout.images) {
+    int64_t& kept = layout.images->cache_tokens;
+    const int64_t largest = layout.images->largest();
+    if (kept == 0) kept = std::max(batched_tokens, usual_image_tokens(spec, options, footprint));
     kept = std::max(kept, largest);
   }
   layout.kv = resolve_kv(spec, options, footprint);

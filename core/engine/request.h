@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/vision/pictures.h"
+#include "engine/vision/images.h"
 
 namespace plimsoll::grammar {
 class CompiledGrammar;
@@ -54,7 +54,7 @@ struct Request {
   std::string key;              // random numbers are keyed by it (the line's id)
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
-  std::shared_ptr<const Pictures> pictures = nullptr;  // of the prompt; null: none
+  std::shared_ptr<const Images> images = nullptr;  // of the prompt; null: none
 };
 
 struct TokenLogprob {

@@ -29,7 +29,7 @@ bool Scheduler::awaits_tokens() const {
 void Scheduler::commit() {
   for (const Piece& piece : step_) {
     cache_.commit(*piece.sequence, piece.end());
-    if (pictures_ != nullptr) pictures_->commit(*piece.sequence);
+    if (images_ != nullptr) images_->commit(*piece.sequence);
   }
 }
 
@@ -43,7 +43,7 @@ void Scheduler::remove(Sequence& sequence) {
   const auto at = std::ranges::lower_bound(running_, &sequence, Older{});
   if (at != running_.end() && *at == &sequence) {
     running_.erase(at);
-    if (pictures_ != nullptr) pictures_->release(sequence);
+    if (images_ != nullptr) images_->release(sequence);
     cache_.release(sequence);
   } else {
     waiting_.erase(&sequence);
@@ -72,8 +72,8 @@ bool Scheduler::schedule_prompts() {
     Sequence& sequence = *running_[i];
     if (sequence.scheduled > 0 || sequence.decoding() || sequence.awaits_reading) continue;
     if (plan(sequence, sequence.length() - sequence.computed)) continue;
-    // Sequences that hold pictures must go on, so that the room for others comes back.
-    if (!lacks_picture_room_) return false;
+    // Sequences that hold images must go on, so that the room for others comes back.
+    if (!lacks_image_room_) return false;
   }
   return true;
 }
@@ -163,8 +163,8 @@ int64_t Scheduler::remaining(const Sequence& sequence) const {
 }
 
 bool Scheduler::plan(Sequence& sequence, int64_t count) {
-  lacks_picture_room_ = false;
-  const int64_t needed = PictureHolds::needed_end(sequence);
+  lacks_image_room_ = false;
+  const int64_t needed = ImageHolds::needed_end(sequence);
   int64_t end = sequence.computed + std::min(count, budget_);
   if (end < needed) return false;
   while (cache_.reachable_end(sequence) < needed) {
@@ -173,10 +173,10 @@ bool Scheduler::plan(Sequence& sequence, int64_t count) {
     preempt(*loser);
   }
   end = std::min(end, cache_.reachable_end(sequence));
-  if (pictures_ != nullptr) {
-    end = pictures_->hold(sequence, end);
-    lacks_picture_room_ = end <= sequence.computed;
-    if (lacks_picture_room_) return false;
+  if (images_ != nullptr) {
+    end = images_->hold(sequence, end);
+    lacks_image_room_ = end <= sequence.computed;
+    if (lacks_image_room_) return false;
   }
   cache_.extend(sequence, end);
   sequence.scheduled = end - sequence.computed;

@@ -9,7 +9,7 @@
 #include "engine/admission.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/sequence.h"
-#include "engine/vision/picture_holds.h"
+#include "engine/vision/image_holds.h"
 
 namespace plimsoll::engine {
 
@@ -44,8 +44,8 @@ struct SchedulerLimits {
 /// token the host is to read (Sequence::awaits_reading) always waits.
 class Scheduler {
  public:
-  Scheduler(KvCache& cache, SchedulerLimits limits, PictureHolds* pictures = nullptr)
-      : cache_(cache), limits_(limits), pictures_(pictures) {}
+  Scheduler(KvCache& cache, SchedulerLimits limits, ImageHolds* images = nullptr)
+      : cache_(cache), limits_(limits), images_(images) {}
 
   /// Queues a sequence; it must outlive its stay here.
   void add(Sequence& sequence);
@@ -60,7 +60,7 @@ class Scheduler {
   /// Notes that the step is started: its tokens count as computed.
   void commit();
   /// Notes that the sequence's pending token has become known.
-  void settle(Sequence& sequence) { cache_.settle(sequence); }
+  void apply_token(Sequence& sequence) { cache_.apply_token(sequence); }
 
   [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
@@ -100,9 +100,9 @@ class Scheduler {
 
   KvCache& cache_;
   SchedulerLimits limits_;
-  PictureHolds* pictures_;           // null: prompts have no pictures
-  bool lacks_picture_room_ = false;  // why plan() made a sequence wait
-  std::vector<Sequence*> running_;   // oldest first
+  ImageHolds* images_;              // null: prompts have no images
+  bool lacks_image_room_ = false;   // why plan() made a sequence wait
+  std::vector<Sequence*> running_;  // oldest first
   std::set<Sequence*, Older> waiting_;
   std::vector<Piece> step_;
   AnswerLengths lengths_;

@@ -40,13 +40,13 @@ struct Sequence {
   bool awaits_reading = false;  // the host reads the next token from a step that is under way
   /// Length at which the sequence ends at the latest.
   int64_t max_length = std::numeric_limits<int64_t>::max();
-  bool ends_at_limit = false;          // it ends there and nowhere else
-  int64_t attached = 0;                // blocks of each table that were found in the prefix cache
-  const Pictures* pictures = nullptr;  // of the request; null: none
-  std::vector<int64_t> picture_rows;   // rows that hold their embeddings; -1: none
-  uint64_t table_version = 0;          // changes when the tables start anew
-  std::vector<BlockTable> tables;      // per KV group
-  std::vector<BlockKey> keys;          // of its full blocks, as far as they were needed
+  bool ends_at_limit = false;       // it ends there and nowhere else
+  int64_t attached = 0;             // blocks of each table that were found in the prefix cache
+  const Images* images = nullptr;   // of the request; null: none
+  std::vector<int64_t> image_rows;  // rows that hold their embeddings; -1: none
+  uint64_t table_version = 0;       // changes when the tables start anew
+  std::vector<BlockTable> tables;   // per KV group
+  std::vector<BlockKey> keys;       // of its full blocks, as far as they were needed
 
   [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt.size()); }
   [[nodiscard]] int64_t known_length() const {

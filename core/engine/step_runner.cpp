@@ -6,8 +6,8 @@ namespace plimsoll::engine {
 
 namespace {
 
-/// Rows of the warm-up step with a picture.
-constexpr int64_t kPictureRows = 32;
+/// Rows of the warm-up step with an image.
+constexpr int64_t kImageRows = 32;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader&
     const memory::Scope scope(launch_.scratch);
     const backend::View logits = launch_.model.logits(hidden.slice_rows(behind + first, count));
     if (!launch_.model.leads()) {
-      backend_.settle();  // what fails here is noticed while the first one waits
+      backend_.synchronize();  // what fails here is noticed while the first one waits
       continue;
     }
     read({first, count, backend_.host_logits(logits, launch_.logits_staging), logits.stride});
@@ -110,8 +110,8 @@ void StepRunner::fill(Step& step, int64_t tokens) {
 }
 
 // Rows that take embeddings and see ahead need kernels that no other step does.
-void StepRunner::fill_with_picture(Step& step) {
-  fill(step, std::min(kPictureRows, layout_.limits.batched_tokens));
+void StepRunner::fill_with_image(Step& step) {
+  fill(step, std::min(kImageRows, layout_.limits.batched_tokens));
   BatchSlab& slab = launch_.batch.slab();
   StepExtent extent = StepExtent::of(step.meta);
   extent.embedded = 1;
@@ -126,8 +126,8 @@ void StepRunner::fill_with_picture(Step& step) {
 }
 
 void StepRunner::encode_largest() {
-  for (const image::Layout& picture : layout_.pictures->extremes) {
-    launch_.tower->encode({picture, {}}, launch_.embeddings.slice_rows(0, picture.tokens));
+  for (const image::Layout& image : layout_.images->extremes) {
+    launch_.tower->encode({image, {}}, launch_.embeddings.slice_rows(0, image.tokens));
   }
 }
 
@@ -139,7 +139,7 @@ void StepRunner::warm_up(BatchBuilder& builder) {
   Step step;
   if (launch_.tower) {
     encode_largest();
-    fill_with_picture(step);
+    fill_with_image(step);
     once(step);
   }
   fill(step, layout_.limits.batched_tokens);

@@ -29,7 +29,7 @@ class StepRunner {
   /// Starts a step. `read` is called for the rows that the host reads, slice by slice, in order;
   /// before the first call the step's ops have run.
   void run(const Step& step, const Reader& read);
-  /// Warms up: runs the largest step and pictures, and one step of each size that is recorded, so
+  /// Warms up: runs the largest step and images, and one step of each size that is recorded, so
   /// that the backend has loaded all kernels of later steps. The cache is written to.
   void warm_up(BatchBuilder& builder);
 
@@ -37,7 +37,7 @@ class StepRunner {
   void draw(const backend::BatchMeta& batch, backend::View hidden);
   void read_rows(const Step& step, backend::View hidden, const Reader& read);
   void fill(Step& step, int64_t tokens);
-  void fill_with_picture(Step& step);
+  void fill_with_image(Step& step);
   void encode_largest();
   /// Rows of logits that the host reads at a time.
   [[nodiscard]] int64_t most_read() const;

@@ -33,7 +33,7 @@ struct Sum {
   int32_t shift;
 };
 
-inline uint8_t settle(int32_t sum, int32_t shift) {
+inline uint8_t round_clip(int32_t sum, int32_t shift) {
   return static_cast<uint8_t>(std::clamp(sum >> shift, 0, 255));
 }
 
@@ -49,14 +49,14 @@ void weigh(uint8_t* out, const Sum& sum, int64_t lines) {
       const int32_t weight = sum.weights[k];
       for (int64_t i = 0; i < kLanes; ++i) sums[i] += weight * in[i];
     }
-    for (int64_t i = 0; i < kLanes; ++i) out[line + i] = settle(sums[i], sum.shift);
+    for (int64_t i = 0; i < kLanes; ++i) out[line + i] = round_clip(sums[i], sum.shift);
   }
   for (; line < lines; ++line) {
     int32_t total = half;
     for (int32_t k = 0; k < sum.count; ++k) {
       total += sum.weights[k] * sum.in[k * sum.stride + line];
     }
-    out[line] = settle(total, sum.shift);
+    out[line] = round_clip(total, sum.shift);
   }
 }
 

@@ -60,7 +60,7 @@ using Inputs = std::array<const uint8_t*, kRows>;
 using Results = std::array<uint8_t*, kRows>;
 
 /// The two halves' sums together, shifted: red, green, blue and nothing.
-PLIMSOLL_AVX2 inline __m128i settle(__m256i sums, __m128i shift) {
+PLIMSOLL_AVX2 inline __m128i round_clip(__m256i sums, __m128i shift) {
   return _mm_sra_epi32(
       _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1)), shift);
 }
@@ -97,8 +97,8 @@ struct PixelSums {
       c = add(c, in[2] + at, weight);
       d = add(d, in[3] + at, weight);
     }
-    return _mm_packus_epi16(_mm_packs_epi32(settle(a, shift), settle(b, shift)),
-                            _mm_packs_epi32(settle(c, shift), settle(d, shift)));
+    return _mm_packus_epi16(_mm_packs_epi32(round_clip(a, shift), round_clip(b, shift)),
+                            _mm_packs_epi32(round_clip(c, shift), round_clip(d, shift)));
   }
 };
 

@@ -74,7 +74,7 @@ Header read_header(Bytes file, const Limits& limits) {
   if (header.memory_bytes > limits.memory_bytes) {
     throw ImageError(code::too_large,
                      fmt::format("{} x {} pixels of {} take {} to decode, and {} are the most; "
-                                 "give a smaller picture",
+                                 "give a smaller image",
                                  header.stored.width, header.stored.height, codec.name,
                                  mebibytes(header.memory_bytes), mebibytes(limits.memory_bytes)));
   }

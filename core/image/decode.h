@@ -8,7 +8,7 @@ namespace plimsoll::image {
 
 enum class Format : uint8_t { jpeg, png, webp, gif };
 
-/// Orientation of a picture (EXIF tag 274): 1 as it is, 2 mirrored, 3 by 180 degrees, 4 upside
+/// Orientation of an image (EXIF tag 274): 1 as it is, 2 mirrored, 3 by 180 degrees, 4 upside
 /// down, 5 transposed, 6 by 90 degrees clockwise, 7 transversed, 8 by 270.
 using Orientation = uint8_t;
 
@@ -19,7 +19,7 @@ struct Header {
   Orientation orientation = 1;
   size_t memory_bytes = 0;  // held at one time while decoding, the result included
 
-  /// Width and height as the picture is shown.
+  /// Width and height as the image is shown.
   [[nodiscard]] Size size() const {
     return orientation >= 5 ? Size{stored.height, stored.width} : stored;
   }

@@ -1,4 +1,4 @@
-// Pictures as the processors get them, and the errors of pictures that cannot be read.
+// Images as the processors get them, and the errors of images that cannot be read.
 #pragma once
 
 #include <array>
@@ -32,24 +32,24 @@ struct Image {
   std::optional<Colour> clear = std::nullopt;
 };
 
-/// Rows of a picture, in memory that somebody else owns.
+/// Rows of an image, in memory that somebody else owns.
 struct Rows {
   Size size;
   const uint8_t* rgb = nullptr;
   int64_t readable = 0;  // bytes from `rgb` on, which may be more than the rows have
 };
 
-/// Memory of a picture in bytes.
-inline size_t picture_bytes(Size size, size_t bytes_per_pixel) {
+/// Memory of an image in bytes.
+inline size_t image_bytes(Size size, size_t bytes_per_pixel) {
   return static_cast<size_t>(size.width) * static_cast<size_t>(size.height) * bytes_per_pixel;
 }
 
-/// An RGB picture of this size, its pixels not initialised.
+/// An RGB image of this size, its pixels not initialised.
 inline Image blank(Size size) {
-  return {size, Levels(picture_bytes(size, 3))};
+  return {size, Levels(image_bytes(size, 3))};
 }
 
-/// Error codes of pictures, as output lines carry them.
+/// Error codes of images, as output lines carry them.
 namespace code {
 inline constexpr std::string_view no_images = "no_images";  // the model takes none of its kind
 inline constexpr std::string_view unreadable = "image_unreadable";
@@ -58,7 +58,7 @@ inline constexpr std::string_view too_large = "image_too_large";
 inline constexpr std::string_view aspect_ratio = "image_aspect_ratio";
 }  // namespace code
 
-/// An error of one picture; fails the request that the picture belongs to.
+/// An error of one image; fails the request that the image belongs to.
 class ImageError : public std::runtime_error {
  public:
   ImageError(std::string_view code, const std::string& message)
@@ -69,11 +69,11 @@ class ImageError : public std::runtime_error {
   std::string_view code_;  // one of image::code
 };
 
-/// Limits of one picture, so that no file of a few kilobytes takes the machine.
+/// Limits of one image, so that no file of a few kilobytes takes the machine.
 struct Limits {
   int64_t side = 65535;
   size_t file_bytes = size_t{64} << 20;
-  /// Memory of the decoded picture, with all that its decoder holds beside it.
+  /// Memory of the decoded image, with all that its decoder holds beside it.
   size_t memory_bytes = size_t{192} << 20;
 };
 

@@ -1,4 +1,4 @@
-// Memory of pictures' bytes: not cleared before it is filled, and in large pages where it is large.
+// Memory of images' bytes: not cleared before it is filled, and in large pages where it is large.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::image {
 
-/// Allocates memory whose pages are made when they are first written. For large pictures that costs
+/// Allocates memory whose pages are made when they are first written. For large images that costs
 /// as much as resizing them, so they ask for large pages. Throws std::bad_alloc.
 void* take_levels(size_t bytes);
 void give_levels(void* levels, size_t bytes) noexcept;
@@ -34,7 +34,7 @@ struct LevelAllocator {
   friend bool operator==(const LevelAllocator&, const LevelAllocator&) { return true; }
 };
 
-/// Bytes of pictures: Levels(n) is uninitialised, Levels(n, 0) zeros.
+/// Bytes of images: Levels(n) is uninitialised, Levels(n, 0) zeros.
 using Levels = std::vector<uint8_t, LevelAllocator<uint8_t>>;
 
 }  // namespace plimsoll::image

@@ -1,4 +1,4 @@
-// Pictures as vision towers get them: grey levels, and tables that turn levels into values.
+// Images as vision towers get them: grey levels, and tables that turn levels into values.
 #pragma once
 
 #include <array>
@@ -10,18 +10,18 @@
 
 namespace plimsoll::image {
 
-/// Shape and tokens of one picture, or of the frames of one video.
+/// Shape and tokens of one image, or of the frames of one video.
 struct Layout {
   std::vector<int64_t> shape;  // of the values
   int64_t tokens = 0;          // embeddings, placeholders of the prompt
-  int64_t tiles = 1;           // squares that the tower sees one by one, the whole picture included
-  /// The grid of tiles, 0 where the picture is not cut; for Qwen the grid of patches, and frames in
+  int64_t tiles = 1;           // squares that the tower sees one by one, the whole image included
+  /// The grid of tiles, 0 where the image is not cut; for Qwen the grid of patches, and frames in
   /// pairs.
   int64_t rows = 0, columns = 0;
   int64_t frames = 1;
   double frame_seconds = 1;  // of a video: from one pair of frames to the next
   /// Values of a channel that belong to as many frames with equal levels, stored once (Qwen's
-  /// pictures).
+  /// images).
   int64_t repeats = 1;
 
   [[nodiscard]] int64_t values() const;

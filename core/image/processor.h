@@ -1,4 +1,4 @@
-// A model's image processor: sizes and tokens of pictures from their sizes alone, and the values
+// A model's image processor: sizes and tokens of images from their sizes alone, and the values
 // that its vision tower gets.
 #pragma once
 
@@ -31,7 +31,7 @@ enum class Clear : uint8_t { white, as_stored };
 class Processor {
  public:
   virtual ~Processor() = default;
-  /// Layout of a picture of this size. Throws ImageError where the model takes no such picture.
+  /// Layout of an image of this size. Throws ImageError where the model takes no such image.
   [[nodiscard]] virtual Layout layout(Size size) const = 0;
   [[nodiscard]] Pixels process(const Image& image) const;
   /// Layout of a video, all frames of the first one's size. Throws ImageError where the model takes
@@ -47,7 +47,7 @@ class Processor {
       : tables_(std::make_shared<const LevelTables>(tables)), run_(channel_run), clear_(clear) {}
 
  private:
-  /// Layout and levels of a picture.
+  /// Layout and levels of an image.
   [[nodiscard]] virtual Pixels make(const Image& image) const = 0;
   [[nodiscard]] virtual Pixels make_video(std::span<const Image> frames) const;
 

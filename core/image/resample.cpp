@@ -26,7 +26,7 @@ Rows rows_of(const Image& image, int64_t first, int64_t count) {
   return {{image.size.width, count}, image.rgb.data() + before, std::ssize(image.rgb) - before};
 }
 
-/// The part's columns of the picture's rows.
+/// The part's columns of the image's rows.
 struct ColumnPass {
   const Image& image;
   const std::optional<AxisWeights>& axis;  // none: columns stay as they are
@@ -71,7 +71,7 @@ int64_t end_of_band(const AxisWeights& axis, int64_t begin, int64_t row_bytes) {
   return end;
 }
 
-/// Fills the picture by both passes, band by band.
+/// Fills the image by both passes, band by band.
 void fill_bands(const ColumnPass& across, const AxisWeights& down, Image& out) {
   const int64_t row_bytes = 3 * out.size.width;
   Levels band;

@@ -7,7 +7,7 @@
 namespace plimsoll::image {
 
 /// Filter of resizing: one input (nearest); reach of 1, 2 (a = -0.5) and 3 inputs, of wider ones
-/// where a picture shrinks.
+/// where an image shrinks.
 enum class Filter : uint8_t { nearest, bilinear, bicubic, lanczos };
 
 /// Rounding of weights: torchvision and Pillow round them to different fractions.
@@ -40,19 +40,19 @@ AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling)
 /// Weights of the outputs `some` alone, counted from the first of them; shifted as for all outputs.
 AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling, Outputs some);
 
-/// The columns and rows of a part of a picture.
+/// The columns and rows of a part of an image.
 struct Part {
   Outputs columns, rows;
 };
 
-/// Resizes a picture; an axis that keeps its length has no pass. `to` must not be empty. Between
+/// Resizes an image; an axis that keeps its length has no pass. `to` must not be empty. Between
 /// the passes a megabyte of rows is held at a time, or the rows of one output.
 Image resize(const Image& image, Size to, Resampling resampling);
-/// Resizes a part of a picture: the part of the result for all. Memory and most of the work are the
+/// Resizes a part of an image: the part of the result for all. Memory and most of the work are the
 /// part's.
 Image resize(const Image& image, Size to, Resampling resampling, const Part& part);
 
-/// Cuts out the part of `size` that begins at column x and row y, and lies within the picture.
+/// Cuts out the part of `size` that begins at column x and row y, and lies within the image.
 Image crop(const Image& image, int64_t x, int64_t y, Size size);
 
 }  // namespace plimsoll::image

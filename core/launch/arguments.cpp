@@ -58,8 +58,8 @@ std::optional<DType> kv_dtype(const EngineArgs& args, DType model,
 
 }  // namespace
 
-int threads_of_copy(int threads, int64_t copies) {
-  return static_cast<int>(std::max<int64_t>(1, threads / copies));
+int threads_of_replica(int threads, int64_t replicas) {
+  return static_cast<int>(std::max<int64_t>(1, threads / replicas));
 }
 
 DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
@@ -128,9 +128,9 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   const EngineArgs& args = arguments.args;
   engine::EngineOptions engine;
   engine.dtype = dtype;
-  engine.copies = args.data_parallel;
+  engine.replicas = args.data_parallel;
   engine.tensor_ranks = args.tensor_parallel;
-  engine.threads = threads_of_copy(arguments.threads, args.data_parallel);
+  engine.threads = threads_of_replica(arguments.threads, args.data_parallel);
   engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
   engine.auto_model_len = args.max_model_len == -1;
   engine.max_num_seqs = args.max_num_seqs;

@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "engine/ranks/stage_layouts.h"
 #include "model/model_spec.h"
 #include "vllm/engine_args.h"
@@ -29,7 +29,7 @@ struct Arguments {
   std::filesystem::path folder;            // the model's; empty: a config alone
   const Json* lone_config = nullptr;       // a config alone; null: a folder's
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
-  bool has_prompts = false;                // whose pictures are judged
+  bool has_prompts = false;                // whose images are judged
   bool on_host = false;  // this machine's processor is meant: the verdict is about its memory
 };
 
@@ -46,8 +46,8 @@ checkpoint::Keeping keeping(const EngineArgs& args);
 /// Share of a card where none is given.
 inline constexpr double kUtilization = 0.90;
 
-/// Threads of the processor that each copy of the model computes with.
-int threads_of_copy(int threads, int64_t copies);
+/// Threads of the processor that each replica of the model computes with.
+int threads_of_replica(int threads, int64_t replicas);
 
 /// Bytes of a card of `total` bytes that the process may use: the ceiling, but no more than other
 /// processes leave (--reserved-memory).

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "engine/longest_context.h"
-#include "launch/pictures.h"
+#include "launch/images.h"
 
 namespace plimsoll::launch {
 
@@ -19,7 +19,7 @@ void resolve_context(const Arguments& arguments, const backend::Footprint& footp
     shorter.args.max_model_len = length;
     engine::EngineOptions options = engine;
     options.max_model_len = length;
-    options.pictures = picture_options(spec, shorter, footprint);
+    options.images = image_options(spec, shorter, footprint);
     return options;
   };
   const int64_t most = spec.usual_length > 0 ? spec.usual_length : spec.max_position;

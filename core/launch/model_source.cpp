@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "launch/pictures.h"
+#include "launch/images.h"
 #include "quantization/online.h"
 #include "shard/shard_files.h"
 
@@ -46,7 +46,7 @@ ModelSource::ModelSource(model::ModelSpec spec, const Json& config, ModelFolder 
          folder_.path.string());
   }
   tensors_.emplace(checkpoint::Checkpoint::open(folder_.path));
-  checkpoint::settle_stored(*tensors_, spec_);
+  checkpoint::resolve_stored(*tensors_, spec_);
 }
 
 bool ModelSource::has_weights() const {
@@ -54,7 +54,7 @@ bool ModelSource::has_weights() const {
 }
 
 void ModelSource::open_shards(quantization::Activations activations, model::ModelSpec& spec) {
-  shard::settle_tied_head(folder_.path, folder_.file_pattern, spec);
+  shard::resolve_tied_head(folder_.path, folder_.file_pattern, spec);
   shards_.emplace(folder_.path, config_, shard::ShardHints{.file_pattern = folder_.file_pattern},
                   activations, spec);
 }
@@ -62,7 +62,7 @@ void ModelSource::open_shards(quantization::Activations activations, model::Mode
 void ModelSource::open_checkpoint(const EngineArgs& args, model::ModelSpec& spec) {
   checkpoint::Keeping keeping = launch::keeping(args);
   keeping.online.clear();
-  checkpoint::settle_kept(config_, tensors_ ? &*tensors_ : nullptr, keeping, spec);
+  checkpoint::resolve_kept(config_, tensors_ ? &*tensors_ : nullptr, keeping, spec);
   if (tensors_ && spec.quantization.empty())  // else spec() refuses the method
     checkpoint::WeightReader(*tensors_, spec, wanted_towers(args)).require_zero_biases();
 }

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "launch/arguments.h"
 #include "model/model_spec.h"
 #include "shard/shard_reader.h"

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "backend/cuda/slices.h"
-#include "launch/pictures.h"
+#include "launch/images.h"
 
 namespace plimsoll::launch {
 namespace {
@@ -45,7 +45,7 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
   launch.engine = engine_options(arguments, launch.dtype, footprint);
-  launch.engine.pictures = picture_options(launch.spec, arguments, footprint);
+  launch.engine.images = image_options(launch.spec, arguments, footprint);
   launch.notes = dtype_notes(launch.spec, args, footprint);
   add_widths_note(arguments, footprint, launch);
   return launch;

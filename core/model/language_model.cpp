@@ -66,7 +66,7 @@ void add_newer_spellings(ModelSpec& spec) {
   spec.tensor_prefixes.emplace_back("language_model.lm_head.", "lm_head.");
 }
 
-int32_t read_picture_token(const ConfigReader& config, ConfigReader::Keys keys) {
+int32_t read_image_token(const ConfigReader& config, ConfigReader::Keys keys) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   return static_cast<int32_t>(config.integer(keys, -1, {-1, kMost}));
 }

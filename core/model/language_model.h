@@ -34,8 +34,8 @@ const Family& find_text_family(const ConfigReader& text);
 /// from 4.52 on puts them below "model.".
 void add_newer_spellings(ModelSpec& spec);
 
-/// Id of the picture token that the config has under one of these keys; -1: it has none.
-int32_t read_picture_token(const ConfigReader& config, ConfigReader::Keys keys);
+/// Id of the image token that the config has under one of these keys; -1: it has none.
+int32_t read_image_token(const ConfigReader& config, ConfigReader::Keys keys);
 
 /// Ignores tensors whose names begin with `prefix`, in either spelling.
 void ignore_tensors(ModelSpec& spec, const std::string& prefix);

@@ -217,7 +217,7 @@ struct ModelSpec {
   /// Weights of the vision tower and projector, which stand before `weights` in vLLM's state dict;
   /// empty without a tower. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
-  /// Computation of pictures through `towers`; null: only prompts of text are answered.
+  /// Computation of images through `towers`; null: only prompts of text are answered.
   std::shared_ptr<const VisionSpec> vision;
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.

@@ -9,7 +9,7 @@ constexpr double kRotaryBase = 10000;
 
 }  // namespace
 
-RopeSpec picture_rope(int64_t head_dim) {
+RopeSpec image_rope(int64_t head_dim) {
   RopeSpec rope;
   const int64_t speeds = head_dim / 4;
   rope.rotary_dim = 4 * speeds;

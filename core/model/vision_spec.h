@@ -1,4 +1,4 @@
-// How a multimodal model turns a picture's values into embeddings: an image encoder and a projector
+// How a multimodal model turns an image's values into embeddings: an image encoder and a projector
 // over the weights in ModelSpec::towers.
 #pragma once
 
@@ -17,16 +17,16 @@ struct VisionLayer {
   WeightId attention_scale = kNoWeight;  // [hidden]: factor of the attention's output
   WeightId mlp_scale = kNoWeight;
   MlpSpec mlp{};
-  bool windowed = false;  // sees only its window, not the whole picture
+  bool windowed = false;  // sees only its window, not the whole image
 };
 
-/// RoPE of pictures: rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
-RopeSpec picture_rope(int64_t head_dim);
+/// RoPE of images: rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
+RopeSpec image_rope(int64_t head_dim);
 
 /// Image processor of a model (image::ProcessorKind, which knows their rules).
 enum class VisionKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, internvl };
 
-/// Keys of mm_processor_kwargs below which settings for pictures alone, and for videos alone,
+/// Keys of mm_processor_kwargs below which settings for images alone, and for videos alone,
 /// stand.
 inline constexpr const char* kImageScope = "images_kwargs";
 inline constexpr const char* kVideoScope = "videos_kwargs";
@@ -42,7 +42,7 @@ struct VisionSpec {
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t patch = 14;  // pixels of a side
-  int64_t image = 0;   // pixels of a square's side; 0: pictures of any size
+  int64_t image = 0;   // pixels of a square's side; 0: images of any size
   int64_t merge = 1;
   Merging merging = Merging::concatenated;
   int64_t window = 0;            // merged units of a window's side
@@ -60,7 +60,7 @@ struct VisionSpec {
   // Tokens of prompts; -1 where the config names none (InternVL: the tokenizer does).
   int32_t image_token = -1;  // stands for an embedding
   int32_t video_token = -1;
-  int32_t begin_token = -1, end_token = -1;  // around a picture's embeddings (Gemma 3)
+  int32_t begin_token = -1, end_token = -1;  // around an image's embeddings (Gemma 3)
   /// Positions that a second of video takes; 0: a pair of frames takes one.
   double positions_per_second = 0;
 
@@ -71,7 +71,7 @@ struct VisionSpec {
   Activation activation = Activation::gelu;
   bool first_is_stored_transposed = false;
 
-  /// True when a picture's tokens see each other both ways in the text model.
+  /// True when an image's tokens see each other both ways in the text model.
   [[nodiscard]] bool two_way() const { return kind == VisionKind::gemma3; }
   /// The attention of a layer.
   [[nodiscard]] AttentionSpec attention(const VisionLayer& layer) const;

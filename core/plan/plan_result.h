@@ -25,7 +25,7 @@ using vllm::StageFigures;
 using vllm::VllmVersion;
 
 namespace own {
-class PictureRoom;
+class ImageRoom;
 }
 
 /// One change that makes a launch fit, or that people try in vain.
@@ -143,8 +143,8 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
-  /// The pictures that the launch refuses; null: not asked for, or it takes none at all.
-  std::shared_ptr<own::PictureRoom> picture_room;
+  /// The images that the launch refuses; null: not asked for, or it takes none at all.
+  std::shared_ptr<own::ImageRoom> image_room;
   std::optional<PromptFigures> prompts;
   std::vector<StageFigures> stages;  // of a pipeline; empty without one
   /// Arguments of the engine, resolved, by flag.

@@ -163,11 +163,11 @@ void Control::set_fault(Fault fault) {
     fault_ = std::move(fault);
     fault_at_ = Clock::now();
   }
-  if (options_.give_up) options_.give_up();
+  if (options_.abort) options_.abort();
   changed_.notify_all();
 }
 
-void Control::farewell(ExitCode code) noexcept {
+void Control::shut_down(ExitCode code) noexcept {
   try {
     stop();
     for (const int peer : peers()) {

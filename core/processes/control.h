@@ -48,7 +48,7 @@ struct ControlOptions {
   /// Time between a fault and leave(), in which the other threads can end by themselves.
   std::chrono::milliseconds patience = std::chrono::milliseconds(1500);
   /// Called when a fault is known: wakes the threads that wait for ranks.
-  std::function<void()> give_up{};
+  std::function<void()> abort{};
   /// Ends the process; called by the thread of Control.
   std::function<void(const Fault&)> leave{};
 };
@@ -68,7 +68,7 @@ class Control {
   [[nodiscard]] std::optional<Fault> fault();
   /// Stops receiving; process 0 also tells all others that the launch has ended with `code`. Waits
   /// a moment for the messages to go out. Nothing is left to be sent or received afterwards.
-  void farewell(ExitCode code) noexcept;
+  void shut_down(ExitCode code) noexcept;
   /// Ends Control after all texts have been exchanged; throws as await.
   void end();
 

@@ -29,15 +29,15 @@ std::string difference(const std::string& ours, const std::string& theirs) {
 Fleet::Fleet(const PlimsollMpi& mpi, const std::function<void(Fleet&, const Fault&)>& leave)
     : link_(mpi),
       messages_(link_),
-      control_(link_, {.give_up = [this] { lose(); },
+      control_(link_, {.abort = [this] { lose(); },
                        .leave = [this, leave](const Fault& fault) { leave(*this, fault); }}) {}
 
-bool Fleet::is_near(int64_t process) const {
-  return link_.is_near(static_cast<int>(process));
+bool Fleet::same_node(int64_t process) const {
+  return link_.same_node(static_cast<int>(process));
 }
 
-engine::Communicator& Fleet::rank(int64_t copy, int64_t rank, int64_t ranks) {
-  return messages_.rank(copy, rank, ranks / count());
+engine::Communicator& Fleet::rank(int64_t replica, int64_t rank, int64_t ranks) {
+  return messages_.rank(replica, rank, ranks / count());
 }
 
 void Fleet::agree(const std::string& facts) {
@@ -75,7 +75,7 @@ uint64_t Fleet::least(uint64_t value) {
 
 void Fleet::when_lost(const void* who, std::function<void()> act) {
   const std::lock_guard lock(waking_);
-  if (given_up()) return act();  // too late to be woken
+  if (aborted()) return act();  // too late to be woken
   when_lost_[who] = std::move(act);
 }
 
@@ -85,7 +85,7 @@ void Fleet::forget(const void* who) noexcept {
 }
 
 void Fleet::lose() {
-  messages_.give_up();
+  messages_.abort();
   const std::lock_guard lock(waking_);
   for (const auto& [who, act] : when_lost_) act();
 }
@@ -103,12 +103,12 @@ void Fleet::report(ExitCode code, const std::string& text) {
                 code);
 }
 
-void Fleet::farewell(ExitCode code) noexcept {
-  if (!said_farewell_.exchange(true)) control_.farewell(code);
+void Fleet::shut_down(ExitCode code) noexcept {
+  if (!was_shut_down_.exchange(true)) control_.shut_down(code);
 }
 
 void Fleet::end_idle() {
-  farewell(ExitCode::done);
+  shut_down(ExitCode::done);
   link_.finish();
 }
 

@@ -22,12 +22,12 @@ class Fleet final : public engine::Processes {
 
   [[nodiscard]] int64_t process() const override { return link_.process(); }
   [[nodiscard]] int64_t count() const override { return link_.count(); }
-  [[nodiscard]] bool is_near(int64_t process) const override;
-  engine::Communicator& rank(int64_t copy, int64_t rank, int64_t ranks) override;
+  [[nodiscard]] bool same_node(int64_t process) const override;
+  engine::Communicator& rank(int64_t replica, int64_t rank, int64_t ranks) override;
   void agree(const std::string& facts) override;
   uint64_t least(uint64_t value) override;
-  void give_up() noexcept override { messages_.give_up(); }
-  [[nodiscard]] bool given_up() const noexcept override { return messages_.given_up(); }
+  void abort() noexcept override { messages_.abort(); }
+  [[nodiscard]] bool aborted() const noexcept override { return messages_.aborted(); }
   void when_lost(const void* who, std::function<void()> act) override;
   void forget(const void* who) noexcept override;
 
@@ -40,10 +40,10 @@ class Fleet final : public engine::Processes {
   void report(ExitCode code, const std::string& text);
   [[nodiscard]] std::optional<Fault> fault() { return control_.fault(); }
   /// Called by process 0: tells all other processes to exit with this code, and stops receiving.
-  void farewell(ExitCode code) noexcept;
+  void shut_down(ExitCode code) noexcept;
   /// Ends MPI in order, after all work is done; to be called by the constructor's thread.
   void end();
-  /// Ends MPI when the launch had nothing to do: process 0 calls it instead of farewell(), the
+  /// Ends MPI when the launch had nothing to do: process 0 calls it instead of shut_down(), the
   /// others when process 0 has told them to exit with ExitCode::done.
   void end_idle();
 
@@ -56,7 +56,7 @@ class Fleet final : public engine::Processes {
   /// Guards the next; held during the calls, so that what they use is not destroyed.
   std::mutex waking_;
   std::map<const void*, std::function<void()>> when_lost_;
-  std::atomic<bool> said_farewell_ = false;
+  std::atomic<bool> was_shut_down_ = false;
   Control control_;  // constructed last, because it calls this object
 };
 

@@ -22,7 +22,7 @@ class Link {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] bool is_near(int process) const {
+  [[nodiscard]] bool same_node(int process) const {
     return mpi_.machine(process) == mpi_.machine(process_);
   }
   [[nodiscard]] std::string host(int process) const { return mpi_.host(process); }

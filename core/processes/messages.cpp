@@ -30,8 +30,8 @@ void pause(int looks) {
 
 class Messages::End final : public engine::Communicator {
  public:
-  End(Messages& messages, int64_t copy, int64_t rank, int64_t each)
-      : messages_(messages), copy_(copy), rank_(rank), each_(each) {}
+  End(Messages& messages, int64_t replica, int64_t rank, int64_t each)
+      : messages_(messages), replica_(replica), rank_(rank), each_(each) {}
 
   void send(int64_t to, std::span<const std::byte> bytes) override {
     for (size_t at = 0; at < bytes.size(); at += kPiece) {
@@ -64,7 +64,7 @@ class Messages::End final : public engine::Communicator {
  private:
   // The tag separates the messages of ranks of one process.
   [[nodiscard]] Link::Address address(int64_t from, int64_t to, int64_t other) const {
-    const int64_t tag = (copy_ * each_ + from % each_) * each_ + to % each_;
+    const int64_t tag = (replica_ * each_ + from % each_) * each_ + to % each_;
     return {.process = static_cast<int>(other / each_), .tag = static_cast<int>(tag)};
   }
 
@@ -75,20 +75,20 @@ class Messages::End final : public engine::Communicator {
   }
 
   Messages& messages_;
-  int64_t copy_, rank_, each_;
+  int64_t replica_, rank_, each_;
 };
 
-engine::Communicator& Messages::rank(int64_t copy, int64_t rank, int64_t each) {
+engine::Communicator& Messages::rank(int64_t replica, int64_t rank, int64_t each) {
   const std::lock_guard lock(mutex_);
-  auto& end = ends_[{copy, rank}];
-  if (!end) end = std::make_unique<End>(*this, copy, rank, each);
+  auto& end = ends_[{replica, rank}];
+  if (!end) end = std::make_unique<End>(*this, replica, rank, each);
   return *end;
 }
 
 size_t Messages::wait(PlimsollMpiRequest request) {
   for (int looks = 0;; ++looks) {
     if (const auto bytes = link_.test(request)) return *bytes;
-    if (given_up_) {
+    if (aborted_) {
       link_.cancel(request);
       throw engine::RankLost();
     }

@@ -16,12 +16,12 @@ class Messages {
  public:
   explicit Messages(Link& link) : link_(link) {}
 
-  /// The communicator of a rank of this process; each process has `each` ranks of a copy. Lives as
-  /// long as this object.
-  engine::Communicator& rank(int64_t copy, int64_t rank, int64_t each);
+  /// The communicator of a rank of this process; each process has `each` ranks of a replica. Lives
+  /// as long as this object.
+  engine::Communicator& rank(int64_t replica, int64_t rank, int64_t each);
   /// Wakes all threads that wait; they throw RankLost.
-  void give_up() noexcept { given_up_ = true; }
-  [[nodiscard]] bool given_up() const noexcept { return given_up_; }
+  void abort() noexcept { aborted_ = true; }
+  [[nodiscard]] bool aborted() const noexcept { return aborted_; }
 
  private:
   class End;
@@ -29,9 +29,9 @@ class Messages {
   size_t wait(PlimsollMpiRequest request);
 
   Link& link_;
-  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
-  // Ends of communication, by copy and rank.
+  // Ends of communication, by replica and rank.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<engine::Communicator>> ends_;
 };
 

@@ -10,7 +10,7 @@
 #include "model/tied_head.h"
 #include "shard/file_names.h"
 #include "shard/left_out.h"
-#include "shard/quantized/told_values.h"
+#include "shard/quantized/implied_values.h"
 #include "shard/ranks/repeated.h"
 #include "shard/refusals.h"
 
@@ -166,7 +166,7 @@ void JoinedTensor::copy_transposed(const Block& block, DType dtype, std::byte* t
 }
 
 void JoinedTensor::copy_stored_rows(int64_t first, int64_t count, std::byte* to) const {
-  if (part_->is_told()) return fill_told_values(*part_, dtype_, first, count, to);
+  if (part_->is_told()) return fill_implied_values(*part_, dtype_, first, count, to);
   const Block block =
       part_->transposed
           ? Block{.row = 0, .rows = stored_columns(), .column = first, .columns = count}
@@ -209,7 +209,7 @@ void JoinedTensor::copy(const Block& block, bool transposed, DType dtype, std::b
 
 // ---- all tensors ----
 
-void settle_tied_head(const fs::path& folder, const std::string& file_pattern, ModelSpec& spec) {
+void resolve_tied_head(const fs::path& folder, const std::string& file_pattern, ModelSpec& spec) {
   if (!spec.tied_head) return;
   for (const auto& files : find_shard_files(folder, file_pattern).by_rank) {
     const RankShard shard(files);

@@ -63,8 +63,8 @@ struct ShardHints {
 
 /// Gives the spec a head of its own where config.json ties the head and the shards hold another
 /// one.
-void settle_tied_head(const std::filesystem::path& folder, const std::string& file_pattern,
-                      model::ModelSpec& spec);
+void resolve_tied_head(const std::filesystem::path& folder, const std::string& file_pattern,
+                       model::ModelSpec& spec);
 
 class JoinedCheckpoint {
  public:

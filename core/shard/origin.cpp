@@ -33,7 +33,7 @@ Origin read_origin(const fs::path& folder, const ShardHints& hints) {
 
 model::ModelSpec shards_spec(const fs::path& folder, const Origin& origin) {
   auto [config, spec] = model::read_model_folder(folder);
-  settle_tied_head(folder, origin.hints.file_pattern, spec);
+  resolve_tied_head(folder, origin.hints.file_pattern, spec);
   set_apart(spec);
   if (spec.quantization.empty()) return spec;
   const RankShard first(find_shard_files(folder, origin.hints.file_pattern).by_rank.front());

@@ -21,8 +21,8 @@
 #include "quantization/assign.h"
 #include "shard/apart.h"
 #include "shard/left_out.h"
+#include "shard/quantized/implied_values.h"
 #include "shard/quantized/quantized.h"
-#include "shard/quantized/told_values.h"
 #include "shard/sha256.h"
 
 namespace plimsoll::shard {
@@ -102,13 +102,13 @@ Source::Source(const fs::path& folder, const Release& release)
     if (fs::exists(file)) files_.emplace_back(file, sha256_hex(read_text_file(file)), nullptr);
   }
   checkpoint_ = std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder_));
-  checkpoint::settle_fused_experts(*checkpoint_, *spec_);
-  settle_head(release);
+  checkpoint::resolve_fused_experts(*checkpoint_, *spec_);
+  resolve_head(release);
   quantization_ = spec_->quantization;
   set_apart(*spec_);
   if (!quantization_.empty()) quantize(config);
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
-  check_told_values(*reader_, *spec_);
+  check_implied_values(*reader_, *spec_);
   check_biases();
   if (quantization_ == "compressed-tensors") check_input_scales(*reader_, *spec_);
   std::set<const checkpoint::MappedFile*> maps;
@@ -119,10 +119,10 @@ Source::Source(const fs::path& folder, const Release& release)
   std::ranges::sort(files_, {}, &File::path);
 }
 
-void Source::settle_head(const Release& release) {
+void Source::resolve_head(const Release& release) {
   const bool tied = spec_->tied_head.has_value();
   const bool reads_head = release >= since::kOwnHead || spec_->vllm.never_ties;
-  if (tied && reads_head) checkpoint::settle_tied_head(*checkpoint_, *spec_);
+  if (tied && reads_head) checkpoint::resolve_tied_head(*checkpoint_, *spec_);
   own_head_ = tied && !spec_->tied_head;
   const bool stored = own_head_ || (tied && spec_->tied_head->stored);
   if (tied && !stored && spec_->vllm.never_ties) {

@@ -59,7 +59,7 @@ class Source {
 
  private:
   struct File;
-  void settle_head(const Release& release);
+  void resolve_head(const Release& release);
   void quantize(const Json& config);
   [[nodiscard]] bool holds_codes(const model::WeightSpec& weight) const;
   void check_biases() const;

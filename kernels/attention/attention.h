@@ -35,7 +35,7 @@ class StepAttention {
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
              std::span<std::byte> workspace, const AttentionOptions& options);
 
-  /// Starts the attention of an image encoder: each picture's segments have limits of their own.
+  /// Starts the attention of an image encoder: each image's segments have limits of their own.
   void start_segments(const backend::CardFigures& card);
 
   /// Fills batch.plan on the host.

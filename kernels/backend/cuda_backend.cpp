@@ -72,26 +72,27 @@ std::unique_ptr<backend::RankTeam> CudaBackend::make_team(
   const std::string hidden = hidden_memory(devices);
   if (hidden.empty()) return std::make_unique<DeviceTeam>(std::move(devices));
   try {
-    return meet(ranks, {.id = make_meeting(), .first = 0, .ranks = std::ssize(ranks)});
+    return join_processes(ranks,
+                          {.id = make_communicator_id(), .first = 0, .ranks = std::ssize(ranks)});
   } catch (const Error& error) {
     fail(error.code(), "-tp: {}, and over NCCL: {}; -pp or -dp do without", hidden, error.what());
   }
 }
 
-backend::MeetingId CudaBackend::make_meeting() const {
+backend::CommunicatorId CudaBackend::make_communicator_id() const {
   const Nccl& library = nccl(nccl_);
-  backend::MeetingId id{};
+  backend::CommunicatorId id{};
   library.check(library.unique_id(&id), "ncclGetUniqueId");
   return id;
 }
 
-std::unique_ptr<backend::FarTeam> CudaBackend::meet(std::span<backend::Backend* const> ranks,
-                                                    const backend::Meeting& meeting) const {
-  return std::make_unique<NcclTeam>(nccl(nccl_), cuda_backends(ranks), meeting);
+std::unique_ptr<backend::ProcessTeam> CudaBackend::join_processes(
+    std::span<backend::Backend* const> ranks, const backend::Membership& membership) const {
+  return std::make_unique<NcclTeam>(nccl(nccl_), cuda_backends(ranks), membership);
 }
 
 // Between devices that cannot read each other's memory the driver copies by way of the host.
-void CudaBackend::take_from(std::span<const std::byte> from, void* to) {
+void CudaBackend::copy_from_peer(std::span<const std::byte> from, void* to) {
   if (from.empty()) return;
   check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream()),
         "cudaMemcpyAsync (between devices)");
@@ -125,7 +126,7 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
                          attention_options_);
   rank_area_ = rest.last(rank_bytes);
   if (!rank_area_.empty()) {
-    check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kMeetingBytes, stream()),
+    check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kBarrierBytes, stream()),
           "cudaMemsetAsync");
     stream_.wait();
   }

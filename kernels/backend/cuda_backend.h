@@ -51,11 +51,12 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void use_here() const override { set_device(info.index); }
   [[nodiscard]] std::unique_ptr<backend::RankTeam> make_team(
       std::span<backend::Backend* const> ranks) const override;
-  [[nodiscard]] backend::MeetingId make_meeting() const override;
-  [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(
-      std::span<backend::Backend* const> ranks, const backend::Meeting& meeting) const override;
-  void settle() override { stream_.wait(); }
-  void take_from(std::span<const std::byte> from, void* to) override;
+  [[nodiscard]] backend::CommunicatorId make_communicator_id() const override;
+  [[nodiscard]] std::unique_ptr<backend::ProcessTeam> join_processes(
+      std::span<backend::Backend* const> ranks,
+      const backend::Membership& membership) const override;
+  void synchronize() override { stream_.wait(); }
+  void copy_from_peer(std::span<const std::byte> from, void* to) override;
   /// Memory through which tensor-parallel ranks communicate (backend/cuda/rank_area.h), from the
   /// launch on.
   [[nodiscard]] std::span<std::byte> rank_area() const { return rank_area_; }

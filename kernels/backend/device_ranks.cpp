@@ -38,14 +38,14 @@ bool trial_succeeds(backend::TensorRanks& ranks, CudaBackend& own) {
   const memory::Scope scope(own.scratch());
   void* at = own.scratch().take("trial of ranks", kCount * sizeof(float));
   check(cudaMemsetAsync(at, kByte, kCount * sizeof(float), own.stream()), "cudaMemsetAsync");
-  ranks.sum({at, DType::f32, 1, kCount, kCount});
+  ranks.all_reduce_sum({at, DType::f32, 1, kCount, kCount});
   std::array<float, kCount> found{};
   Event done;
   done.record(own.stream());
   if (!is_done_in_time(done)) return false;
   check(cudaMemcpyAsync(found.data(), at, sizeof found, cudaMemcpyDeviceToHost, own.stream()),
         "cudaMemcpyAsync");
-  own.settle();
+  own.synchronize();
   float one = 0;
   std::memset(&one, kByte, sizeof one);
   return found.front() == one * static_cast<float>(ranks.ranks());

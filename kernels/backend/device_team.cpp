@@ -48,10 +48,12 @@ class DeviceTeam::End final : public DeviceRanks {
   [[nodiscard]] int64_t rank() const override { return rank_; }
   [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.ranks_); }
 
-  void sum(backend::View values) override { sum_ranks(values, team_.areas(rank_), stream()); }
+  void all_reduce_sum(backend::View values) override {
+    sum_ranks(values, team_.areas(rank_), stream());
+  }
 
   // Peer access that the driver grants may not work: behind an IOMMU, for one.
-  void prove() override {
+  void self_test() override {
     if (!trial_succeeds(*this, *team_.ranks_[static_cast<size_t>(rank_)])) fail_unheard();
   }
 
@@ -69,9 +71,11 @@ class DeviceTeam::End final : public DeviceRanks {
     kernels::sum_slices(out, sums, team_.areas(rank_), stream());
   }
 
-  void most(backend::View values) override { most_ranks(values, team_.areas(rank_), stream()); }
+  void all_reduce_max(backend::View values) override {
+    most_ranks(values, team_.areas(rank_), stream());
+  }
 
-  void share_rows(backend::View rows, std::span<const int32_t> owners) override {
+  void all_gather_rows(backend::View rows, std::span<const int32_t> owners) override {
     const int32_t owner = one_owner(owners);
     if (rows.rows > 0) collect({.from = rows, .to = rows, .first = owner});
   }
@@ -117,8 +121,8 @@ std::string hidden_memory(const std::vector<CudaBackend*>& ranks) {
 }
 
 DeviceTeam::DeviceTeam(std::vector<CudaBackend*> ranks)
-    : ranks_(std::move(ranks)), blocks_(blocks_of_calls(ranks_)), given_up_(sizeof(int)) {
-  *static_cast<int*>(given_up_.data()) = 0;
+    : ranks_(std::move(ranks)), blocks_(blocks_of_calls(ranks_)), aborted_(sizeof(int)) {
+  *static_cast<int*>(aborted_.data()) = 0;
   open_to_each_other(ranks_);
   for (int64_t rank = 0; rank < std::ssize(ranks_); ++rank) {
     ends_.push_back(std::make_unique<End>(*this, rank));
@@ -131,19 +135,19 @@ backend::TensorRanks& DeviceTeam::rank(int64_t index) {
   return *ends_[static_cast<size_t>(index)];
 }
 
-void DeviceTeam::give_up() noexcept {
-  std::atomic_ref(*static_cast<int*>(given_up_.data())) = 1;
+void DeviceTeam::abort() noexcept {
+  std::atomic_ref(*static_cast<int*>(aborted_.data())) = 1;
 }
 
-void DeviceTeam::take_up() noexcept {
-  std::atomic_ref(*static_cast<int*>(given_up_.data())) = 0;
+void DeviceTeam::resume() noexcept {
+  std::atomic_ref(*static_cast<int*>(aborted_.data())) = 0;
 }
 
 RankAreas DeviceTeam::areas(int64_t rank) const {
   RankAreas areas{.rank = static_cast<int>(rank),
                   .ranks = static_cast<int>(ranks_.size()),
                   .blocks = blocks_,
-                  .given_up = static_cast<const int*>(given_up_.data())};
+                  .aborted = static_cast<const int*>(aborted_.data())};
   for (size_t i = 0; i < ranks_.size(); ++i) {
     areas.area[i] = reinterpret_cast<unsigned char*>(ranks_[i]->rank_area().data());
   }

@@ -24,8 +24,8 @@ class DeviceTeam final : public backend::RankTeam {
 
   [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
   /// Aborts: the devices stop waiting, and results are invalid from then on.
-  void give_up() noexcept override;
-  void take_up() noexcept override;
+  void abort() noexcept override;
+  void resume() noexcept override;
 
  private:
   class End;
@@ -33,7 +33,7 @@ class DeviceTeam final : public backend::RankTeam {
 
   std::vector<CudaBackend*> ranks_;
   int blocks_;
-  PinnedMemory given_up_;  // an int
+  PinnedMemory aborted_;  // an int
   std::vector<std::unique_ptr<End>> ends_;
 };
 

@@ -20,7 +20,7 @@ using backend::cuda::kMostRanks;
 
 /// Places of parts are multiples of it.
 constexpr size_t kAlignment = 16;
-/// Time that give_up() waits for calls that hang in NCCL: the process leaves anyway.
+/// Time that abort() waits for calls that hang in NCCL: the process leaves anyway.
 constexpr auto kPatience = std::chrono::milliseconds(200);
 using Clock = std::chrono::steady_clock;
 
@@ -52,16 +52,16 @@ class NcclTeam::Wire {
         ranks(static_cast<int>(all)),
         nccl_(nccl),
         team_(team) {}
-  ~Wire() { give_up(Clock::now()); }
+  ~Wire() { abort(Clock::now()); }
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
   /// Amid a group of those of all ranks of this process.
-  void join(const backend::Meeting& meeting) {
+  void join(const backend::Membership& membership) {
     own.use_here();
     NcclConfig config;
     config.most_blocks = memory::kNcclChannels;
-    nccl_.check(nccl_.init_rank(&comm_, ranks, meeting.id, rank, &config), "ncclCommInitRank");
+    nccl_.check(nccl_.init_rank(&comm_, ranks, membership.id, rank, &config), "ncclCommInitRank");
   }
 
   /// f() enqueues calls of NCCL with comm(), as one, and returns the first status that is not 0.
@@ -93,7 +93,7 @@ class NcclTeam::Wire {
   }
 
   // A call that hangs has the lock: then the lost rank is noted, and no more.
-  void give_up(Clock::time_point until) noexcept {
+  void abort(Clock::time_point until) noexcept {
     lost_ = true;
     const std::unique_lock lock(mutex_, until);
     if (lock.owns_lock() && comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
@@ -139,8 +139,8 @@ class NcclTeam::End final : public DeviceRanks {
   [[nodiscard]] int64_t rank() const override { return wire_.rank; }
   [[nodiscard]] int64_t ranks() const override { return wire_.ranks; }
 
-  void sum(View values) override { join(values, RankJoin::sum); }
-  void most(View values) override { join(values, RankJoin::most); }
+  void all_reduce_sum(View values) override { join(values, RankJoin::sum); }
+  void all_reduce_max(View values) override { join(values, RankJoin::most); }
 
   // The rank's own are added where the first of them is; behind rows there may be a few floats
   // more.
@@ -156,22 +156,22 @@ class NcclTeam::End final : public DeviceRanks {
   }
 
   // Before steps are recorded: a recording has no room for what makes connections.
-  void greet() override {
+  void connect_peers() override {
     std::byte* at = room().data();
     wire_.all_gather(at + offset(kAlignment), at, kAlignment);
     wire_.broadcast(at, kAlignment, 0);
     if (wire_.ranks > 2) exchange_shares(at, kAlignment);
-    wire_.own.settle();
+    wire_.own.synchronize();
   }
 
-  void prove() override {
+  void self_test() override {
     if (trial_succeeds(*this, wire_.own)) return;
     fail(ExitCode::device_lost,
          "GPU {} gets over NCCL other numbers than were sent, or none in 20 seconds",
          wire_.own.device().index);
   }
 
-  void share_rows(View rows, std::span<const int32_t> owners) override {
+  void all_gather_rows(View rows, std::span<const int32_t> owners) override {
     const int32_t owner = one_owner(owners);
     if (rows.rows > 0) wire_.broadcast(require_whole(rows), bytes_of(rows), owner);
   }
@@ -185,7 +185,7 @@ class NcclTeam::End final : public DeviceRanks {
  private:
   /// Memory for other ranks' parts.
   [[nodiscard]] std::span<std::byte> room() const {
-    return wire_.own.rank_area().subspan(backend::cuda::kMeetingBytes);
+    return wire_.own.rank_area().subspan(backend::cuda::kBarrierBytes);
   }
   [[nodiscard]] size_t offset(size_t part) const { return static_cast<size_t>(wire_.rank) * part; }
   [[nodiscard]] size_t size() const { return static_cast<size_t>(wire_.ranks); }
@@ -279,19 +279,19 @@ class NcclTeam::End final : public DeviceRanks {
 };
 
 NcclTeam::NcclTeam(const Nccl& nccl, std::vector<CudaBackend*> ranks,
-                   const backend::Meeting& meeting) {
-  if (meeting.ranks > kMostRanks) {
-    fail(ExitCode::usage, "{} ranks on devices talk together, at most {} can", meeting.ranks,
+                   const backend::Membership& membership) {
+  if (membership.ranks > kMostRanks) {
+    fail(ExitCode::usage, "{} ranks on devices talk together, at most {} can", membership.ranks,
          kMostRanks);
   }
   for (size_t i = 0; i < ranks.size(); ++i) {
     Wire& wire = *wires_.emplace_back(std::make_unique<Wire>(
-        nccl, *this, *ranks[i], meeting.first + static_cast<int64_t>(i), meeting.ranks));
+        nccl, *this, *ranks[i], membership.first + static_cast<int64_t>(i), membership.ranks));
     ends_.push_back(std::make_unique<End>(wire));
     lines_.push_back(std::make_unique<Line>(wire));
   }
   nccl.check(nccl.group_start(), "ncclGroupStart");
-  for (const auto& wire : wires_) wire->join(meeting);
+  for (const auto& wire : wires_) wire->join(membership);
   nccl.check(nccl.group_end(), "ncclCommInitRank");
 }
 
@@ -305,9 +305,9 @@ backend::Communicator& NcclTeam::line(int64_t index) {
   return *lines_[static_cast<size_t>(index)];
 }
 
-void NcclTeam::give_up() noexcept {
+void NcclTeam::abort() noexcept {
   const Clock::time_point until = Clock::now() + kPatience;
-  for (const auto& wire : wires_) wire->give_up(until);
+  for (const auto& wire : wires_) wire->abort(until);
 }
 
 }  // namespace plimsoll::kernels

@@ -19,20 +19,21 @@ namespace plimsoll::kernels {
 /// adds, and all gather the sums, which moves no more than an all-reduce does.
 ///
 /// Everything is enqueued in a backend's stream, and may be recorded.
-class NcclTeam final : public backend::FarTeam {
+class NcclTeam final : public backend::ProcessTeam {
  public:
-  /// Joins the meeting, together with all other ranks. Throws Error as Nccl::check, and
+  /// Joins the membership, together with all other ranks. Throws Error as Nccl::check, and
   /// Error(usage) for too many ranks.
-  NcclTeam(const Nccl& nccl, std::vector<CudaBackend*> ranks, const backend::Meeting& meeting);
+  NcclTeam(const Nccl& nccl, std::vector<CudaBackend*> ranks,
+           const backend::Membership& membership);
   ~NcclTeam() override;
 
   [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
   [[nodiscard]] backend::Communicator& line(int64_t index) override;
   /// Aborts the communicators: devices stop waiting, and later calls throw RankLost.
-  void give_up() noexcept override;
+  void abort() noexcept override;
   /// Suspends calls, except while they are recorded.
-  void stand_aside() noexcept override { aside_ = true; }
-  void take_up() noexcept override { aside_ = false; }
+  void suspend() noexcept override { aside_ = true; }
+  void resume() noexcept override { aside_ = false; }
 
  private:
   class Wire;

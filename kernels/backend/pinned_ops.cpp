@@ -176,7 +176,8 @@ void CudaBackend::join_slices(View out, const SliceSums& slices, backend::InputR
 // Each rank has some experts of every slice.
 void CudaBackend::join_experts(View out, const SliceSums& sums, backend::InputRanks* ranks) {
   const int64_t floats = sums.slices * sums.rows * sums.stride;
-  if (ranks != nullptr) ranks->sum({const_cast<float*>(sums.sums), DType::f32, 1, floats, floats});
+  if (ranks != nullptr)
+    ranks->all_reduce_sum({const_cast<float*>(sums.sums), DType::f32, 1, floats, floats});
   sum_slices(out, sums, stream());
 }
 

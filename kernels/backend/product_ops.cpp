@@ -121,7 +121,7 @@ void CudaBackend::compute(const ops::Experts& op, std::byte* workspace) {
     return join_slices(op.out, sum_of_experts(launch), ranks);
   }
   kernels::experts(launch, stream());
-  if (ranks != nullptr) ranks->sum(op.out);
+  if (ranks != nullptr) ranks->all_reduce_sum(op.out);
 }
 
 }  // namespace plimsoll::kernels

@@ -32,13 +32,13 @@ struct NcclConfig {
 /// NCCL's functions, whose form has not changed since 2.18. Those of type int return 0, or an error
 /// for fail().
 struct Nccl {
-  using Comm = void*;                                // ncclComm_t
-  static constexpr int kByte = 0;                    // ncclInt8
-  static constexpr int kLeast = 21800;               // version
-  static_assert(sizeof(backend::MeetingId) == 128);  // ncclUniqueId
+  using Comm = void*;                                     // ncclComm_t
+  static constexpr int kByte = 0;                         // ncclInt8
+  static constexpr int kLeast = 21800;                    // version
+  static_assert(sizeof(backend::CommunicatorId) == 128);  // ncclUniqueId
 
-  int (*unique_id)(backend::MeetingId*) = nullptr;
-  int (*init_rank)(Comm*, int ranks, backend::MeetingId, int rank, NcclConfig*) = nullptr;
+  int (*unique_id)(backend::CommunicatorId*) = nullptr;
+  int (*init_rank)(Comm*, int ranks, backend::CommunicatorId, int rank, NcclConfig*) = nullptr;
   /// Aborts waiting operations and the communicator, on this side alone.
   int (*abort)(Comm) = nullptr;
   const char* (*error_string)(int) = nullptr;

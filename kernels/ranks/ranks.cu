@@ -3,7 +3,7 @@
 
 #include "base/rounding.h"
 #include "kernels/products/sum_slices.cuh"
-#include "kernels/ranks/meet.cuh"
+#include "kernels/ranks/barrier.cuh"
 
 namespace plimsoll::kernels {
 namespace {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int s = 0; s < shares; ++s)
     for (int64_t i = first; i < share && s * share + i < count; i += stride)
       mine[s * share + i] = values.take(s * share + i);
-  meet(areas, 0, call);
+  barrier(areas, 0, call);
   const int64_t own = shares == 1 ? 0 : areas.rank * share;
   for (int64_t i = first; i < share && own + i < count; i += stride) {
     const Pack<T, N> sum = join_all<T, N>(areas, call, own + i, Join{});
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
     if (shares > 1) mine[own + i] = sum;  // nobody else reads its places of this share
   }
   if (shares > 1) {
-    meet(areas, 1, call);
+    barrier(areas, 1, call);
     for (int s = 0; s < shares; ++s) {
       if (s == areas.rank) continue;
       const Pack<T, N>* theirs = matrix_of<Pack<T, N>>(areas, s, call);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
     for (int64_t i = threadIdx.x; i < op.from_width; i += blockDim.x)
       mine[row * op.from_width + i] = from[row * op.from_stride + i];
-  meet(areas, 0, call);
+  barrier(areas, 0, call);
   for (int64_t row = blockIdx.x; to != nullptr && row < op.rows; row += gridDim.x)
     for (int64_t i = threadIdx.x; i < op.to_width; i += blockDim.x) {
       const int rank = op.first + static_cast<int>(i / op.from_width) * op.alike;

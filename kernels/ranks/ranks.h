@@ -28,7 +28,7 @@ struct RankAreas {
   /// others' kernels. At most kMostRankBlocks, and equal for all ranks.
   int blocks = 1;
   /// A flag in host memory: not 0 when a rank has failed and none waits any more.
-  const int* given_up = nullptr;
+  const int* aborted = nullptr;
 };
 
 /// values = the sum over all ranks, in float32, in a tree of pairs, rounded once. Rows without

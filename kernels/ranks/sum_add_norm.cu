@@ -1,6 +1,6 @@
 #include <stdexcept>
 
-#include "kernels/ranks/meet.cuh"
+#include "kernels/ranks/barrier.cuh"
 #include "kernels/rows/norm_row.cuh"
 
 namespace plimsoll::kernels {
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kMaxNormThreads)
   for (int64_t t = blockIdx.x; t < op.in.rows; t += gridDim.x)
     for (int64_t i = threadIdx.x; i < packs; i += blockDim.x)
       mine[t * packs + i] = load_pack<T, N>(row_at<T>(op.delta, t) + i * N);
-  meet(areas, 0, call);
+  barrier(areas, 0, call);
   for (int64_t t = blockIdx.x; t < op.in.rows; t += gridDim.x)
     norm_row<T, N>(op, t, [&](int64_t i) {
       const Pack<T, N> sum = join_all<T, N>(areas, call, t * packs + i / N, Add{});

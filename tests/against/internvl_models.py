@@ -1,10 +1,10 @@
-"""InternVL as published (InternVLChatModel) from transformers' own model of it: its config, its weights under the published names, and the pictures
-that our processor makes, which `pictures` compares with vLLM's."""
+"""InternVL as published (InternVLChatModel) from transformers' own model of it: its config, its weights under the published names, and the images
+that our processor makes, which `images` compares with vLLM's."""
 import json, os, subprocess
 import numpy, torch
 from transformers import InternVLConfig
 
-TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/tests/tools/process_pictures")
+TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/tests/tools/process_images")
 LAYER = {"lambda_1": "ls1", "lambda_2": "ls2", "layernorm_before": "norm1", "layernorm_after": "norm2", "attention.projection_layer": "attn.proj",
          "attention.q_norm": "attn.q_norm", "attention.k_norm": "attn.k_norm", "mlp": "mlp"}
 OUTER = {"model.language_model.": "language_model.model.", "lm_head.": "language_model.lm_head.", "model.multi_modal_projector.layer_norm.": "mlp1.0.",
@@ -54,7 +54,7 @@ def published_tensors(model):
 
 
 def prepared(paths, chat, folder):
-    """[tiles, 3, side, side] of all pictures."""
+    """[tiles, 3, side, side] of all images."""
     side = chat["force_image_size"]
     model = {"patch_size": chat["vision_config"]["patch_size"], "shuffle": int(1 / chat["downsample_ratio"])}
     values = os.path.join(folder, "values")

@@ -207,7 +207,7 @@ class ExpertShare {
 class RanksInTurn final : public backend::InputRanks {
  public:
   [[nodiscard]] int64_t rank() const override { return std::ssize(left_) - (joined_ ? 1 : 0); }
-  void sum(View values) override {
+  void all_reduce_sum(View values) override {
     const std::span<float> own = floats(values);
     if (!joined_) return leave(own);
     std::vector<std::vector<float>> sums = left_;
@@ -216,7 +216,7 @@ class RanksInTurn final : public backend::InputRanks {
         std::ranges::transform(sums[to], sums[to + step], sums[to].begin(), std::plus<>());
     std::ranges::copy(sums.front(), own.begin());
   }
-  void share_rows(View rows, std::span<const int32_t> owners) override {
+  void all_gather_rows(View rows, std::span<const int32_t> owners) override {
     const std::span<float> own = floats(rows);
     if (!joined_) return leave(own);
     for (int64_t i = 0; i < std::ssize(own); ++i) {
@@ -224,7 +224,7 @@ class RanksInTurn final : public backend::InputRanks {
       own[static_cast<size_t>(i)] = left_[owner][static_cast<size_t>(i)];
     }
   }
-  void most(View) override { FAIL("nothing is rounded"); }
+  void all_reduce_max(View) override { FAIL("nothing is rounded"); }
   void join() { joined_ = true; }
 
  private:

@@ -110,9 +110,9 @@ class KnownMost final : public backend::InputRanks {
   KnownMost(const Rows& in, int64_t rank, InputRounding rounding)
       : in_(in), rank_(rank), rounding_(rounding) {}
   [[nodiscard]] int64_t rank() const override { return rank_; }
-  void sum(View) override { FAIL("linear() leaves sums to its caller"); }
-  void share_rows(View, std::span<const int32_t>) override { FAIL("there are no experts"); }
-  void most(View values) override {
+  void all_reduce_sum(View) override { FAIL("linear() leaves sums to its caller"); }
+  void all_gather_rows(View, std::span<const int32_t>) override { FAIL("there are no experts"); }
+  void all_reduce_max(View values) override {
     const int64_t group = rounding_ == InputRounding::fp8_group ? 128 : in_.columns();
     for (int64_t r = 0; r < values.rows; ++r) {
       float* const to = static_cast<float*>(values.data) + r * values.columns;

@@ -14,14 +14,14 @@ namespace fs = std::filesystem;
 /// Each room stands behind all that it may include. The plan of our own engine is a room above the
 /// other plan, which knows nothing of it.
 const std::vector<std::string> kRooms = {
-    "base",  "hardware", "files",  "model",   "quantization", "checkpoint", "memory",
-    "text",  "grammar",  "image",  "backend", "engine",       "processes",  "batch",
-    "shard", "vllm",     "launch", "plan",    "plan/own",     "kernels",    "cli"};
+    "base",  "hardware", "files",  "model",   "quantization",  "checkpoint", "memory",
+    "text",  "grammar",  "image",  "backend", "engine",        "processes",  "batch",
+    "shard", "vllm",     "launch", "plan",    "plan/plimsoll", "kernels",    "cli"};
 
 /// Place of a file's room in the list, or -1.
 long place_of(const std::string& path) {
   const std::string room =
-      path.starts_with("plan/own/") ? "plan/own" : path.substr(0, path.find('/'));
+      path.starts_with("plan/plimsoll/") ? "plan/plimsoll" : path.substr(0, path.find('/'));
   const auto at = std::ranges::find(kRooms, room);
   return at == kRooms.end() ? -1 : at - kRooms.begin();
 }

@@ -1,5 +1,5 @@
 // Placeholders in texts, spelled as each model's processor spells them.
-#include "batch/pictures/placeholders.h"
+#include "batch/images/placeholders.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,7 +11,7 @@ using namespace plimsoll::batch;
 
 namespace {
 
-const text::Tokenizer& picture_tokenizer() {
+const text::Tokenizer& image_tokenizer() {
   static const auto kTokenizer = text::load_json(R"({"added_tokens":[
       {"id":2,"content":"<image>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
       {"id":3,"content":"<soi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
@@ -27,14 +27,14 @@ std::string spelled(model::VisionKind kind, const std::string& text,
   vision.image_token = 2;
   vision.begin_token = 3;
   vision.end_token = 4;
-  std::vector<OpenedPicture> pictures;
+  std::vector<OpenedImage> images;
   for (const image::Layout& layout : layouts) {
-    OpenedPicture picture;
-    picture.field = "prompt";
-    picture.layout = layout;
-    pictures.push_back(picture);
+    OpenedImage image;
+    image.field = "prompt";
+    image.layout = layout;
+    images.push_back(image);
   }
-  return Placeholders(vision, &picture_tokenizer()).spell_text(text, pictures);
+  return Placeholders(vision, &image_tokenizer()).spell_text(text, images);
 }
 
 image::Layout tiles(int64_t count, int64_t rows, int64_t columns) {
@@ -47,7 +47,7 @@ image::Layout tiles(int64_t count, int64_t rows, int64_t columns) {
 
 }  // namespace
 
-TEST_CASE("Idefics3's tiles stand in rows, and the whole picture behind them") {
+TEST_CASE("Idefics3's tiles stand in rows, and the whole image behind them") {
   const auto kind = model::VisionKind::idefics3;
   const std::string f = "<fake_token_around_image>";
   CHECK(spelled(kind, "a<image>b", {tiles(1, 0, 0)}) == "a" + f + "<global-img><image>" + f + "b");
@@ -56,7 +56,7 @@ TEST_CASE("Idefics3's tiles stand in rows, and the whole picture behind them") {
                                                           "<global-img><image>" + f);
 }
 
-TEST_CASE("Gemma 3 speaks of the crops of a picture that has some") {
+TEST_CASE("Gemma 3 speaks of the crops of an image that has some") {
   const auto kind = model::VisionKind::gemma3;
   const std::string one = "\n\n<soi><image><eoi>\n\n";
   CHECK(spelled(kind, "a<soi>b<soi>", {tiles(1, 0, 0), tiles(3, 0, 0)}) ==
@@ -64,10 +64,10 @@ TEST_CASE("Gemma 3 speaks of the crops of a picture that has some") {
             " and here are some crops to help you see better " + one + " " + one);
 }
 
-TEST_CASE("InternVL's placeholders that no picture belongs to stay text, others are counted") {
+TEST_CASE("InternVL's placeholders that no image belongs to stay text, others are counted") {
   CHECK(spelled(model::VisionKind::internvl, "<image>a<image>", {tiles(2, 1, 1)}) ==
         "<img><IMG_CONTEXT></img>a<image>");
   CHECK_THROWS_AS(spelled(model::VisionKind::internvl, "a", {tiles(1, 1, 1)}), LineError);
   CHECK_THROWS_WITH(spelled(model::VisionKind::gemma3, "<soi><soi>", {tiles(1, 0, 0)}),
-                    Catch::Contains("2 placeholders (<soi>) for 1 picture"));
+                    Catch::Contains("2 placeholders (<soi>) for 1 image"));
 }

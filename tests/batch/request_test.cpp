@@ -140,7 +140,7 @@ TEST_CASE("what is no request fails its line with code and place") {
   }
 }
 
-TEST_CASE("a picture's address is the memory that the line was read into") {
+TEST_CASE("an image's address is the memory that the line was read into") {
   const std::string url = "data:image/png;base64," + std::string(200'000, 'A');
   const std::pair<std::string, std::string> forms[] = {
       {R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":")",

@@ -1,4 +1,4 @@
-#include "batch/pictures/workers.h"
+#include "batch/images/workers.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -16,7 +16,7 @@
 #include "bench/support/random_checkpoint.h"
 #include "bench/support/roofs.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "engine/engine.h"
 #include "model/config.h"
 
@@ -119,8 +119,8 @@ void measure_checkpoint(const Options& options) {
   const Json config = model::read_config(options.model);
   model::ModelSpec spec = model::make_model_spec(config);
   auto files = checkpoint::Checkpoint::open(options.model);
-  checkpoint::settle_stored(files, spec);
-  checkpoint::settle_kept(config, &files, {}, spec);
+  checkpoint::resolve_stored(files, spec);
+  checkpoint::resolve_kept(config, &files, {}, spec);
   const auto cpu =
       backend::make_cpu_backend({*backend::isa_from_name(options.isa), options.threads});
   engine::Engine engine(spec, checkpoint::WeightReader(files, spec), *cpu, nullptr,

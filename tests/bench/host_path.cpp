@@ -76,12 +76,12 @@ class Host {
   }
 
   /// Takes in the tokens of the step before, and lets those of this one be pending.
-  void settle() {
+  void finish_step() {
     engine::Step& before = steps_[1 - slot_];
     for (const engine::WantedRow& row : before.drawn) {
       row.sequence->pending = -1;
       row.sequence->choice->accept(token_++ % 100'000);
-      scheduler_.settle(*row.sequence);
+      scheduler_.apply_token(*row.sequence);
     }
     engine::Step& step = steps_[slot_];
     for (size_t d = 0; d < step.drawn.size(); ++d) {
@@ -118,21 +118,21 @@ void print(const char* what, std::vector<double> seconds, int64_t rows) {
 
 void measure(const Options& options) {
   Host host(options);
-  while (!host.prepare()) host.settle();
-  host.settle();
-  std::vector<double> preparing, settling;
+  while (!host.prepare()) host.finish_step();
+  host.finish_step();
+  std::vector<double> preparing, finishing;
   for (int64_t step = 0; step < options.steps; ++step) {
     const auto start = Clock::now();
     host.prepare();
     const auto prepared = Clock::now();
-    host.settle();
-    const auto settled = Clock::now();
+    host.finish_step();
+    const auto finished = Clock::now();
     preparing.push_back(std::chrono::duration<double>(prepared - start).count());
-    settling.push_back(std::chrono::duration<double>(settled - prepared).count());
+    finishing.push_back(std::chrono::duration<double>(finished - prepared).count());
   }
   fmt::print("{} sequences of about {} tokens\n", options.sequences, options.context);
   print("schedule and build", preparing, options.sequences);
-  print("take in the tokens", settling, options.sequences);
+  print("take in the tokens", finishing, options.sequences);
 }
 
 }  // namespace

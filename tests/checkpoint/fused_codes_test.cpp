@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/crafted.h"
 #include "checkpoint/packed_weights.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
 
@@ -85,8 +85,8 @@ void read_all(const AllStored& tensors, const See& see) {
   folder.write("model.safetensors", testing::safetensors_bytes(header.dump(), data));
   Checkpoint opened = Checkpoint::open(folder.path);
   ModelSpec spec = model::make_model_spec(config());
-  checkpoint::settle_stored(opened, spec);
-  checkpoint::settle_kept(config(), &opened, {}, spec);
+  checkpoint::resolve_stored(opened, spec);
+  checkpoint::resolve_kept(config(), &opened, {}, spec);
   const WeightReader reader(opened, spec);
   for (const model::WeightSpec& weight : spec.weights)
     for (size_t i = 0; i < weight.parts.size(); ++i) {

@@ -275,7 +275,7 @@ TEST_CASE("stacked experts may come one by one, as transformers 5 saves them") {
   const TempFolder folder;
   write_tensors(folder, tensors);
   Checkpoint opened = Checkpoint::open(folder.path);
-  checkpoint::settle_fused_experts(opened, spec);
+  checkpoint::resolve_fused_experts(opened, spec);
   CHECK(spec.weights.front().parts[1].tensor == "m.experts.0.up_proj.weight");
   CHECK(read(spec, tensors, 1, 6) == Floats{1, 0, 1, 0, 1, 0});
 }

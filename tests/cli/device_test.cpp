@@ -184,10 +184,10 @@ TEST_CASE("each rank has a card, and all are of one kind") {
       .index = 0, .name = "H100", .compute_capability = 90, .processors = 132};
   std::vector<backend::DeviceInfo> there(3, h100);
   for (int i = 0; i < 3; ++i) there[static_cast<size_t>(i)].index = i;
-  const auto taken = [&](int64_t tensor, int64_t copies, int64_t ranks_per_card = 1) {
+  const auto taken = [&](int64_t tensor, int64_t replicas, int64_t ranks_per_card = 1) {
     vllm::EngineArgs args;
     args.tensor_parallel = tensor;
-    args.data_parallel = copies;
+    args.data_parallel = replicas;
     DeviceChoice choice;
     choice.ranks_per_card = ranks_per_card;
     take_cards(args, there, choice);

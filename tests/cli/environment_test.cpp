@@ -175,13 +175,13 @@ TEST_CASE("a signal stops the run, unless who started it had it ignored: nohup, 
   }
 }
 
-TEST_CASE("kept pictures leave as much again of the host's memory") {
+TEST_CASE("kept images leave as much again of the host's memory") {
   constexpr size_t kGiB = size_t{1} << 30;
-  CHECK(kept_picture_bytes(4 * kGiB, 20 * kGiB, 10 * kGiB) == 4 * kGiB);
-  CHECK(kept_picture_bytes(4 * kGiB, 13 * kGiB, 10 * kGiB) == 3 * kGiB / 2);
-  CHECK(kept_picture_bytes(4 * kGiB, 9 * kGiB, 10 * kGiB) == 0);
-  CHECK(kept_picture_bytes(0, 9 * kGiB, 0) == 0);
-  CHECK(kept_picture_bytes(4 * kGiB, -1, 0) == 0);
+  CHECK(kept_image_bytes(4 * kGiB, 20 * kGiB, 10 * kGiB) == 4 * kGiB);
+  CHECK(kept_image_bytes(4 * kGiB, 13 * kGiB, 10 * kGiB) == 3 * kGiB / 2);
+  CHECK(kept_image_bytes(4 * kGiB, 9 * kGiB, 10 * kGiB) == 0);
+  CHECK(kept_image_bytes(0, 9 * kGiB, 0) == 0);
+  CHECK(kept_image_bytes(4 * kGiB, -1, 0) == 0);
 }
 
 TEST_CASE("where Hopper's kernels begin is a number of tokens") {

@@ -1,4 +1,4 @@
-// A multimodal checkpoint: text in, text out as its text model has it; lines with pictures, what
+// A multimodal checkpoint: text in, text out as its text model has it; lines with images, what
 // they cost and what the plan says of them.
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -18,16 +18,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kImageToken = 5;
-const std::string kPictures = PLIMSOLL_SOURCE_DIR "/tests/data/images";
+const std::string kImages = PLIMSOLL_SOURCE_DIR "/tests/data/images";
 const std::string kRun = "plimsoll run llava --max-model-len 64 --allowed-local-media-path " +
-                         kPictures + " --temperature 0 ";
+                         kImages + " --temperature 0 ";
 
 std::string read_binary(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Output of a tower for pictures: zeros, or equal values of weights of two kinds.
+/// Output of a tower for images: zeros, or equal values of weights of two kinds.
 enum class Projector : uint8_t { zeros, plain, fp8 };
 
 std::string repeated(const std::string& bytes, size_t size) {
@@ -117,7 +117,7 @@ void make_llava(const Scratch& scratch, Projector projector = Projector::zeros) 
   scratch.write("llava/config.json", config.dump());
 }
 
-// Pictures of 2 x 2 pixels become four tokens.
+// Images of 2 x 2 pixels become four tokens.
 void make_llava_that_sees(const Scratch& scratch, Projector projector = Projector::zeros) {
   make_llava(scratch, projector);
   scratch.write("llava/preprocessor_config.json",
@@ -129,8 +129,8 @@ std::string line(const std::string& id, const std::string& images) {
          R"("multi_modal_data": {"image": )" + images + "}}\n";
 }
 
-std::string picture(const std::string& name) {
-  return '"' + kPictures + "/" + name + '"';
+std::string image(const std::string& name) {
+  return '"' + kImages + "/" + name + '"';
 }
 
 }  // namespace
@@ -150,14 +150,14 @@ TEST_CASE("a multimodal checkpoint answers text as its text model does") {
   CHECK(multimodal.out == text.out);
 }
 
-TEST_CASE("where no tower is known the text part answers, pictures and shards are refused") {
+TEST_CASE("where no tower is known the text part answers, images and shards are refused") {
   const Scratch scratch;
   make_llava(scratch);
   Json config = parse_json<Json>(scratch.read("llava/config.json"));
   config["architectures"] = {"Mistral3ForConditionalGeneration"};
   config["vision_config"] = {{"model_type", "pixtral"}};
   scratch.write("llava/config.json", config.dump());
-  scratch.write("in", "\"To be, or not to be\"\n" + line("seen", picture("odd_37x53.png")));
+  scratch.write("in", "\"To be, or not to be\"\n" + line("seen", image("odd_37x53.png")));
   const std::string rest = " --limit 1 -i in --temperature 0 --max-tokens 12";
   const auto multimodal = shell(scratch, "plimsoll run llava" + rest);
   INFO(multimodal.err);
@@ -171,16 +171,16 @@ TEST_CASE("where no tower is known the text part answers, pictures and shards ar
   CHECK_THAT(shard.err, Catch::Contains("tower"));
 }
 
-TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
+TEST_CASE("a line with an image is answered, a bad one costs its line alone") {
   const Scratch scratch;
   make_llava_that_sees(scratch);
   scratch.write(
-      "in", line("good", picture("odd_37x53.png")) + line("again", picture("odd_37x53.png")) +
+      "in", line("good", image("odd_37x53.png")) + line("again", image("odd_37x53.png")) +
                 line("http", "\"http://example.org/a.png\"") + line("outside", "\"/etc/passwd\"") +
-                line("two", "[" + picture("odd_37x53.png") + "," + picture("odd_37x53.png") + "]") +
+                line("two", "[" + image("odd_37x53.png") + "," + image("odd_37x53.png") + "]") +
                 line("cut", "\"data:image/png;base64,iVBORw0KGgo=\"") +
                 R"({"id": "film", "prompt_token_ids": [9, 5], "multi_modal_data": {"video": )" +
-                picture("odd_37x53.png") + "}}\n" +
+                image("odd_37x53.png") + "}}\n" +
                 "{\"id\": \"text\", \"prompt\": \"To be\", \"max_tokens\": 4}\n");
   const auto outcome = shell(scratch, kRun + "-i in --report report.json");
   INFO(outcome.err);
@@ -195,14 +195,14 @@ TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
   CHECK_THAT(lines[6]["error"]["message"].get<std::string>(), Catch::Contains("no videos"));
   CHECK(lines[7]["error"] == nullptr);
   const Json report = parse_json<Json>(scratch.read("report.json"));
-  CHECK(report["pictures"]["prepared"] == 1);
-  CHECK(report["pictures"]["encoded"] == 1);
+  CHECK(report["images"]["prepared"] == 1);
+  CHECK(report["images"]["encoded"] == 1);
 }
 
 TEST_CASE("of images there are as many as the launch takes, and without one no tower") {
   const Scratch scratch;
   make_llava_that_sees(scratch);
-  scratch.write("in", line("a", picture("odd_37x53.png")));
+  scratch.write("in", line("a", image("odd_37x53.png")));
   const auto code = [&](const std::string& flags) {
     const auto outcome = shell(scratch, kRun + flags + " -i in");
     INFO(outcome.err);
@@ -215,17 +215,16 @@ TEST_CASE("of images there are as many as the launch takes, and without one no t
   CHECK(code("") == "no_images");
 }
 
-TEST_CASE("run takes for pictures what plan says, and plan counts their tokens") {
+TEST_CASE("run takes for images what plan says, and plan counts their tokens") {
   const Scratch scratch;
   make_llava_that_sees(scratch);
-  scratch.write("in",
-                line("a", picture("odd_37x53.png")) + line("b", picture("turned_320x240.jpg")));
+  scratch.write("in", line("a", image("odd_37x53.png")) + line("b", image("turned_320x240.jpg")));
   for (const std::string flags : {"", " --limit-mm-per-prompt image=0"}) {
     INFO(flags);
     const auto planned = shell(scratch,
                                "plimsoll plan llava --max-model-len 64 -i in "
                                "--allowed-local-media-path " +
-                                   kPictures + flags + " --format json");
+                                   kImages + flags + " --format json");
     INFO(planned.err);
     REQUIRE(planned.status == 0);
     const Json plan = parse_json<Json>(planned.out);
@@ -241,18 +240,18 @@ TEST_CASE("run takes for pictures what plan says, and plan counts their tokens")
       const auto region = regions.find(part["name"].get<std::string>());
       if (region == regions.end()) continue;
       CHECK(part["bytes"] == region->second);
-      met += region->first == "vision weights" || region->first == "picture embeddings";
+      met += region->first == "vision weights" || region->first == "image embeddings";
     }
     CHECK(met == (flags.empty() ? 2 : 0));
     if (flags.empty()) CHECK(plan["prompts"]["prompt_tokens"] == 12);
   }
 }
 
-TEST_CASE("a quantized projector makes of a picture what the same values do") {
+TEST_CASE("a quantized projector makes of an image what the same values do") {
   const auto answer = [](Projector projector) {
     const Scratch scratch;
     make_llava_that_sees(scratch, projector);
-    scratch.write("in", line("a", picture("odd_37x53.png")));
+    scratch.write("in", line("a", image("odd_37x53.png")));
     const auto outcome = shell(scratch, kRun + "--quantized-activations off -i in");
     INFO(outcome.err);
     REQUIRE(outcome.status == 0);
@@ -263,7 +262,7 @@ TEST_CASE("a quantized projector makes of a picture what the same values do") {
   CHECK(plain == answer(Projector::fp8));
 }
 
-TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wanted") {
+TEST_CASE("a plan for a card counts the image encoder, unless no images are wanted") {
   const Scratch scratch;
   make_llava_that_sees(scratch);
   const auto plan = [&](const std::string& flags, const std::string& variable = "") {
@@ -284,9 +283,9 @@ TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wa
   };
   const Json seeing = plan(""), blind = plan(" --limit-mm-per-prompt image=0");
   CHECK(bytes(seeing, "vision weights") > 0);
-  CHECK(bytes(seeing, "picture embeddings") > 0);
+  CHECK(bytes(seeing, "image embeddings") > 0);
   CHECK(bytes(blind, "vision weights") == 0);
-  CHECK(bytes(blind, "picture embeddings") == 0);
+  CHECK(bytes(blind, "image embeddings") == 0);
   CHECK(bytes(seeing, "weights") == bytes(blind, "weights"));
   CHECK(seeing.value("notes", Json::array()).dump().find("image encoder") == std::string::npos);
   const auto keeps = [&](const std::string& flags, const std::string& gib) {

@@ -43,7 +43,7 @@ result.half=seen();
 const probe=document.createElement('pre');probe.id='probe';probe.textContent='PROBE'+JSON.stringify(result)+'EBORP';document.body.appendChild(probe);
 });</script></body>)";
 
-/// The file (and fragment) as the browser shows it once it is laid out; its picture in page.png.
+/// The file (and fragment) as the browser shows it once it is laid out; its image in page.png.
 std::string dump(const Scratch& scratch, const std::string& browser, const std::string& file) {
   return shell(scratch, "HOME=$PWD '" + browser +
                             "' --headless --no-sandbox --disable-gpu --hide-scrollbars "
@@ -87,18 +87,18 @@ Page open_page(const Scratch& scratch, const std::string& browser, const std::st
 }
 
 /// How many of `points` ([x, y, colour]) have their colour in the screenshot. The browser itself
-/// reads the picture, from a page that holds it.
+/// reads the image, from a page that holds it.
 size_t painted(const Scratch& scratch, const std::string& browser, const Json& points) {
-  const std::string picture = shell(scratch, "base64 -w0 page.png").out;
-  scratch.write("picture.html", R"(<img id="i" src="data:image/png;base64,)" + picture +
-                                    R"("><script>addEventListener('load',()=>{
+  const std::string image = shell(scratch, "base64 -w0 page.png").out;
+  scratch.write("image.html", R"(<img id="i" src="data:image/png;base64,)" + image +
+                                  R"("><script>addEventListener('load',()=>{
 const canvas=document.createElement('canvas'),image=document.getElementById('i');
 canvas.width=image.naturalWidth;canvas.height=image.naturalHeight;
 const context=canvas.getContext('2d');context.drawImage(image,0,0);
 const colour=(x,y)=>{const [r,g,b]=context.getImageData(x,y,1,1).data;return `rgb(${r}, ${g}, ${b})`};
 const right=)" + points.dump() + R"(.filter(([x,y,wanted])=>colour(x,y)===wanted).length;
 image.remove();document.body.textContent='RIGHT'+right+'.';});</script>)");
-  const std::string shown = dump(scratch, browser, "picture.html");
+  const std::string shown = dump(scratch, browser, "image.html");
   const size_t at = shown.rfind("RIGHT");
   INFO(scratch.read("log"));
   REQUIRE(at != std::string::npos);

@@ -11,18 +11,18 @@ using test::Scratch;
 using test::shell;
 
 TEST_CASE("which part, by a flag or by a scheduler") {
-  const auto settle = [](const std::string& flag, const std::optional<JobPlace>& place) {
-    return cli::settle_part(cli::parse_part(flag), place);
+  const auto resolve = [](const std::string& flag, const std::optional<JobPlace>& place) {
+    return cli::resolve_part(cli::parse_part(flag), place);
   };
   const JobPlace array{.id = 3, .first = 1, .count = 4, .variable = "SLURM_ARRAY_TASK_ID"};
   const JobPlace gaps{.id = 5, .first = 0, .count = {}, .variable = "SLURM_ARRAY_TASK_ID"};
-  CHECK(settle("2/5", array) == std::pair<uint64_t, uint64_t>(2, 5));
-  CHECK(settle("auto", array) == std::pair<uint64_t, uint64_t>(2, 4));
-  CHECK(settle("auto/8", array) == std::pair<uint64_t, uint64_t>(3, 8));
-  CHECK(settle("auto/8", gaps) == std::pair<uint64_t, uint64_t>(5, 8));
-  CHECK_THROWS_WITH(settle("auto", gaps), Catch::Contains("auto/n"));
-  CHECK_THROWS_WITH(settle("auto/3", array), Catch::Contains("from 0 to 2"));
-  CHECK_THROWS_WITH(settle("auto", {}), Catch::Contains("RANK"));
+  CHECK(resolve("2/5", array) == std::pair<uint64_t, uint64_t>(2, 5));
+  CHECK(resolve("auto", array) == std::pair<uint64_t, uint64_t>(2, 4));
+  CHECK(resolve("auto/8", array) == std::pair<uint64_t, uint64_t>(3, 8));
+  CHECK(resolve("auto/8", gaps) == std::pair<uint64_t, uint64_t>(5, 8));
+  CHECK_THROWS_WITH(resolve("auto", gaps), Catch::Contains("auto/n"));
+  CHECK_THROWS_WITH(resolve("auto/3", array), Catch::Contains("from 0 to 2"));
+  CHECK_THROWS_WITH(resolve("auto", {}), Catch::Contains("RANK"));
   for (const char* wrong :
        {"", "1", "1/", "/2", "2/2", "0/0", "auto/", "auto/0", "auto/x", "-1/2"}) {
     INFO(wrong);

@@ -24,7 +24,7 @@ namespace {
 /// Words of refusals, for models that `run` does not serve.
 const std::vector<std::string> kReasons = {
     "is not supported",                   // no such family
-    "pictures are not supported yet",     // Qwen-VL of 2023
+    "images are not supported yet",       // Qwen-VL of 2023
     "a text model that runs by itself",   // wrappers of other families
     "the checkpoint is quantized (",      // MLX, ModelOpt without a method
     "bitsandbytes of 8 bits is not run",  //

@@ -9,8 +9,8 @@
 #include "memory/available.h"
 #include "memory/device_overheads.h"
 #include "model/config.h"
-#include "plan/own/launch.h"
-#include "plan/own/own_plan.h"
+#include "plan/plimsoll/launch.h"
+#include "plan/plimsoll/plimsoll_plan.h"
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
@@ -129,7 +129,7 @@ TEST_CASE("the longest context that fits does fit, a block more does not, and au
   const Scratch scratch;
   const std::string data = PLIMSOLL_SOURCE_DIR "/tests/data/configs/";
   const std::string rows[] = {
-      // Embeddings of pictures take less in shorter contexts, which make room for more KV blocks.
+      // Embeddings of images take less in shorter contexts, which make room for more KV blocks.
       kConfigs + "qwen2.5-vl-3b.json --gpu a10 --gpu-memory-utilization 0.5",
       kConfigs + "qwen2.5-vl-3b.json --gpu l4 --gpu-memory-utilization 0.3 -pp 2",
       kConfigs + "internvl2-2b.json --gpu t4 --gpu-memory-utilization 0.5",
@@ -294,37 +294,37 @@ TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {
   CHECK(one["cuda_graph_bytes"].get<int64_t>() % 1536 == 0);
 }
 
-TEST_CASE("a config without a folder counts pictures as the published models' are prepared") {
+TEST_CASE("a config without a folder counts images as the published models' are prepared") {
   const Scratch scratch;
   const std::string name = GENERATE("internvl2-2b", "qwen2.5-vl-3b", "gemma-3-27b-it");
   INFO(name);
   const std::string model = kConfigs + name + ".json --gpu h100";
   const Json plan = plan_of(scratch, model);
   CHECK(part_bytes(plan, "vision weights") > (int64_t{500} << 20));
-  CHECK(part_bytes(plan, "picture embeddings") > (int64_t{100} << 20));
+  CHECK(part_bytes(plan, "image embeddings") > (int64_t{100} << 20));
   const bool noted = plan["notes"].dump().find("as published models of") != std::string::npos;
   CHECK(noted == (name != "internvl2-2b"));  // whose config says it
 }
 
-TEST_CASE("embeddings are kept as the cache of processed pictures asks") {
+TEST_CASE("embeddings are kept as the cache of processed images asks") {
   const Scratch scratch;
   const auto kept = [&](const std::string& flags, const char* model = "qwen2.5-vl-3b.json") {
     const Json plan = plan_of(scratch, kConfigs + model + " --max-model-len 4096" + flags);
-    return part_bytes(plan, "picture embeddings");
+    return part_bytes(plan, "image embeddings");
   };
-  constexpr int64_t kMost = 4095, kRow = 2048;  // embeddings of the largest picture, of numbers
+  constexpr int64_t kMost = 4095, kRow = 2048;  // embeddings of the largest image, of numbers
   const std::string card = " --gpu h100";
   CHECK(kept(card) == int64_t{512} << 20);
   CHECK(kept(card + " --mm-processor-cache-gb 16") == int64_t{2} << 30);
   CHECK(kept(card + " --mm-processor-cache-gb 1") == int64_t{128} << 20);
   CHECK(kept(card + " --mm-processor-cache-gb 0") == 8192 * kRow * 2);  // a step's
-  // Pictures that always become 256 embeddings: room for at most 64, unless more is asked for.
+  // Images that always become 256 embeddings: room for at most 64, unless more is asked for.
   const char* const gemma = "gemma-3-27b-it.json";
   constexpr int64_t kWide = int64_t{5376} * 2;
   CHECK(kept(card, gemma) == 64 * 256 * kWide);
   CHECK(kept(card + " --mm-processor-cache-gb 8", gemma) == (int64_t{1} << 30) / kWide * kWide);
   CHECK(kept(" --device cpu --dtype bfloat16") == int64_t{512} << 20);
-  // Embeddings of one picture.
+  // Embeddings of one image.
   CHECK(kept(card + " --mm-processor-cache-gb 0 --max-num-batched-tokens 2048") ==
         kMost * kRow * 2);
 }

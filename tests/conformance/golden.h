@@ -47,9 +47,9 @@ inline std::optional<std::filesystem::path> data_with(const std::string& part) {
   return std::nullopt;
 }
 
-/// The folder of the pictures that golden results refer to. A plain clone has them with those of
+/// The folder of the images that golden results refer to. A plain clone has them with those of
 /// the decoders' tests.
-inline std::filesystem::path pictures_folder() {
+inline std::filesystem::path images_folder() {
   const auto all = golden_folder();
   if (all && std::filesystem::is_directory(*all / "images")) return *all / "images";
   // Absolute: it becomes a part of file:// addresses.

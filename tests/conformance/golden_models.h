@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
 #include "like_cases.h"
@@ -139,8 +139,8 @@ class Subject {
       spec_.max_position = std::max(spec_.max_position, longest_);
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    checkpoint::settle_stored(*checkpoint_, spec_);
-    checkpoint::settle_kept(config, &*checkpoint_, {.activations = activations}, spec_);
+    checkpoint::resolve_stored(*checkpoint_, spec_);
+    checkpoint::resolve_kept(config, &*checkpoint_, {.activations = activations}, spec_);
   }
   ~Subject() { fs::remove_all(folder_); }
 

@@ -1,4 +1,4 @@
-// The golden pictures, and the expected values for them.
+// The golden images, and the expected values for them.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace plimsoll::testing {
 
-/// The file's bytes; a plain clone has its pictures with those of the decoders' tests.
-inline std::string golden_picture(const std::filesystem::path& golden, const std::string& name) {
+/// The file's bytes; a plain clone has its images with those of the decoders' tests.
+inline std::string golden_image(const std::filesystem::path& golden, const std::string& name) {
   const std::filesystem::path file = golden / "images" / name;
   return read_file(std::filesystem::exists(file) ? file : golden / ".." / "images" / name);
 }

@@ -1,4 +1,4 @@
-// Pictures to pixel values: decoders and image processors against Pillow's and transformers' own,
+// Images to pixel values: decoders and image processors against Pillow's and transformers' own,
 // to the bit.
 #include <catch2/catch.hpp>
 
@@ -58,8 +58,8 @@ std::vector<uint8_t> repeated_levels(const Pixels& pixels) {
   return all;
 }
 
-void check_pixels(const Json& row, const Processor& processor, const Image& picture) {
-  const Pixels pixels = processor.process(picture);
+void check_pixels(const Json& row, const Processor& processor, const Image& image) {
+  const Pixels pixels = processor.process(image);
   CHECK(testing::sha256_of(repeated_levels(pixels)) == row["uint8_sha256"]);
   std::vector<float> values(static_cast<size_t>(pixels.layout.values()));
   pixels.write_values(0, std::ssize(values), values.data());
@@ -68,19 +68,19 @@ void check_pixels(const Json& row, const Processor& processor, const Image& pict
 
 }  // namespace
 
-TEST_CASE("pictures are decoded as the reference decodes them") {
+TEST_CASE("images are decoded as the reference decodes them") {
   const auto folder = golden();
   if (!folder) return;
   const Json known = Json::parse(testing::read_file(*folder / "image_processing" / "decoded.json"));
   for (const Json& row : known["images"]) {
     const std::string name = row["image"];
     INFO(name);
-    const std::string file = testing::golden_picture(*folder, name);
+    const std::string file = testing::golden_image(*folder, name);
     const Size size{row["width"], row["height"]};
     CHECK(read_header(testing::bytes_of(file)).size() == size);
-    const Image picture = decode(testing::bytes_of(file));
-    CHECK(picture.size == size);
-    CHECK(testing::sha256_of(picture.rgb) == row["rgb_sha256"]);
+    const Image image = decode(testing::bytes_of(file));
+    CHECK(image.size == size);
+    CHECK(testing::sha256_of(image.rgb) == row["rgb_sha256"]);
   }
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("processors give the reference's values") {
       for (const Json& row : set["images"]) {
         const std::string name = row["image"];
         INFO(processor.name << ", " << set["case"] << ", " << name);
-        const std::string file = testing::golden_picture(*folder, name);
+        const std::string file = testing::golden_image(*folder, name);
         const Size size = read_header(testing::bytes_of(file)).size();
         if (row.contains("refused")) {
           CHECK_THROWS_AS(made->layout(size), ImageError);

@@ -1,11 +1,11 @@
-// Golden models that see pictures as a user runs them: the reference's answers, the plan's bytes,
+// Golden models that see images as a user runs them: the reference's answers, the plan's bytes,
 // and the same bytes in any batch, order, cache and number of threads, from shards too.
 #include <functional>
 #include <map>
 
 #include "cli/program.h"
 #include "conformance/golden_models.h"
-#include "conformance/picture_lines.h"
+#include "conformance/image_lines.h"
 #include "conformance/rounded_weights.h"
 
 using namespace plimsoll;
@@ -21,10 +21,10 @@ class SeeingModel {
   explicit SeeingModel(const fs::path& golden)
       : name(golden.filename().string()),
         known(parse_json<OrderedJson>(read_maybe_xz(golden / "golden.json"))),
-        pictures_(pictures_folder()) {
+        images_(images_folder()) {
     write_published(golden, scratch.path("model"));
     for (const OrderedJson& c : known["cases"]) {
-      OrderedJson line = picture_line(c, pictures_);
+      OrderedJson line = image_line(c, images_);
       line["id"] = c["name"];
       line["temperature"] = 0;
       line["ignore_eos"] = line["return_token_ids"] = true;
@@ -33,7 +33,7 @@ class SeeingModel {
       lines.push_back(std::move(line));
     }
     flags_ = " -q --dtype float32 --served-model-name m --allowed-local-media-path '" +
-             pictures_.string() + "' ";
+             images_.string() + "' ";
   }
 
   void write(const std::string& file, const std::vector<OrderedJson>& what) const {
@@ -54,7 +54,7 @@ class SeeingModel {
   std::vector<OrderedJson> lines;
 
  private:
-  fs::path pictures_;
+  fs::path images_;
   std::string flags_;
 };
 
@@ -120,7 +120,7 @@ void for_each_model(const std::function<void(const SeeingModel&)>& visit) {
 
 }  // namespace
 
-TEST_CASE("lines with pictures have the reference's answers, and take what plan says") {
+TEST_CASE("lines with images have the reference's answers, and take what plan says") {
   for_each_model([](const SeeingModel& subject) {
     subject.write("in", subject.lines);
     const auto found = answers(subject.run("-i in --report report.json"), subject.lines.size());
@@ -132,7 +132,7 @@ TEST_CASE("lines with pictures have the reference's answers, and take what plan 
   });
 }
 
-TEST_CASE("a launch takes what plan says whatever number of pictures it is made for") {
+TEST_CASE("a launch takes what plan says whatever number of images it is made for") {
   for_each_model([](const SeeingModel& subject) {
     subject.write("in", {{{"id", "text"}, {"prompt_token_ids", {5, 6, 7}}, {"max_tokens", 1}}});
     for (const std::string flags :
@@ -145,7 +145,7 @@ TEST_CASE("a launch takes what plan says whatever number of pictures it is made 
   });
 }
 
-TEST_CASE("plan counts the lines whose pictures run has no room for, and gives its reason") {
+TEST_CASE("plan counts the lines whose images run has no room for, and gives its reason") {
   const std::string small =
       " --limit-mm-per-prompt '{\"image\": {\"count\": 9, \"width\": 28, \"height\": 28}}'";
   const std::vector<std::string> launches = {
@@ -176,7 +176,7 @@ TEST_CASE("plan counts the lines whose pictures run has no room for, and gives i
   CHECK(refused[2] > 0);
 }
 
-TEST_CASE("an answer to pictures has the same bytes in any company") {
+TEST_CASE("an answer to images has the same bytes in any company") {
   const std::vector<std::string> launches = {
       "--max-num-seqs 1", "--max-num-batched-tokens 600 --mm-processor-cache-gb 0",
       "--no-enable-prefix-caching --threads 1", "--threads 3"};
@@ -238,7 +238,7 @@ int compare_with_shards(const SeeingModel& subject, const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("models that see pictures run from shards of one and two ranks") {
+TEST_CASE("models that see images run from shards of one and two ranks") {
   int sharded = 0;
   for_each_model([&](const SeeingModel& subject) {
     subject.write("in", subject.lines);
@@ -248,7 +248,7 @@ TEST_CASE("models that see pictures run from shards of one and two ranks") {
   CHECK(sharded == 14);
 }
 
-TEST_CASE("models that see pictures run from shards with layers and towers in fp8") {
+TEST_CASE("models that see images run from shards with layers and towers in fp8") {
   int sharded = 0;
   for_each_model([&](const SeeingModel& subject) {
     subject.write("in", subject.lines);
@@ -268,9 +268,9 @@ TEST_CASE("captions of a folder by the sample's four lines") {
   for_each_model([](const SeeingModel& model) {
     if (model.name != "qwen2_5_vl") return;
     fs::create_directories(model.scratch.path("photos/a b"));
-    fs::copy(pictures_folder() / "odd_37x53.png", model.scratch.path("photos/a b/100%.png"));
-    model.scratch.write("photos/broken.jpg", "no picture");
-    model.scratch.write("photos/notes.txt", "no picture either");
+    fs::copy(images_folder() / "odd_37x53.png", model.scratch.path("photos/a b/100%.png"));
+    model.scratch.write("photos/broken.jpg", "no image");
+    model.scratch.write("photos/notes.txt", "no image either");
     const Outcome captions = shell(
         model.scratch, "export PATH='" + fs::path(test::kProgram).parent_path().string() +
                            ":'$PATH; bash '" PLIMSOLL_SOURCE_DIR "/samples/captions' model photos");

@@ -1,9 +1,9 @@
-// Lines with pictures on a device of its own memory, without hardware (engine/test_device.h): the
+// Lines with images on a device of its own memory, without hardware (engine/test_device.h): the
 // same answers as on the CPU.
 #include <catch2/catch.hpp>
 
 #include "conformance/cpu.h"
-#include "conformance/picture_model.h"
+#include "conformance/image_model.h"
 #include "engine/test_device.h"
 
 using namespace plimsoll;
@@ -20,7 +20,7 @@ struct Device {
 };
 
 /// Lines whose tokens are drawn where the logits are.
-std::vector<engine::Request> drawn_requests(PictureModel& subject) {
+std::vector<engine::Request> drawn_requests(ImageModel& subject) {
   std::vector<engine::Request> requests = subject.requests();
   for (engine::Request& request : requests) {
     request.sampling.prompt_logprobs.reset();
@@ -49,15 +49,15 @@ void check_regions(const engine::Engine& engine) {
     return std::ranges::find(regions, name, &memory::Region::name) != regions.end();
   };
   CHECK(has(engine.plan().regions, "vision weights"));
-  CHECK(has(engine.plan().regions, "picture embeddings"));
-  CHECK(has(engine.plan().host_regions, "picture staging"));
+  CHECK(has(engine.plan().regions, "image embeddings"));
+  CHECK(has(engine.plan().host_regions, "image staging"));
 }
 
 }  // namespace
 
-TEST_CASE("a device gives the CPU's answers to lines with pictures") {
+TEST_CASE("a device gives the CPU's answers to lines with images") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
-    PictureModel subject(folder);
+    ImageModel subject(folder);
     std::vector<engine::Request> requests = drawn_requests(subject);
     const auto cpu = cpu_backend();
     const auto expected = tokens_of(run(*subject.engine_on(*cpu, subject.options({})), requests));
@@ -65,10 +65,10 @@ TEST_CASE("a device gives the CPU's answers to lines with pictures") {
     for (int run_number = 0; run_number < 4; ++run_number) {
       const bool small = run_number % 2 == 1;
       Device device({.ahead = run_number == 3 ? 0 : 1, .records = run_number < 2});
-      // Small steps, and a cache of embeddings with room for little more than the largest picture.
+      // Small steps, and a cache of embeddings with room for little more than the largest image.
       auto options =
-          subject.options(small ? PictureModel::Limits{.batched_tokens = 40, .cache_tokens = 70}
-                                : PictureModel::Limits{});
+          subject.options(small ? ImageModel::Limits{.batched_tokens = 40, .cache_tokens = 70}
+                                : ImageModel::Limits{});
       options.capture_sizes = std::vector<int64_t>{1, 3, 8};
       const auto engine = subject.engine_on(device.backend, options);
       check_regions(*engine);
@@ -77,7 +77,7 @@ TEST_CASE("a device gives the CPU's answers to lines with pictures") {
         std::ranges::reverse(requests);
         CHECK(tokens_of(run(*engine, requests)) == expected);
       }
-      CHECK(engine->stats().encoded_pictures > 0);
+      CHECK(engine->stats().encoded_images > 0);
       CHECK(engine->stats().kv_blocks_used == 0);
       replays += device.backend.replays();
       overlaps += device.backend.overlaps();
@@ -87,9 +87,9 @@ TEST_CASE("a device gives the CPU's answers to lines with pictures") {
   }
 }
 
-TEST_CASE("rows that the host reads have the CPU's bits beside pictures") {
+TEST_CASE("rows that the host reads have the CPU's bits beside images") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
-    PictureModel subject(folder);
+    ImageModel subject(folder);
     const std::vector<engine::Request> requests = subject.requests();
     const auto cpu = cpu_backend();
     const auto expected = run(*subject.engine_on(*cpu, subject.options({})), requests);
@@ -108,29 +108,29 @@ TEST_CASE("rows that the host reads have the CPU's bits beside pictures") {
 }
 
 // The step could pass for a decode step of one row, but for its embedding.
-TEST_CASE("a step of one picture's token alone is not a recorded one") {
+TEST_CASE("a step of one image's token alone is not a recorded one") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
-    PictureModel subject(folder);
-    if (subject.spec().vision->two_way()) continue;  // a picture's tokens are one piece
+    ImageModel subject(folder);
+    if (subject.spec().vision->two_way()) continue;  // an image's tokens are one piece
     std::vector<engine::Request> requests = drawn_requests(subject);
-    std::erase_if(requests, [](const engine::Request& r) { return r.pictures == nullptr; });
+    std::erase_if(requests, [](const engine::Request& r) { return r.images == nullptr; });
     engine::Request request = requests.front();
-    const int64_t end = request.pictures->items.front().runs.front().end();
-    auto pictures = *request.pictures;
-    pictures.items.resize(1);
-    pictures.items.front().runs.resize(1);
-    if (!pictures.rope_positions.empty()) {
+    const int64_t end = request.images->items.front().runs.front().end();
+    auto images = *request.images;
+    images.items.resize(1);
+    images.items.front().runs.resize(1);
+    if (!images.rope_positions.empty()) {
       const auto whole = request.prompt.size(), cut = static_cast<size_t>(end);
       std::vector<int32_t> positions;
       for (size_t kind = 0; kind < 3; ++kind) {
         for (size_t at = 0; at < cut; ++at) {
-          positions.push_back(pictures.rope_positions[kind * whole + at]);
+          positions.push_back(images.rope_positions[kind * whole + at]);
         }
       }
-      pictures.rope_positions = positions;
+      images.rope_positions = positions;
     }
     request.prompt.resize(static_cast<size_t>(end));
-    request.pictures = std::make_shared<const engine::Pictures>(std::move(pictures));
+    request.images = std::make_shared<const engine::Images>(std::move(images));
     request.tag = 0;
     const auto cpu = cpu_backend();
     const auto expected = tokens_of(run(*subject.engine_on(*cpu, subject.options({})), {request}));

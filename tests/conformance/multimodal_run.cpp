@@ -1,9 +1,9 @@
-// Lines with pictures against transformers: prompts after expansion, positions, log probabilities
+// Lines with images against transformers: prompts after expansion, positions, log probabilities
 // and greedy tokens in float32, and the same bits in any company.
 #include <catch2/catch.hpp>
 
 #include "conformance/cpu.h"
-#include "conformance/picture_model.h"
+#include "conformance/image_model.h"
 #include "conformance/rank_parts.h"
 #include "conformance/rounded_weights.h"
 
@@ -13,15 +13,15 @@ using namespace plimsoll::testing;
 namespace {
 
 /// Models on the CPU, on ranks too.
-class CpuSubject : public PictureModel {
+class CpuSubject : public ImageModel {
  public:
-  using PictureModel::PictureModel;
+  using ImageModel::ImageModel;
 
   /// Lives until the next one is made.
   std::unique_ptr<engine::Engine> engine(const Limits& limits, const Width& width = {}) {
     engine::EngineOptions asked = options(limits);
     asked.tensor_ranks = width.tensor;
-    asked.copies = width.copies;
+    asked.replicas = width.replicas;
     parts_.emplace(spec(), weights(), width, limits.dtype);
     return std::make_unique<engine::Engine>(spec(), parts_->ranks(), nullptr, asked);
   }
@@ -54,7 +54,7 @@ bool same(const engine::RequestOutput& a, const engine::RequestOutput& b) {
 
 }  // namespace
 
-TEST_CASE("prompts with pictures in float32") {
+TEST_CASE("prompts with images in float32") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     CpuSubject subject(folder);
     const auto requests = subject.requests();
@@ -71,7 +71,7 @@ TEST_CASE("prompts with pictures in float32") {
   }
 }
 
-TEST_CASE("prompts with pictures in the stored half type") {
+TEST_CASE("prompts with images in the stored half type") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     CpuSubject subject(folder);
     const auto requests = subject.requests();
@@ -93,7 +93,7 @@ TEST_CASE("prompts with pictures in the stored half type") {
   }
 }
 
-TEST_CASE("an answer to pictures has the same bits in any company, chunk and cache") {
+TEST_CASE("an answer to images has the same bits in any company, chunk and cache") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     CpuSubject subject(folder);
     std::vector<engine::Request> requests = subject.requests();
@@ -104,7 +104,7 @@ TEST_CASE("an answer to pictures has the same bits in any company, chunk and cac
       one.tag = 0;
       alone.push_back(std::move(run(*subject.engine({}), {one})[0]));
     }
-    // Small steps, and a cache of embeddings with room for little more than the largest picture.
+    // Small steps, and a cache of embeddings with room for little more than the largest image.
     const auto engine = subject.engine({.batched_tokens = 40, .cache_tokens = 70});
     for (int round = 0; round < 2; ++round) {
       std::ranges::reverse(requests);
@@ -118,16 +118,16 @@ TEST_CASE("an answer to pictures has the same bits in any company, chunk and cac
   }
 }
 
-TEST_CASE("ranks answer lines with pictures with the bits of one rank") {
+TEST_CASE("ranks answer lines with images with the bits of one rank") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     CpuSubject subject(folder);
     std::vector<engine::Request> requests = subject.requests();
     for (engine::Request& request : requests) request.sampling.prompt_logprobs.reset();
     for (const DType dtype : {DType::f32, subject.stored()}) {
       const auto alone = run(*subject.engine({.dtype = dtype}), requests);
-      for (const Width& width : {Width{.tensor = 2}, Width{.tensor = 2, .copies = 2},
+      for (const Width& width : {Width{.tensor = 2}, Width{.tensor = 2, .replicas = 2},
                                  Width{.tensor = 2, .stages = 2}, Width{.stages = 2}}) {
-        if (!subject.has_width(width) || (dtype != DType::f32 && width.copies > 1)) continue;
+        if (!subject.has_width(width) || (dtype != DType::f32 && width.replicas > 1)) continue;
         const auto engine = subject.engine({.cache_tokens = 70, .dtype = dtype}, width);
         for (size_t rank = 0; rank < engine->ranks(); ++rank) {
           for (const engine::MeasuredRegion& region : engine->measured(rank)) {
@@ -145,14 +145,14 @@ TEST_CASE("ranks answer lines with pictures with the bits of one rank") {
   }
 }
 
-TEST_CASE("embeddings of many pictures are kept where nobody says how many") {
+TEST_CASE("embeddings of many images are kept where nobody says how many") {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     CpuSubject subject(folder);
-    (void)subject.requests();  // which know the largest picture
+    (void)subject.requests();  // which know the largest image
     const auto kept = [&](int64_t tokens) {
       const auto engine = subject.engine({.cache_tokens = tokens});
       const auto& regions = engine->plan().regions;
-      return std::ranges::find(regions, "picture embeddings", &memory::Region::name)->bytes;
+      return std::ranges::find(regions, "image embeddings", &memory::Region::name)->bytes;
     };
     CHECK(kept(0) >= 50 * kept(1));  // at least one
   }
@@ -174,7 +174,7 @@ TEST_CASE("layers of models that see are stored in fp8, their towers' too") {
     CHECK(towers > 4);
     CHECK(std::ssize(names) > towers + 4);
     CpuSubject plain(folder);
-    (void)plain.requests();  // which know the largest picture
+    (void)plain.requests();  // which know the largest image
     const RoundedRows rounded(plain.weights(), names);
     const auto cpu = cpu_backend();
     engine::Engine engine(plain.spec(), rounded, *cpu, nullptr, plain.options({}));

@@ -13,11 +13,11 @@
 
 namespace plimsoll::testing {
 
-/// Number of ranks: copies of stages of tensor-parallel ranks.
+/// Number of ranks: replicas of stages of tensor-parallel ranks.
 struct Width {
   int64_t tensor = 1;
   int64_t stages = 1;
-  int64_t copies = 1;
+  int64_t replicas = 1;
   bool whole_experts = false;  // tensor ranks divide experts, not each of them
 };
 
@@ -35,7 +35,7 @@ class RankParts {
             spec,
             {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype})) {
     const auto tensor = static_cast<size_t>(width.tensor);
-    const size_t ranks = models_.size() * tensor * static_cast<size_t>(width.copies);
+    const size_t ranks = models_.size() * tensor * static_cast<size_t>(width.replicas);
     for (size_t i = 0; i < ranks; ++i) {
       const shard::StageModel& stage = models_[i / tensor % models_.size()];
       const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};

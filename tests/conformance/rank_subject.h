@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "batch/scratch.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "conformance/golden_models.h"
 #include "conformance/rank_parts.h"
 #include "engine/engine.h"
@@ -35,8 +35,8 @@ class RankSubject {
     auto [config, spec] = model::read_model_folder(folder_);
     spec_ = std::move(spec);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    checkpoint::settle_stored(*checkpoint_, spec_);
-    checkpoint::settle_kept(config, &*checkpoint_, {.activations = activations}, spec_);
+    checkpoint::resolve_stored(*checkpoint_, spec_);
+    checkpoint::resolve_kept(config, &*checkpoint_, {.activations = activations}, spec_);
     reader_.emplace(*checkpoint_, spec_);
   }
 
@@ -46,7 +46,7 @@ class RankSubject {
   Answers answers(const Width& width, DType dtype, int64_t blocks = 400) {
     engine::EngineOptions options = options_with(16, 80, blocks, dtype);
     if (blocks < 400) options.admission = engine::Admission::next_step;
-    options.copies = width.copies;
+    options.replicas = width.replicas;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
     model::ModelSpec spec = spec_;

@@ -41,22 +41,22 @@ bool loads_stages(const model::ModelSpec& spec) {
   return model::loads_stages(spec.architecture, spec.embedding == spec.head);
 }
 
-/// Answers on 2 stages, on one for each layer, and of copies are those of one rank.
+/// Answers on 2 stages, on one for each layer, and of replicas are those of one rank.
 void check_stages(RankSubject& subject, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
   REQUIRE(expected.size() > (kWidestAlone ? 3 : 20));
   const auto layers =
       loads_stages(subject.spec()) ? static_cast<int64_t>(subject.spec().layers.size()) : 1;
-  const int64_t copies = kWidestAlone ? 2 : 1;
+  const int64_t replicas = kWidestAlone ? 2 : 1;
   for (const int64_t stages : {int64_t{2}, layers}) {
     if (stages > layers || stages < 2 || (kWidestAlone && stages < layers)) continue;
     INFO(stages << " stages, " << torch_name(dtype));
-    CHECK(subject.answers({.stages = stages, .copies = copies}, dtype) == expected);
+    CHECK(subject.answers({.stages = stages, .replicas = replicas}, dtype) == expected);
     if (layers == 2) break;
   }
   if (kWidestAlone) return;
-  CHECK(subject.answers({.copies = 3}, dtype) == expected);
-  if (layers >= 2) CHECK(subject.answers({.stages = 2, .copies = 2}, dtype) == expected);
+  CHECK(subject.answers({.replicas = 3}, dtype) == expected);
+  if (layers >= 2) CHECK(subject.answers({.stages = 2, .replicas = 2}, dtype) == expected);
 }
 
 bool rounds_inputs(const model::ModelSpec& spec) {
@@ -102,7 +102,7 @@ bool has_stages(const model::ModelSpec& spec) {
   }
 }
 
-/// Answers on ranks that share layers, of stages and copies too, are those of one rank.
+/// Answers on ranks that share layers, of stages and replicas too, are those of one rank.
 void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
   for (const int64_t tensor : widths) {
@@ -111,8 +111,8 @@ void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DTyp
     CHECK(subject.answers({.tensor = tensor}, dtype) == expected);
   }
   if (subject.spec().layers.size() < 2 || !loads_stages(subject.spec())) return;
-  const int64_t copies = dtype == DType::f32 ? 1 : 2;
-  CHECK(subject.answers({.tensor = widths.front(), .stages = 2, .copies = copies}, dtype) ==
+  const int64_t replicas = dtype == DType::f32 ? 1 : 2;
+  CHECK(subject.answers({.tensor = widths.front(), .stages = 2, .replicas = replicas}, dtype) ==
         expected);
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("each rank reads its own weights, and together they read the checkpoin
   (void)subject.answers({.stages = 2}, DType::bf16);
   CHECK(subject.read().at(0) + subject.read().at(1) == whole);
   CHECK(subject.read().at(0) < whole * 6 / 10);
-  (void)subject.answers({.copies = 2}, DType::bf16);
+  (void)subject.answers({.replicas = 2}, DType::bf16);
   CHECK(subject.read() == std::vector<uint64_t>{whole, 0});
   // A tied table is both the first stage's and the last one's.
   RankSubject tied(testing::TinyModel::recipe("llama3_tied"));

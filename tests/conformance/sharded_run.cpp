@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "batch/scratch.h"
-#include "checkpoint/settle_model.h"
+#include "checkpoint/resolve_model.h"
 #include "conformance/cpu.h"
 #include "conformance/golden.h"
 #include "engine/engine.h"
@@ -177,7 +177,7 @@ int check_quantized(const fs::path& recipe) {
   }
   model::ModelSpec spec = model::read_model_folder(folder).spec;
   const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  checkpoint::settle_kept(model::read_config(folder), &checkpoint, {.activations = kWhole}, spec);
+  checkpoint::resolve_kept(model::read_config(folder), &checkpoint, {.activations = kWhole}, spec);
   const checkpoint::WeightReader reader(checkpoint, spec);
   const std::string expected = answer(spec, reader, source->dtype());
   REQUIRE(expected.size() > 100);

@@ -1,11 +1,11 @@
-// Pictures to embeddings: decoder, image processor, tower and projector against transformers'.
+// Images to embeddings: decoder, image processor, tower and projector against transformers'.
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
 #include "conformance/image_golden.h"
-#include "engine/vision/picture_processor.h"
+#include "engine/vision/image_processor.h"
 #include "engine/vision/tower.h"
 
 using namespace plimsoll;
@@ -13,7 +13,7 @@ using namespace plimsoll::testing;
 
 namespace {
 
-/// Memory for a tower and for encoding one picture, as a counting pass finds it.
+/// Memory for a tower and for encoding one image, as a counting pass finds it.
 class Encoder {
  public:
   Encoder(const checkpoint::WeightSource& source, const model::ModelSpec& spec, DType dtype)
@@ -54,20 +54,20 @@ class Encoder {
   std::optional<engine::VisionTower> tower_;
 };
 
-image::Image picture(const Json& name) {
-  const std::string file = read_file(pictures_folder() / name.get<std::string>());
+image::Image image(const Json& name) {
+  const std::string file = read_file(images_folder() / name.get<std::string>());
   return image::decode(bytes_of(file));
 }
 
-/// The case's pictures, or its videos, in order.
+/// The case's images, or its videos, in order.
 std::vector<image::Pixels> pixels_of(const Json& c, const image::Processor& processor) {
   std::vector<image::Pixels> all;
   for (const Json& name : c.value("images", Json::array())) {
-    all.push_back(processor.process(picture(name)));
+    all.push_back(processor.process(image(name)));
   }
   for (const Json& video : c.value("videos", Json::array())) {
     std::vector<image::Image> frames;
-    for (const Json& name : video) frames.push_back(picture(name));
+    for (const Json& name : video) frames.push_back(image(name));
     all.push_back(processor.process_video(frames));
   }
   return all;
@@ -116,7 +116,7 @@ class OneOfTwo : public checkpoint::WeightSource {
   int64_t which_;
 };
 
-/// LLaVA's embeddings of a picture where the projector takes these layers.
+/// LLaVA's embeddings of an image where the projector takes these layers.
 std::vector<float> llava_embeddings(const fs::path& folder, const Json& layers, int64_t which) {
   Json config = model::read_config(folder);
   config["vision_feature_layer"] = -1;  // all tensors of the tower
@@ -126,9 +126,9 @@ std::vector<float> llava_embeddings(const fs::path& folder, const Json& layers, 
   const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
   const checkpoint::WeightReader reader(checkpoint, one);
   const Json settings = engine::read_processor_settings(*all.vision, folder);
-  const auto processor = engine::make_picture_processor(*all.vision, settings, Json::object());
+  const auto processor = engine::make_image_processor(*all.vision, settings, Json::object());
   return Encoder(OneOfTwo(reader, one, which), all, DType::f32)
-      .encode(processor->process(picture("odd_37x53.png")));
+      .encode(processor->process(image("odd_37x53.png")));
 }
 
 enum class Numbers { float32, stored };
@@ -152,7 +152,7 @@ void check_towers(Numbers numbers) {
     for (const Json& c : known["cases"]) {
       if (!c.contains("image_embeddings")) continue;
       INFO(name << ", " << c["name"]);
-      const auto processor = engine::make_picture_processor(
+      const auto processor = engine::make_image_processor(
           *spec.vision, settings, c.value("mm_processor_kwargs", Json::object()));
       const auto pixels = pixels_of(c, *processor);
       REQUIRE(pixels.size() == c["image_embeddings"].size());

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/device.h"
-#include "conformance/picture_model.h"
+#include "conformance/image_model.h"
 #include "conformance/rank_subject.h"
 #include "device/devices.h"
 #include "engine/mixed_requests.h"
@@ -56,12 +56,12 @@ std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
 void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& reader,
                  const Width& width, bool recorded, Requests kind = Requests::mixed,
                  Talk talk = Talk::over_peers) {
-  INFO(width.tensor << " x " << width.stages << " x " << width.copies
+  INFO(width.tensor << " x " << width.stages << " x " << width.replicas
                     << (recorded ? ", recorded" : "")
                     << (width.whole_experts ? ", experts whole" : ""));
   model::ModelSpec spec = whole;
   spec.whole_experts = width.whole_experts;
-  const Devices devices(width.tensor * width.stages * width.copies, talk);
+  const Devices devices(width.tensor * width.stages * width.replicas, talk);
   if (devices.none()) return;
   const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
   EngineOptions alone = options_with(1, 64, 64, DType::f32);
@@ -73,7 +73,7 @@ void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& 
   EngineOptions options = options_with(4, 48, 40, DType::f32);
   options.capture_sizes = recorded ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{};
   options.tensor_ranks = width.tensor;
-  options.copies = width.copies;
+  options.replicas = width.replicas;
   const RankParts parts(spec, reader, width, DType::f32, devices.backends());
   Engine engine(spec, parts.ranks(), nullptr, options);
   CHECK(tokens_of(run_all(engine, requests)) == expected);
@@ -109,9 +109,9 @@ TEST_CASE("tensor-parallel ranks on devices answer as one on the CPU") {
   check_width("llama", {.tensor = 2}, true, Requests::drawn);
 }
 
-TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
+TEST_CASE("stages and replicas on devices answer as one rank on the CPU") {
   check_width("llama", {.stages = 2});
-  check_width("llama", {.copies = 2});
+  check_width("llama", {.replicas = 2});
 }
 
 TEST_CASE("quantized models answer on ranks of devices as on one") {
@@ -133,12 +133,12 @@ TEST_CASE("ranks of devices have some of a mixture's experts whole") {
   check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true);
 }
 
-TEST_CASE("ranks of devices encode pictures in turn and have them all") {
+TEST_CASE("ranks of devices encode images in turn and have them all") {
   const Width width{.tensor = 2};
   const Devices devices(2);
   if (devices.none()) return;
-  testing::PictureModel model(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
-                              "tests/data/golden/multimodal_run/internvl2_qwen2");
+  testing::ImageModel model(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
+                            "tests/data/golden/multimodal_run/internvl2_qwen2");
   std::vector<Request> requests = model.requests({"two_images", "text"});
   for (Request& request : requests) {
     request.sampling.max_tokens = 4;
@@ -156,7 +156,7 @@ TEST_CASE("ranks of devices encode pictures in turn and have them all") {
   const RankParts parts(model.spec(), model.weights(), width, DType::f32, devices.backends());
   Engine engine(model.spec(), parts.ranks(), nullptr, options);
   CHECK(tokens_of(run_all(engine, requests)) == expected);
-  CHECK(engine.stats().encoded_pictures == 2);
+  CHECK(engine.stats().encoded_images == 2);
   CHECK(kernels::allocations_since_seal().device == 0);
 }
 

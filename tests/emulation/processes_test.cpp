@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/program.h"
-#include "conformance/picture_lines.h"
+#include "conformance/image_lines.h"
 #include "reference/recipe.h"
 #include "skipped.h"
 
@@ -66,8 +66,8 @@ void write_work(const Scratch& scratch, const char* model) {
                 "\n");
 }
 
-/// Two pictures, of which ranks encode one each, and none.
-void write_pictures(const Scratch& scratch) {
+/// Two images, of which ranks encode one each, and none.
+void write_images(const Scratch& scratch) {
   testing::write_published(PLIMSOLL_SOURCE_DIR "/tests/data/golden/multimodal_run/llava",
                            scratch.path("model"));
   const std::string images = PLIMSOLL_SOURCE_DIR "/tests/data/images/";
@@ -126,21 +126,21 @@ TEST_CASE("devices of several processes say what one processor says") {
   check_same("qwen3_moe", 4, 4, "-tp 4", kEager);
 }
 
-TEST_CASE("stages and copies of devices in several processes do so too") {
+TEST_CASE("stages and replicas of devices in several processes do so too") {
   if (cannot_run()) return;
   check_same("llama3_tied", 4, 4, "-tp 2 -pp 2", kEager);
   check_same("llama3_tied", 2, 4, "-tp 2 -pp 2", kEager);
   check_same("llama3_tied", 2, 4, "-tp 2 -dp 2", kEager);
 }
 
-TEST_CASE("devices of several processes see pictures") {
+TEST_CASE("devices of several processes see images") {
   if (cannot_run()) return;
   const std::string more =
       "--enforce-eager --max-num-batched-tokens 64 --allowed-local-media-path "
       "'" PLIMSOLL_SOURCE_DIR "/tests/data/images' ";
   for (const char* ranks : {"-tp 2", "-pp 2"}) {
     const Scratch scratch;
-    write_pictures(scratch);
+    write_images(scratch);
     check_same(scratch, 2, 2, ranks, more);
   }
 }

@@ -67,7 +67,7 @@ class Turn {
     if (--depth_ == 0) freed_.notify_one();
   }
   /// Another thread that waits for its turn has one before this one goes on.
-  void hand_on() {
+  void send_hidden() {
     const int depth = std::exchange(depth_, 1);
     unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(1));
@@ -91,7 +91,7 @@ std::deque<std::function<void()>> default_copies;
 class Busy {
  public:
   explicit Busy(Stream& stream) : stream_(stream) {
-    while (stream.busy) mutex.hand_on();
+    while (stream.busy) mutex.send_hidden();
     stream.busy = true;
   }
   ~Busy() { stream_.busy = false; }
@@ -140,7 +140,7 @@ void hand_turn_on() {
     if (!stream->driver.joinable()) stream->driver = std::jthread(drive, stream);
   }
   ++waiting_kernels;
-  mutex.hand_on();
+  mutex.send_hidden();
   --waiting_kernels;
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("the longest context is found to a block, whatever steps take of the c
                [&](int64_t length) { return blocks(50000 - length / 1000); }, 49936},
            Row{"as much as the length", 4096, 16,
                [&](int64_t length) { return blocks(2048 - length); }, 1024},
-           Row{"pictures beyond 8000 tokens", 128000, 16,
+           Row{"images beyond 8000 tokens", 128000, 16,
                [&](int64_t length) { return length > 8000 ? 2000 : 20000; }, 8000},
            Row{"no length has room", 131072, 16, [](int64_t) { return 0; }, 0},
            Row{"the whole length has none", 131072, 16,

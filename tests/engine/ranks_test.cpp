@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/ranks/crew.h"
 #include "engine/ranks/message_team.h"
+#include "engine/ranks/rank_threads.h"
 #include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 
@@ -57,9 +57,9 @@ class Team {
     if (ends_.empty()) return shared_.rank(rank);
     return *ends_[static_cast<size_t>(rank)];
   }
-  void give_up() {
-    shared_.give_up();
-    world_.give_up();
+  void abort() {
+    shared_.abort();
+    world_.abort();
   }
 
  private:
@@ -75,7 +75,7 @@ TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first 
   constexpr int kRanks = 4;
   const size_t buffer = GENERATE(0, 32, 200, 4096);
   Team team(kRanks, buffer);
-  Crew crew(kRanks, [&] { team.give_up(); });
+  RankThreads rank_threads(kRanks, [&] { team.abort(); });
   for (int round = 0; round < 200; ++round) {
     const auto seed = [&](int64_t rank) { return static_cast<float>(rank * 1000 + round); };
     const int64_t columns = 1 + round % 50;
@@ -86,12 +86,12 @@ TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first 
     std::vector<RankMatrix> most = sums;
     for (RankMatrix& matrix : most)
       for (size_t i = 0; i < matrix.values.size(); ++i) matrix.values[i] *= sign(i);
-    crew.run([&](int64_t rank) {
+    rank_threads.run([&](int64_t rank) {
       const auto index = static_cast<size_t>(rank);
       TensorRanks& end = team.rank(rank);
-      end.sum(sums[index]);
-      end.most(most[index]);
-      end.share_rows(rows[index], std::array<int32_t, 3>{2, 0, 2});
+      end.all_reduce_sum(sums[index]);
+      end.all_reduce_max(most[index]);
+      end.all_gather_rows(rows[index], std::array<int32_t, 3>{2, 0, 2});
       RankMatrix own = before[index];
       end.gather_columns(own, all[index]);
     });
@@ -117,12 +117,12 @@ TEST_CASE("ranks have the columns of all, and those that neighbours have alike o
   const size_t buffer = GENERATE(0, 32, 200, 4096);
   for (const int64_t alike : {1, 2, 4}) {
     Team team(kRanks, buffer);
-    Crew crew(kRanks, [&] { team.give_up(); });
+    RankThreads rank_threads(kRanks, [&] { team.abort(); });
     std::vector<RankMatrix> own, all(kRanks, RankMatrix(kRows, kRanks / alike * kOwn, 0));
     for (int64_t rank = 0; rank < kRanks; ++rank) {
       own.emplace_back(kRows, kOwn + 2, static_cast<float>(rank / alike * 100));  // with gaps
     }
-    crew.run([&](int64_t rank) {
+    rank_threads.run([&](int64_t rank) {
       const auto index = static_cast<size_t>(rank);
       const plimsoll::backend::View mine = own[index];
       team.rank(rank).share_columns(mine.slice_columns(0, kOwn), all[index]);
@@ -144,13 +144,13 @@ TEST_CASE("ranks have the columns of all, and those that neighbours have alike o
 TEST_CASE("ranks share matrices without rows") {
   constexpr int64_t kRanks = 2;
   Team team(kRanks, GENERATE(0, 4096));
-  Crew crew(kRanks, [&] { team.give_up(); });
-  crew.run([&](int64_t rank) {
+  RankThreads rank_threads(kRanks, [&] { team.abort(); });
+  rank_threads.run([&](int64_t rank) {
     RankMatrix none(0, 3, 1), all(0, 6, 0);
     TensorRanks& end = team.rank(rank);
-    end.sum(none);
-    end.most(none);
-    end.share_rows(none, {});
+    end.all_reduce_sum(none);
+    end.all_reduce_max(none);
+    end.all_gather_rows(none, {});
     end.gather_columns(none, all);
     end.share_columns(none, all);
   });
@@ -159,7 +159,7 @@ TEST_CASE("ranks share matrices without rows") {
 TEST_CASE("ranks that meet are told when one has failed") {
   constexpr int kRanks = 4;
   Team team(kRanks, GENERATE(0, 4096));
-  Crew crew(kRanks, [&] { team.give_up(); });
+  RankThreads rank_threads(kRanks, [&] { team.abort(); });
   std::atomic<int> lost = 0;
   const auto job = [&](int64_t rank) {
     if (rank == 1) throw std::runtime_error("broken");
@@ -171,17 +171,17 @@ TEST_CASE("ranks that meet are told when one has failed") {
       throw;
     }
   };
-  CHECK_THROWS_WITH(crew.run(job), "broken");
+  CHECK_THROWS_WITH(rank_threads.run(job), "broken");
   CHECK(lost == kRanks - 1);
 }
 
 TEST_CASE("what one rank sends the next receives, round after round") {
   constexpr int kRanks = 4;
   SharedWorld world(kRanks);
-  Crew crew(kRanks, [&] { world.give_up(); });
+  RankThreads rank_threads(kRanks, [&] { world.abort(); });
   for (int round = 0; round < 200; ++round) {
     Bytes last{};
-    crew.run([&](int64_t rank) {
+    rank_threads.run([&](int64_t rank) {
       Bytes own = bytes_of(round);
       if (rank > 0) {
         own.fill(std::byte{0});
@@ -199,7 +199,7 @@ TEST_CASE("the first error of a rank ends all at once, whoever waits for whom") 
   for (int failing = 0; failing < kRanks; ++failing) {
     SharedWorld world(kRanks);
     std::atomic<int> lost = 0;
-    Crew crew(kRanks, [&] { world.give_up(); });
+    RankThreads rank_threads(kRanks, [&] { world.abort(); });
     const auto begin = std::chrono::steady_clock::now();
     const auto job = [&](int64_t rank) {
       if (rank == failing) throw std::runtime_error("broken " + std::to_string(rank));
@@ -211,11 +211,11 @@ TEST_CASE("the first error of a rank ends all at once, whoever waits for whom") 
         throw;
       }
     };
-    CHECK_THROWS_WITH(crew.run(job), "broken " + std::to_string(failing));
+    CHECK_THROWS_WITH(rank_threads.run(job), "broken " + std::to_string(failing));
     CHECK(lost == kRanks - 1);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
     // Later calls do not wait for what will never come.
-    CHECK_THROWS_AS(crew.run([&](int64_t rank) {
+    CHECK_THROWS_AS(rank_threads.run([&](int64_t rank) {
       const Bytes bytes{};
       world.rank(rank).send((rank + 1) % kRanks, bytes);
     }),

@@ -18,9 +18,9 @@ struct Opened {
   explicit Opened(const fs::path& folder) : checkpoint(checkpoint::Checkpoint::open(folder)) {
     auto [config, read] = model::read_model_folder(folder);
     spec = std::move(read);
-    checkpoint::settle_stored(checkpoint, spec);
-    checkpoint::settle_kept(config, &checkpoint, {.activations = quantization::Activations::whole},
-                            spec);
+    checkpoint::resolve_stored(checkpoint, spec);
+    checkpoint::resolve_kept(config, &checkpoint, {.activations = quantization::Activations::whole},
+                             spec);
   }
 };
 

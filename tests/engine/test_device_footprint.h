@@ -46,7 +46,7 @@ class TestDeviceFootprint final : public backend::Footprint {
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::bf16;
   }
-  [[nodiscard]] bool sees_pictures() const override { return cpu_.sees_pictures(); }
+  [[nodiscard]] bool sees_images() const override { return cpu_.sees_images(); }
   /// Size of the plan of segments, as that of a step.
   [[nodiscard]] size_t segments_plan_bytes(int64_t, int64_t segments,
                                            const model::AttentionSpec&) const override {

@@ -20,10 +20,10 @@ void decode(std::string_view magic, size_t at, std::string_view bytes) {
   constexpr image::Limits kLimits{.side = 4096, .memory_bytes = size_t{8} << 20};
   try {
     const image::Header header = image::read_header(view, kLimits);
-    const image::Image picture = image::decode(view, kLimits);
-    const auto pixels = static_cast<size_t>(picture.size.width * picture.size.height);
-    if (picture.rgb.size() != 3 * pixels || picture.size != header.size()) {
-      throw std::logic_error("a picture is not as large as its header says");
+    const image::Image image = image::decode(view, kLimits);
+    const auto pixels = static_cast<size_t>(image.size.width * image.size.height);
+    if (image.rgb.size() != 3 * pixels || image.size != header.size()) {
+      throw std::logic_error("an image is not as large as its header says");
     }
   } catch (const image::ImageError&) {
   }
@@ -59,7 +59,7 @@ void preparation(std::string_view bytes) {
     if (size.width * size.height > kMostBytes / 3 || layout.levels() > kMostBytes) return;
     const image::Pixels pixels = processor->process(image::blank(size));
     if (std::ssize(pixels.levels) != layout.levels()) {
-      throw std::logic_error("a prepared picture is not as large as its layout says");
+      throw std::logic_error("a prepared image is not as large as its layout says");
     }
   } catch (const image::ImageError&) {
   } catch (const image::SettingsError&) {

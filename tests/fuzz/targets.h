@@ -9,7 +9,7 @@ namespace plimsoll::fuzz {
 
 void chat_template(std::string_view bytes);  // chat_template.jinja, rendered
 void config(std::string_view bytes);         // config.json, quantization_config too
-void gif(std::string_view bytes);            // pictures, headers and pixels
+void gif(std::string_view bytes);            // images, headers and pixels
 void in_flight(std::string_view bytes);      // OUT.running
 void index(std::string_view bytes);          // model.safetensors.index.json
 void jpeg(std::string_view bytes);
@@ -18,7 +18,7 @@ void json_line(std::string_view bytes);     // requests, a line each
 void manifest(std::string_view bytes);      // OUT.run.json
 void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
-void preparation(std::string_view bytes);  // a line's mm_processor_kwargs, on pictures of any size
+void preparation(std::string_view bytes);     // a line's mm_processor_kwargs, on images of any size
 void record_digests(std::string_view bytes);  // OUT.part.xxh3
 void regex(std::string_view bytes);           // a pattern of a request
 void safetensors(std::string_view bytes);     // a weights' file

@@ -34,7 +34,7 @@ void put(File& file, size_t at, std::initializer_list<uint8_t> bytes) {
   std::ranges::copy(bytes, file.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// The first row of a 2 x 3 picture after turning, its pixels named 0 to 5.
+/// The first row of a 2 x 3 image after turning, its pixels named 0 to 5.
 std::vector<int> first_row(Orientation orientation) {
   Image image{{2, 3}, {}};
   for (uint8_t i = 0; i < 6; ++i) image.rgb.insert(image.rgb.end(), 3, i);
@@ -179,7 +179,7 @@ TEST_CASE("dimensions are checked before a pixel is decoded") {
   CHECK(code_of(gif) == code::too_large);
 }
 
-TEST_CASE("what is no picture is named so") {
+TEST_CASE("what is no image is named so") {
   CHECK(code_of({}) == code::unreadable);
   const std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
   CHECK_THROWS_WITH(decode(Bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size())),

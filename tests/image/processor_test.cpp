@@ -54,7 +54,7 @@ TEST_CASE("frames go in pairs, of which the last may be one twice") {
   CHECK(pixels.levels[16 * 1176 + 196] == 2);  // its only frame once more
 }
 
-TEST_CASE("a picture's two frames are kept once, and are two of its values") {
+TEST_CASE("an image's two frames are kept once, and are two of its values") {
   const auto processor = make(ProcessorKind::qwen2_vl, "{}");
   const Pixels pixels = processor->process(plain({56, 56}, 3));
   CHECK(pixels.layout.shape == std::vector<int64_t>{16, 1176});
@@ -71,7 +71,7 @@ TEST_CASE("models without videos say so") {
   CHECK_THROWS_WITH(processor->video_layout({8, 8}, 2), Catch::Contains("takes no videos"));
 }
 
-TEST_CASE("InternVL's grids are near the picture's aspect ratio") {
+TEST_CASE("InternVL's grids are near the image's aspect ratio") {
   const auto processor = make(ProcessorKind::internvl, "{}");
   const Layout wide = processor->layout({1344, 896});
   CHECK(wide.columns == 3);
@@ -126,7 +126,7 @@ TEST_CASE("a size that is one number is the short side, of Gemma's squares both"
   CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->layout({9, 3}).shape[3] == 28);
 }
 
-TEST_CASE("CLIP resizes of a long picture what it keeps alone") {
+TEST_CASE("CLIP resizes of a long image what it keeps alone") {
   const auto clip = make(ProcessorKind::clip,
                          R"({"size":{"shortest_edge":56},"crop_size":{"height":56,"width":56}})");
   Image image = plain({1, 65535}, 7);
@@ -137,7 +137,7 @@ TEST_CASE("CLIP resizes of a long picture what it keeps alone") {
   CHECK(std::ranges::max(pixels.levels) > 200);
 }
 
-TEST_CASE("settings that ask for pictures of any size are bounded") {
+TEST_CASE("settings that ask for images of any size are bounded") {
   const auto code_of = [](ProcessorKind kind, const char* settings, Size size) {
     try {
       (void)make(kind, settings)->layout(size);
@@ -155,7 +155,7 @@ TEST_CASE("settings that ask for pictures of any size are bounded") {
                     Catch::Contains("size.height"));
 }
 
-TEST_CASE("Gemma refuses pictures of which a crop would be empty") {
+TEST_CASE("Gemma refuses images of which a crop would be empty") {
   const auto processor = make(ProcessorKind::gemma3, R"({"size": 28, "do_pan_and_scan": true,
       "pan_and_scan_min_crop_size": 1, "pan_and_scan_max_num_crops": 4})");
   CHECK(processor->layout({8, 2}).tiles == 5);
@@ -180,7 +180,7 @@ TEST_CASE("Gemma's crops are no smaller than their least size, which is allowed"
   CHECK(processor->layout({120, 59}).tiles == 1);
 }
 
-TEST_CASE("without do_resize pictures are taken as they are, or refused") {
+TEST_CASE("without do_resize images are taken as they are, or refused") {
   const auto qwen = make(ProcessorKind::qwen2_vl, R"({"do_resize": false, "max_pixels": 784})");
   CHECK(qwen->layout({280, 28}).tokens == 10);
   CHECK_THROWS_WITH(qwen->layout({280, 27}), Catch::Contains("multiples of 28"));
@@ -202,17 +202,17 @@ TEST_CASE("InternVL cuts nothing where no number of tiles is allowed") {
 }
 
 TEST_CASE("the colour that stands for none is white, but for InternVL and without conversion") {
-  Image picture = plain({28, 28}, 7);
-  picture.clear = Colour{7, 7, 7};
-  CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->process(picture).levels[0] == 255);
-  CHECK(make(ProcessorKind::internvl, R"({"image_size": 28})")->process(picture).levels[0] == 7);
+  Image image = plain({28, 28}, 7);
+  image.clear = Colour{7, 7, 7};
+  CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->process(image).levels[0] == 255);
+  CHECK(make(ProcessorKind::internvl, R"({"image_size": 28})")->process(image).levels[0] == 7);
   for (const auto* settings :
        {R"({"size": 28, "do_convert_rgb": null})", R"({"size": 28, "do_convert_rgb": false})"}) {
-    CHECK(make(ProcessorKind::gemma3, settings)->process(picture).levels[0] == 7);
+    CHECK(make(ProcessorKind::gemma3, settings)->process(image).levels[0] == 7);
   }
 }
 
-TEST_CASE("the README's picture costs what the README says") {
+TEST_CASE("the README's image costs what the README says") {
   struct Row {
     const char* said;  // # tokens
     ProcessorKind kind;

@@ -57,7 +57,7 @@ TEST_CASE("resizing gives the bits of its definition") {
   CHECK(got.rgb == expected.rgb);
 }
 
-TEST_CASE("a part of a resized picture has the whole one's pixels") {
+TEST_CASE("a part of a resized image has the whole one's pixels") {
   const auto [from, to] = GENERATE(table<Size, Size>({
       {{64, 33}, {31, 67}},
       {{64, 33}, {64, 33}},
@@ -76,7 +76,7 @@ TEST_CASE("a part of a resized picture has the whole one's pixels") {
   CHECK(got.rgb == expected.rgb);
 }
 
-TEST_CASE("pictures of several bands between the passes have the same pixels") {
+TEST_CASE("images of several bands between the passes have the same pixels") {
   const Image image = noise({9, 3000});
   const Resampling resampling{Filter::lanczos, Fraction::torchvision};
   const Size to{1001, GENERATE(290, 4000)};
@@ -84,7 +84,7 @@ TEST_CASE("pictures of several bands between the passes have the same pixels") {
         resize_by(axis_passes().front(), image, to, resampling).rgb);
 }
 
-TEST_CASE("a picture of the size that is wanted stays as it is") {
+TEST_CASE("an image of the size that is wanted stays as it is") {
   const Image image = noise({5, 4});
   CHECK(resize(image, {5, 4}, {}).rgb == image.rgb);
 }

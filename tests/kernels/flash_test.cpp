@@ -45,9 +45,9 @@ std::vector<FlashCase> sight_cases() {
   constexpr auto kNever = FlashLimits::Cuts::never;
   return {
       {"an encoder's segments", {{70, 70}, {9, 9}, {1, 1}}, 0, 64, 3, 3, all, kNever},
-      {"a picture, cut", {{40, 200}}, 0, 64, 2, 1, all},
-      {"pictures in prompts and a decode", {{70, 110}, {1, 40}}, 1, 1, 4, 2, by_row},
-      {"a picture of a few rows", {{5, 90}}, 0, 64, 2, 1, by_row},
+      {"an image, cut", {{40, 200}}, 0, 64, 2, 1, all},
+      {"images in prompts and a decode", {{70, 110}, {1, 40}}, 1, 1, 4, 2, by_row},
+      {"an image of a few rows", {{5, 90}}, 0, 64, 2, 1, by_row},
   };
 }
 
@@ -106,9 +106,9 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
   spec.key_scale = 0.375f;  // of float8 alone
   spec.value_scale = 3;
   KvFixture kv(c.sequences, spec, unit.kv, 16, c.padding);
-  constexpr int64_t kPicture = 23;
+  constexpr int64_t kImage = 23;
   if (c.sight != FlashSight::own_past) {
-    kv.see_blocks(c.sight == FlashSight::all ? std::ranges::max(kv.context) : kPicture);
+    kv.see_blocks(c.sight == FlashSight::all ? std::ranges::max(kv.context) : kImage);
   }
   FlashLimits limits{kv.rows(),   static_cast<int64_t>(kv.context.size()),
                      0,           c.multiprocessors,

@@ -97,7 +97,7 @@ TEST_CASE("a library without NCCL's functions is refused") {
 TEST_CASE("a call of NCCL that fails says what NCCL says") {
   const Nccl nccl = load_fake();
   const Variable fails("FAKE_NCCL_FAILS", "init");
-  backend::MeetingId id{};
+  backend::CommunicatorId id{};
   REQUIRE(nccl.unique_id(&id) == 0);
   NcclConfig config;
   Nccl::Comm comm = nullptr;

@@ -20,11 +20,11 @@ namespace {
 /// Ranks on one device.
 class Ranks {
  public:
-  explicit Ranks(int count) : given_up_(sizeof(int)) {
-    *static_cast<int*>(given_up_.data()) = 0;
+  explicit Ranks(int count) : aborted_(sizeof(int)) {
+    *static_cast<int*>(aborted_.data()) = 0;
     for (int rank = 0; rank < count; ++rank) {
       memory_.push_back(std::make_unique<DeviceMemory>(backend::cuda::rank_area_bytes(count)));
-      testing::require(cudaMemset(memory_.back()->data(), 0, backend::cuda::kMeetingBytes));
+      testing::require(cudaMemset(memory_.back()->data(), 0, backend::cuda::kBarrierBytes));
       streams_.push_back(std::make_unique<Stream>());
     }
     testing::require(cudaDeviceSynchronize());
@@ -42,7 +42,7 @@ class Ranks {
           streams_[rank]->wait();
         } catch (...) {
           thrown[rank] = std::current_exception();
-          *static_cast<int*>(given_up_.data()) = 1;
+          *static_cast<int*>(aborted_.data()) = 1;
         }
       });
     }
@@ -57,14 +57,14 @@ class Ranks {
     RankAreas areas{.rank = static_cast<int>(rank),
                     .ranks = static_cast<int>(memory_.size()),
                     .blocks = 4,
-                    .given_up = static_cast<const int*>(given_up_.data())};
+                    .aborted = static_cast<const int*>(aborted_.data())};
     for (size_t i = 0; i < memory_.size(); ++i) {
       areas.area[i] = static_cast<unsigned char*>(memory_[i]->data());
     }
     return areas;
   }
 
-  PinnedMemory given_up_;
+  PinnedMemory aborted_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };

@@ -160,7 +160,7 @@ TEST_CASE("LLaVA leaves out its encoder's first row, whatever it is, or nothing"
   CHECK(refusal(config).find("vision_feature_select_strategy") != std::string::npos);
 }
 
-TEST_CASE("Gemma 3 does not cap its head's logits where it sees pictures") {
+TEST_CASE("Gemma 3 does not cap its head's logits where it sees images") {
   Json config = llava_config();
   config["architectures"] = {"Gemma3ForConditionalGeneration"};
   config["mm_tokens_per_image"] = 4;

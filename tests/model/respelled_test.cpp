@@ -16,7 +16,7 @@ Json data_config(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("pictures turn positions by sections in configs that transformers saved again") {
+TEST_CASE("images turn positions by sections in configs that transformers saved again") {
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
     INFO(name);
     const auto published =

@@ -88,7 +88,7 @@ TEST_CASE("a head of the checkpoint's own comes back from its shards") {
     CHECK(tensors_of(scratch.path("joined")) == tensors_of(scratch.path("model")));
 
     model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
-    settle_tied_head(scratch.path("out"), "", spec);
+    resolve_tied_head(scratch.path("out"), "", spec);
     REQUIRE(spec.head != spec.embedding);
     const ShardReader reader(scratch.path("out"), spec, {});
     CHECK(read(reader, spec.weight(spec.head)) != read(reader, spec.weight(spec.embedding)));
@@ -104,7 +104,7 @@ TEST_CASE("a copy of the table as head stays one weight") {
   CHECK(source.spec().head == source.spec().embedding);
   write_to(scratch, {.pipeline_parallel = 2}, "out");
   model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
-  settle_tied_head(scratch.path("out"), "", spec);
+  resolve_tied_head(scratch.path("out"), "", spec);
   CHECK(spec.head == spec.embedding);
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("the engine computes with the head that the checkpoint has") {
   model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
   REQUIRE(spec.head == spec.embedding);
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
-  checkpoint::settle_tied_head(checkpoint, spec);
+  checkpoint::resolve_tied_head(checkpoint, spec);
   REQUIRE(spec.head != spec.embedding);
   const checkpoint::WeightReader reader(checkpoint, spec);
   CHECK(read(reader, spec.weight(spec.head)) != read(reader, spec.weight(spec.embedding)));
@@ -217,7 +217,7 @@ TEST_CASE("the engine reads experts that are stored as one tensor") {
   write_model(scratch, model.at("config"), model.at("recipe"));
   auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
   model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
-  checkpoint::settle_fused_experts(checkpoint, spec);
+  checkpoint::resolve_fused_experts(checkpoint, spec);
   const checkpoint::WeightReader reader(checkpoint, spec);
   const model::MlpSpec& mlp = spec.layers.front().mlp;
   for (const auto& [id, name] :

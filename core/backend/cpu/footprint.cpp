@@ -14,7 +14,7 @@ class CpuFootprint final : public Footprint {
  public:
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
   [[nodiscard]] DType activation_dtype(DType) const override { return DType::f32; }
-  [[nodiscard]] bool sees_pictures() const override { return true; }
+  [[nodiscard]] bool sees_images() const override { return true; }
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
     // All experts' matrices are alike.
     if (spec.is_packed()) {

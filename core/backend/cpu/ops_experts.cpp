@@ -110,12 +110,12 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
 void CpuBackend::join_experts(const ExpertSlots& slots, View downs, const Weight& down,
                               int32_t* owners) {
   if (down.ranks == nullptr) return;
-  if (!down.some_experts()) return down.ranks->sum(downs);
+  if (!down.some_experts()) return down.ranks->all_reduce_sum(downs);
   for (int64_t e = 0; e < slots.experts; ++e) {
     std::fill(owners + slots.starts[e], owners + slots.starts[e + 1],
               static_cast<int32_t>(e / down.spec->matrices()));
   }
-  down.ranks->share_rows(downs, {owners, static_cast<size_t>(downs.rows)});
+  down.ranks->all_gather_rows(downs, {owners, static_cast<size_t>(downs.rows)});
 }
 
 void CpuBackend::compute(const ops::Experts& op, std::byte* workspace) {

@@ -75,7 +75,7 @@ SharedMost CpuBackend::find_most(int64_t rows, int64_t k, const RowOf& row, cons
     std::fill_n(of_row, maxima.count, 0.f);
     largest_inputs(row(r), k, maxima.group, lead, of_row + first);
   });
-  weight.ranks->most({most, DType::f32, rows, maxima.count, maxima.count});
+  weight.ranks->all_reduce_max({most, DType::f32, rows, maxima.count, maxima.count});
   return {most + first, maxima.count, lead};
 }
 

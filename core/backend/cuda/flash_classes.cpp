@@ -38,7 +38,7 @@ void FlashPlanner::classify(const FlashBatch& batch) {
       add(sequence);
     }
   }
-  settle_hopper();
+  resolve_hopper();
   move_prefills(few_rows);
 }
 
@@ -46,7 +46,7 @@ void FlashPlanner::add(const Sequence& sequence) {
   classes_[static_cast<size_t>(kind_of(sequence.rows))].push_back(sequence);
 }
 
-void FlashPlanner::settle_hopper() {
+void FlashPlanner::resolve_hopper() {
   on_hopper_.clear();
   for (const Sequence& s : long_) on_hopper_.push_back({s.index, s.rows, s.length});
   if (!hopper_ || hopper_->count_works(on_hopper_) >= limits_.multiprocessors) return;

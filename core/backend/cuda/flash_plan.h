@@ -157,7 +157,7 @@ class FlashPlanner {
   void add(const Sequence& sequence);
   /// Decides on Hopper's kernels for long prefills: all of them where they keep all multiprocessors
   /// busy, or none.
-  void settle_hopper();
+  void resolve_hopper();
   [[nodiscard]] FlashKind kind_of(int64_t rows) const;
   void move_prefills(int64_t few_rows);
   void choose_prefill(std::vector<Sequence>& prefill);

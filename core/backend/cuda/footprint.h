@@ -116,7 +116,7 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::f8_e4m3;
   }
-  [[nodiscard]] bool sees_pictures() const override { return true; }
+  [[nodiscard]] bool sees_images() const override { return true; }
   [[nodiscard]] size_t segments_plan_bytes(int64_t rows, int64_t segments,
                                            const model::AttentionSpec& spec) const override;
   [[nodiscard]] bool draws() const override { return true; }

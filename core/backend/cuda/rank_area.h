@@ -19,15 +19,15 @@ inline constexpr size_t kRankPieceBytes = size_t{8} << 20;
 
 /// Progress of all ranks, in one rank's memory. Blocks of one number wait for each other, at up to
 /// two points of a call.
-struct Meetings {
+struct BarrierFlags {
   uint32_t calls;                                    // calls that have ended here
   uint32_t ended;                                    // blocks of the call that runs
   uint32_t arrived[2][kMostRankBlocks][kMostRanks];  // the call that each rank has come to
 };
 
-inline constexpr size_t kMeetingBytes = size_t{8} << 10;
-static_assert(sizeof(Meetings) <= kMeetingBytes);
-inline constexpr size_t kRankAreaBytes = kMeetingBytes + 2 * kRankPieceBytes;
+inline constexpr size_t kBarrierBytes = size_t{8} << 10;
+static_assert(sizeof(BarrierFlags) <= kBarrierBytes);
+inline constexpr size_t kRankAreaBytes = kBarrierBytes + 2 * kRankPieceBytes;
 
 /// Bytes of the area of one of `ranks` ranks.
 constexpr size_t rank_area_bytes(int64_t ranks) {

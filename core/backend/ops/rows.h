@@ -32,7 +32,7 @@ struct EmbedPositions {
 };
 
 /// out[batch.embedded_rows[i]] = batch.embeddings[batch.embedding_rows[i]]. Only where
-/// Footprint::sees_pictures.
+/// Footprint::sees_images.
 struct PlaceEmbeddings {
   static constexpr const char* kName = "place_embeddings";
   View out;
@@ -84,7 +84,7 @@ struct CopyHeads {
   [[nodiscard]] View written() const { return columns.width > 0 ? out : View{}; }
 };
 
-/// out [T, n] = mean of the k parts of in [T, k n]. Only where Footprint::sees_pictures.
+/// out [T, n] = mean of the k parts of in [T, k n]. Only where Footprint::sees_images.
 struct AverageParts {
   static constexpr const char* kName = "average_parts";
   View out, in;
@@ -92,7 +92,7 @@ struct AverageParts {
 };
 
 /// x [T, n] *= weight [n] (of any shape with n elements), in place. Only where
-/// Footprint::sees_pictures.
+/// Footprint::sees_images.
 struct ScaleColumns {
   static constexpr const char* kName = "scale_columns";
   View x;

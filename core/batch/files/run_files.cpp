@@ -187,7 +187,7 @@ bool RunFiles::goes_on() {
   if (renamed) {
     // The last life ended between the new name and the end.
     journal_->clear();
-    settle_published();
+    recover_published();
   }
   if (manifest_.state == RunState::complete || manifest_.state == RunState::partial) {
     look_at_published();
@@ -240,7 +240,7 @@ bool RunFiles::is_whole() const {
   return slice_of(options_.job).count <= slice_of(manifest_.job).count;
 }
 
-void RunFiles::settle_published() {
+void RunFiles::recover_published() {
   manifest_.state = manifest_.missing == 0 ? RunState::complete : RunState::partial;
   manifest_.output_bytes = bytes_of(options_.output);
   manifest_.errors_bytes = options_.errors.empty() ? 0 : bytes_of(options_.errors);
@@ -329,7 +329,7 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
     manifest_.output_inode = inode;
     save();
   });
-  settle_published();
+  recover_published();
 }
 
 void RunFiles::note_report(std::string_view report) {

@@ -74,7 +74,7 @@ class RunFiles {
   void check_same_job(const std::string& differs) const;
   void look_at_published();
   [[nodiscard]] bool is_whole() const;
-  void settle_published();
+  void recover_published();
   void take_back_published();
   void take_back_errors();
   void save() { write_manifest(manifest_path(options_.output), manifest_); }

@@ -8,13 +8,13 @@
 namespace plimsoll::engine {
 namespace {
 
-/// The key of a block's tokens with the pictures whose embeddings stand in [first, end).
-BlockKey with_pictures(BlockKey key, const Sequence& sequence, int64_t first, int64_t end) {
-  if (sequence.pictures == nullptr) return key;
-  for (const Picture& picture : sequence.pictures->items) {
-    for (const PictureRun& run : picture.runs) {
+/// The key of a block's tokens with the images whose embeddings stand in [first, end).
+BlockKey with_images(BlockKey key, const Sequence& sequence, int64_t first, int64_t end) {
+  if (sequence.images == nullptr) return key;
+  for (const Image& image : sequence.images->items) {
+    for (const ImageRun& run : image.runs) {
       if (run.end() <= first || run.first >= end) continue;
-      const std::array<uint64_t, 4> words = {picture.key.low, picture.key.high,
+      const std::array<uint64_t, 4> words = {image.key.low, image.key.high,
                                              static_cast<uint64_t>(run.embedding),
                                              static_cast<uint64_t>(run.first)};
       key = siphash128(key, std::as_bytes(std::span(words)));
@@ -57,8 +57,8 @@ BlockContents KvCache::contents(Sequence& sequence, size_t group, int64_t block)
   };
   for (auto next = static_cast<int64_t>(keys.size()); next <= block; ++next) {
     const BlockKey of_tokens = chain_key(parent(next), block_tokens(sequence, next));
-    keys.push_back(with_pictures(of_tokens, sequence, next * options_.block_size,
-                                 (next + 1) * options_.block_size));
+    keys.push_back(with_images(of_tokens, sequence, next * options_.block_size,
+                               (next + 1) * options_.block_size));
   }
   return {static_cast<int32_t>(group), parent(block), keys[block], block_tokens(sequence, block)};
 }
@@ -163,10 +163,10 @@ void KvCache::extend(Sequence& sequence, int64_t end) {
 
 void KvCache::commit(Sequence& sequence, int64_t end) {
   sequence.computed = end;
-  settle(sequence);
+  apply_token(sequence);
 }
 
-void KvCache::settle(Sequence& sequence) {
+void KvCache::apply_token(Sequence& sequence) {
   if (sequence.tables.empty()) return;
   const int64_t end = std::min(sequence.computed, sequence.known_length());
   if (options_.prefix_caching) {

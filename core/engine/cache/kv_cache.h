@@ -44,12 +44,12 @@ class KvCache {
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
   /// Makes room for positions before `end`, at most reachable_end().
   void extend(Sequence& sequence, int64_t end);
-  /// Notes that positions before `end` are computed, in the order of steps; then settles the
+  /// Notes that positions before `end` are computed, in the order of steps; then applies the
   /// sequence.
   void commit(Sequence& sequence, int64_t end);
   /// Remembers full blocks of which all tokens are known, and returns blocks that no later position
   /// can see to the pool.
-  void settle(Sequence& sequence);
+  void apply_token(Sequence& sequence);
   /// Returns all blocks of a sequence to the pool; nothing counts as computed any more.
   void release(Sequence& sequence);
 

@@ -72,8 +72,8 @@ void Model::receive(int64_t tokens) {
   ranks_->receive(rank_ - stage_ranks(), bytes_of(handed_rows(tokens)));
 }
 
-void Model::hand_on(int64_t tokens) {
-  backend_.settle();
+void Model::send_hidden(int64_t tokens) {
+  backend_.synchronize();
   ranks_->send(rank_ + stage_ranks(), bytes_of(handed_rows(tokens)));
 }
 

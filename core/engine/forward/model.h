@@ -108,7 +108,7 @@ class Model : public Weights {
   [[nodiscard]] bool leads() const { return tensor_ == nullptr || tensor_->rank() == 0; }
 
   /// Runs one step. A later stage must have received the hidden states (receive()); afterwards its
-  /// own are ready for the next stage (hand_on()). Returns the final hidden states of
+  /// own are ready for the next stage (send_hidden()). Returns the final hidden states of
   /// batch.logits_rows, after the last norm and projection: [R, width]; none except on the last
   /// stage. They lie in the backend's scratch until the caller's scope there ends.
   backend::View forward(const backend::BatchMeta& batch);
@@ -120,7 +120,7 @@ class Model : public Weights {
   /// Receives the hidden states of the next step from the previous stage.
   void receive(int64_t tokens);
   /// Sends the hidden states of the last step to the next stage.
-  void hand_on(int64_t tokens);
+  void send_hidden(int64_t tokens);
 
  private:
   /// Data that the layers of one step share.

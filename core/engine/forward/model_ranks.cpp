@@ -71,7 +71,7 @@ void Model::look_up(const Step& step, model::WeightId table_id, float scale, Vie
   Weight table = weight(table_id);
   if (table.spec->ranks > 1) table.ranks = tensor_;
   backend_.run(ops::Embed{out, table, step.batch, scale});
-  if (table.ranks != nullptr) tensor_->sum(out);
+  if (table.ranks != nullptr) tensor_->all_reduce_sum(out);
 }
 
 View Model::logits(View hidden) {
@@ -91,7 +91,7 @@ void Model::share_drawn(const backend::BatchMeta& batch) {
   const auto count = std::ssize(batch.drawing.temperature);
   if (tensor_ == nullptr || count == 0) return;
   static constexpr int32_t kFirst[] = {0};
-  tensor_->share_rows({batch.drawn_on_device, DType::i32, 1, count, count}, kFirst);
+  tensor_->all_gather_rows({batch.drawn_on_device, DType::i32, 1, count, count}, kFirst);
 }
 
 }  // namespace plimsoll::engine

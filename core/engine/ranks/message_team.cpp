@@ -84,15 +84,15 @@ void MessageTeam::join(backend::View values, const F& f) {
   }
 }
 
-void MessageTeam::sum(backend::View values) {
+void MessageTeam::all_reduce_sum(backend::View values) {
   join(values, [](float a, float b) { return a + b; });
 }
 
-void MessageTeam::most(backend::View values) {
+void MessageTeam::all_reduce_max(backend::View values) {
   join(values, [](float a, float b) { return b > a ? b : a; });
 }
 
-void MessageTeam::share_rows(backend::View rows, std::span<const int32_t> owners) {
+void MessageTeam::all_gather_rows(backend::View rows, std::span<const int32_t> owners) {
   const auto of = [&](int64_t owner) {
     return [&rows, owners, owner](int64_t t) {
       const bool owned = owners[t] == owner;

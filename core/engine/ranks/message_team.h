@@ -23,9 +23,9 @@ class MessageTeam final : public TensorRanks {
 
   [[nodiscard]] int64_t rank() const override { return rank_; }
   [[nodiscard]] int64_t ranks() const override { return ranks_; }
-  void sum(backend::View values) override;
-  void most(backend::View values) override;
-  void share_rows(backend::View rows, std::span<const int32_t> owners) override;
+  void all_reduce_sum(backend::View values) override;
+  void all_reduce_max(backend::View values) override;
+  void all_gather_rows(backend::View rows, std::span<const int32_t> owners) override;
   void gather_columns(backend::View columns, backend::View all) override;
   void share_columns(backend::View columns, backend::View all) override;
 

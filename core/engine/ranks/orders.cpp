@@ -55,9 +55,9 @@ void send_advance(Communicator& world, int64_t to) {
   world.send(to, bytes_of({.kind = OrderKind::advance}));
 }
 
-void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& pictures) {
-  world.send(to, bytes_of({.kind = OrderKind::encode, .pictures = std::ssize(pictures)}));
-  world.send(to, std::as_bytes(std::span(pictures)));
+void send_images(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& images) {
+  world.send(to, bytes_of({.kind = OrderKind::encode, .images = std::ssize(images)}));
+  world.send(to, std::as_bytes(std::span(images)));
 }
 
 void send_step(Communicator& world, int64_t to, const Step& step) {
@@ -79,10 +79,10 @@ Order receive_order(Communicator& world, int64_t from) {
   return order;
 }
 
-std::vector<EmbeddingRows> receive_pictures(Communicator& world, int64_t from, const Order& order) {
-  std::vector<EmbeddingRows> pictures(order.pictures);
-  world.receive(from, std::as_writable_bytes(std::span(pictures)));
-  return pictures;
+std::vector<EmbeddingRows> receive_images(Communicator& world, int64_t from, const Order& order) {
+  std::vector<EmbeddingRows> images(order.images);
+  world.receive(from, std::as_writable_bytes(std::span(images)));
+  return images;
 }
 
 backend::BatchMeta receive_step(Communicator& world, int64_t from, const Order& order,

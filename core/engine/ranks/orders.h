@@ -1,5 +1,5 @@
-// Orders of the process with the scheduler to the processes that serve it, over a copy's ranks: the
-// first rank of a process receives the order, its arrays in the place that the step reads them
+// Orders of the process with the scheduler to the processes that serve it, over a replica's ranks:
+// the first rank of a process receives the order, its arrays in the place that the step reads them
 // from.
 #pragma once
 
@@ -23,25 +23,25 @@ struct Order {
   int64_t slot = 0;           // of the step's arrays
   int64_t read_rows = 0;      // logits rows of the step that the host reads
   int64_t recorded_size = 0;  // Step::recorded_size
-  int64_t pictures = 0;       // number of pictures whose embeddings follow
+  int64_t images = 0;         // number of images whose embeddings follow
   int64_t kv_blocks = 0;      // with stop: most blocks in use at one time
 };
 
-/// Rows of a picture's embeddings in the cache.
+/// Rows of an image's embeddings in the cache.
 struct EmbeddingRows {
   int64_t first = 0, count = 0;
 };
 
 /// Sends an order to the rank `to`; throws as Communicator.
 void send_stop(Communicator& world, int64_t to, int64_t kv_blocks);
-void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& pictures);
+void send_images(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& images);
 void send_advance(Communicator& world, int64_t to);
 /// Sends a step with its arrays; the last of its logits rows, as many as the host reads, are the
 /// host's.
 void send_step(Communicator& world, int64_t to, const Step& step);
 
 Order receive_order(Communicator& world, int64_t from);
-std::vector<EmbeddingRows> receive_pictures(Communicator& world, int64_t from, const Order& order);
+std::vector<EmbeddingRows> receive_images(Communicator& world, int64_t from, const Order& order);
 /// Receives the arrays of the ordered step, into a slab that is laid out as the sender's.
 backend::BatchMeta receive_step(Communicator& world, int64_t from, const Order& order,
                                 BatchArrays& arrays);

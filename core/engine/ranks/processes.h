@@ -1,6 +1,6 @@
 // The processes over which a launch's ranks are spread, as one of them sees the others.
 //
-// Process p has ranks [p * ranks / processes, (p + 1) * ranks / processes) of each copy of the
+// Process p has ranks [p * ranks / processes, (p + 1) * ranks / processes) of each replica of the
 // model. Process 0 has the scheduler; the others serve it (rank_server.h).
 #pragma once
 
@@ -21,10 +21,10 @@ class Processes {
   [[nodiscard]] virtual int64_t process() const = 0;
   [[nodiscard]] virtual int64_t count() const = 0;
   /// True when another process runs on this one's machine.
-  [[nodiscard]] virtual bool is_near(int64_t process) const = 0;
-  /// The communicator of a rank that this process has, one of `ranks` of a copy of the model; lives
-  /// as long as this object. Ranks of different copies do not communicate.
-  virtual Communicator& rank(int64_t copy, int64_t rank, int64_t ranks) = 0;
+  [[nodiscard]] virtual bool same_node(int64_t process) const = 0;
+  /// The communicator of a rank that this process has, one of `ranks` of a replica of the model;
+  /// lives as long as this object. Ranks of different replicas do not communicate.
+  virtual Communicator& rank(int64_t replica, int64_t rank, int64_t ranks) = 0;
   /// Barrier with a check: returns when all processes have called it. Throws Error(usage) where
   /// `facts`, lines of "name: value", differ from those of process 0, and names the first that
   /// differs.
@@ -32,11 +32,11 @@ class Processes {
   /// All-reduce: the least value that a process passes.
   virtual uint64_t least(uint64_t value) = 0;
   /// Aborts: wakes all of this process's ranks that wait for others; they throw RankLost.
-  virtual void give_up() noexcept = 0;
-  /// True after give_up(), or when another process is lost. Results that a device made before a
+  virtual void abort() noexcept = 0;
+  /// True after abort(), or when another process is lost. Results that a device made before a
   /// call that returns false are valid, though other processes took part in them.
-  [[nodiscard]] virtual bool given_up() const noexcept = 0;
-  /// Calls `act` once when a process is lost, after given_up() is true, from the thread that
+  [[nodiscard]] virtual bool aborted() const noexcept = 0;
+  /// Calls `act` once when a process is lost, after aborted() is true, from the thread that
   /// notices it; `act` must not wait for long. Until forget().
   virtual void when_lost(const void* who, std::function<void()> act) = 0;
   virtual void forget(const void* who) noexcept = 0;
@@ -45,7 +45,7 @@ class Processes {
   Processes() = default;
 };
 
-/// Ranks [first, end) of a copy.
+/// Ranks [first, end) of a replica.
 struct RankRange {
   int64_t first = 0, end = 0;
 
@@ -53,13 +53,13 @@ struct RankRange {
   [[nodiscard]] int64_t size() const { return end - first; }
 };
 
-/// Ranks of a copy that `process` has, of `ranks` in all; all where `processes` is null.
+/// Ranks of a replica that `process` has, of `ranks` in all; all where `processes` is null.
 inline RankRange ranks_of(const Processes* processes, int64_t process, int64_t ranks) {
   if (processes == nullptr) return {0, ranks};
   const int64_t each = ranks / processes->count();
   return {process * each, (process + 1) * each};
 }
-inline RankRange own_ranks(const Processes* processes, int64_t ranks) {
+inline RankRange local_ranks(const Processes* processes, int64_t ranks) {
   return ranks_of(processes, processes == nullptr ? 0 : processes->process(), ranks);
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/ranks/crew.h"
+#include "engine/ranks/rank_threads.h"
 #include "engine/ranks/stages.h"
 
 namespace plimsoll::engine {
@@ -22,9 +22,9 @@ class RankServer {
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank) const;
 
  private:
-  std::vector<std::unique_ptr<Stages>> copies_;
-  std::vector<int64_t> kv_blocks_;  // by copy: most in use
-  std::unique_ptr<Crew> crew_;      // a thread for each copy
+  std::vector<std::unique_ptr<Stages>> replicas_;
+  std::vector<int64_t> kv_blocks_;             // by replica: most in use
+  std::unique_ptr<RankThreads> rank_threads_;  // a thread for each replica
 };
 
 }  // namespace plimsoll::engine

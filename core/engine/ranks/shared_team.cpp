@@ -14,22 +14,22 @@ class SharedTeam::End final : public TensorRanks {
   [[nodiscard]] int64_t rank() const override { return rank_; }
   [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.shown_); }
 
-  void sum(backend::View values) override {
+  void all_reduce_sum(backend::View values) override {
     join(values, [](float a, float b) { return a + b; });
   }
 
-  void most(backend::View values) override {
+  void all_reduce_max(backend::View values) override {
     join(values, [](float a, float b) { return b > a ? b : a; });
   }
 
-  void share_rows(backend::View rows, std::span<const int32_t> owners) override {
+  void all_gather_rows(backend::View rows, std::span<const int32_t> owners) override {
     team_.show(rank_, rows);
     const size_t bytes = rows.columns * dtype_size(rows.dtype);
     for (int64_t t = 0; t < rows.rows; ++t) {
       const int64_t owner = owners[t];
       if (owner != rank_) std::memcpy(team_.row(rank_, t), team_.row(owner, t), bytes);
     }
-    team_.meet();
+    team_.barrier();
   }
 
   void share_columns(backend::View columns, backend::View all) override {
@@ -48,7 +48,7 @@ class SharedTeam::End final : public TensorRanks {
         std::memcpy(team_.row(rank_, t) + at, team_.row(column / own * alike, t) + at, bytes);
       }
     }
-    team_.meet();
+    team_.barrier();
   }
 
   void gather_columns(backend::View columns, backend::View all) override {
@@ -60,7 +60,7 @@ class SharedTeam::End final : public TensorRanks {
       std::memcpy(team_.row(0, t) + first * element, columns.slice_rows(t, 1).data,
                   count * element);
     }
-    team_.meet();
+    team_.barrier();
   }
 
  private:
@@ -83,7 +83,7 @@ class SharedTeam::End final : public TensorRanks {
     for (int64_t to = 1; to < ranks(); ++to) {
       std::memcpy(at(to), at(0), own * sizeof(float));
     }
-    team_.meet();
+    team_.barrier();
   }
 
   template <typename F>
@@ -106,7 +106,7 @@ void SharedTeam::show(int64_t rank, const backend::View& matrix) {
     throw std::logic_error("ranks share a matrix with gaps between its rows");
   }
   shown_[rank] = matrix;
-  meet();
+  barrier();
 }
 
 std::byte* SharedTeam::row(int64_t rank, int64_t row) const {
@@ -114,23 +114,23 @@ std::byte* SharedTeam::row(int64_t rank, int64_t row) const {
 }
 
 // A rank that is the last to come lets the others go; they come again only after that.
-void SharedTeam::meet() {
-  const uint32_t meeting = meetings_;
-  if (given_up_) throw RankLost();
+void SharedTeam::barrier() {
+  const uint32_t barrier = barriers_;
+  if (aborted_) throw RankLost();
   if (++here_ == std::ssize(shown_)) {
     here_ = 0;
-    ++meetings_;
-    meetings_.notify_all();
+    ++barriers_;
+    barriers_.notify_all();
   } else {
-    while (meetings_ == meeting) meetings_.wait(meeting);
+    while (barriers_ == barrier) barriers_.wait(barrier);
   }
-  if (given_up_) throw RankLost();
+  if (aborted_) throw RankLost();
 }
 
-void SharedTeam::give_up() noexcept {
-  given_up_ = true;
-  ++meetings_;
-  meetings_.notify_all();
+void SharedTeam::abort() noexcept {
+  aborted_ = true;
+  ++barriers_;
+  barriers_.notify_all();
 }
 
 }  // namespace plimsoll::engine

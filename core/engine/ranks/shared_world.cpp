@@ -26,7 +26,7 @@ class SharedWorld::End final : public Communicator {
     }
     lock.unlock();
     if (backend::Backend* own = world_.backends_[rank_]) {
-      own->take_from(offer.bytes, bytes.data());
+      own->copy_from_peer(offer.bytes, bytes.data());
     } else if (!bytes.empty()) {
       std::memcpy(bytes.data(), offer.bytes.data(), bytes.size());
     }
@@ -54,13 +54,13 @@ SharedWorld::Offer& SharedWorld::offer(int64_t from, int64_t to) {
 }
 
 void SharedWorld::wait(std::unique_lock<std::mutex>& lock, const bool& open, bool wanted) {
-  changed_.wait(lock, [&] { return given_up_ || open == wanted; });
-  if (given_up_) throw RankLost();
+  changed_.wait(lock, [&] { return aborted_ || open == wanted; });
+  if (aborted_) throw RankLost();
 }
 
-void SharedWorld::give_up() noexcept {
+void SharedWorld::abort() noexcept {
   const std::lock_guard lock(mutex_);
-  given_up_ = true;
+  aborted_ = true;
   changed_.notify_all();
 }
 

@@ -22,7 +22,7 @@ class SharedWorld {
   /// A rank's communicator; lives as long as the world.
   [[nodiscard]] Communicator& rank(int64_t index) { return *ends_[index]; }
   /// Wakes all ranks that wait for others; they throw RankLost.
-  void give_up() noexcept;
+  void abort() noexcept;
 
  private:
   class End;
@@ -36,7 +36,7 @@ class SharedWorld {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool given_up_ = false;
+  bool aborted_ = false;
   std::vector<backend::Backend*> backends_;
   std::vector<Offer> offers_;  // [ranks, ranks] from, to
   std::vector<std::unique_ptr<Communicator>> ends_;

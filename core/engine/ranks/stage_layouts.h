@@ -23,7 +23,7 @@ std::vector<EngineLayout> resolve_stages(const model::ModelSpec& spec,
 
 /// Adds the room that ranks in several processes need: for messages (on devices their workspace has
 /// it), and for the logits where process 0, which chooses tokens, does not have the last stage. A
-/// layout for each rank of a copy, `tensor` in a stage, equally many in each of the `processes`.
+/// layout for each rank of a replica, `tensor` in a stage, equally many in each of the `processes`.
 void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes,
                   const backend::Footprint& footprint);
 

@@ -32,9 +32,9 @@ const backend::Footprint& own_footprint(const std::vector<Rank>& ranks) {
   return std::ranges::find_if(ranks, here)->backend->footprint();
 }
 
-/// True when a rank of a copy is on this machine.
-bool is_near(const Processes* processes, int64_t rank, int64_t ranks) {
-  return processes == nullptr || processes->is_near(rank / (ranks / processes->count()));
+/// True when a rank of a replica is on this machine.
+bool same_node(const Processes* processes, int64_t rank, int64_t ranks) {
+  return processes == nullptr || processes->same_node(rank / (ranks / processes->count()));
 }
 
 /// Facts of ranks' layouts that must be alike in all processes, a line each.
@@ -83,21 +83,21 @@ Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
 
 std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                                  const EngineOptions& options, Processes* processes) {
-  const size_t size = ranks.size() / static_cast<size_t>(options.copies);
+  const size_t size = ranks.size() / static_cast<size_t>(options.replicas);
   const backend::Footprint& footprint = own_footprint(ranks);
   std::vector<RankPlan> plans;
   memory::HostNeed need;
   for (size_t first = 0; first < ranks.size(); first += size) {
-    const std::span copy = std::span(ranks).subspan(first, size);
+    const std::span replica = std::span(ranks).subspan(first, size);
     EngineOptions own = options;
     own.borrows_weights = first > 0 && footprint.shares_memory();
-    std::vector<EngineLayout> layouts = resolve(spec, copy, own, footprint);
+    std::vector<EngineLayout> layouts = resolve(spec, replica, own, footprint);
     if (processes != nullptr) {
       spread_ranks(layouts, options.tensor_ranks, processes->count(), footprint);
     }
     for (size_t i = 0; i < size; ++i) {
-      const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
-      if (is_near(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
+      const EnginePlan plan = plan_layout(*replica[i].spec, layouts[i], footprint);
+      if (same_node(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
         need.all += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
         if (footprint.shares_memory()) need.weights += weights_of(plan);
       }
@@ -109,9 +109,9 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
   return plans;
 }
 
-CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
-                     const EngineOptions& options, size_t index, Processes* processes) {
-  const size_t size = ranks.size() / static_cast<size_t>(options.copies);
+ReplicaRanks replica_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
+                           const EngineOptions& options, size_t index, Processes* processes) {
+  const size_t size = ranks.size() / static_cast<size_t>(options.replicas);
   return {.ranks = ranks.subspan(index * size, size),
           .plans = plans.subspan(index * size, size),
           .tensor = static_cast<size_t>(options.tensor_ranks),
@@ -120,24 +120,25 @@ CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plan
           .processes = processes};
 }
 
-Stages::Stages(const CopyRanks& copy)
-    : tensor_ranks_(copy.tensor),
-      first_(copy.first),
-      all_(copy.all),
-      size_of_copy_(std::ssize(copy.ranks)),
-      processes_(copy.processes),
-      copy_(static_cast<int64_t>(copy.first / copy.ranks.size())),
-      own_(own_ranks(copy.processes, size_of_copy_)) {
+Stages::Stages(const ReplicaRanks& replica)
+    : tensor_ranks_(replica.tensor),
+      first_(replica.first),
+      all_(replica.all),
+      size_of_replica_(std::ssize(replica.ranks)),
+      processes_(replica.processes),
+      replica_(static_cast<int64_t>(replica.first / replica.ranks.size())),
+      own_(local_ranks(replica.processes, size_of_replica_)) {
   for (auto i = static_cast<size_t>(own_.first); i < static_cast<size_t>(own_.end); ++i) {
-    copy.ranks[i].backend->use_here();
-    stages_.push_back(std::make_unique<Stage>(copy.ranks[i], copy.plans[i]));
+    replica.ranks[i].backend->use_here();
+    stages_.push_back(std::make_unique<Stage>(replica.ranks[i], replica.plans[i]));
   }
-  if (size_of_copy_ > 1) connect();
+  if (size_of_replica_ > 1) connect();
 }
 
 Communicator& Stages::world(size_t index) {
   const int64_t rank = own_.first + static_cast<int64_t>(index);
-  return processes_ == nullptr ? world_->rank(rank) : processes_->rank(copy_, rank, size_of_copy_);
+  return processes_ == nullptr ? world_->rank(rank)
+                               : processes_->rank(replica_, rank, size_of_replica_);
 }
 
 void Stages::connect() {
@@ -148,14 +149,15 @@ void Stages::connect() {
   }
   for (size_t i = 0; i < size(); ++i) team_of_.push_back(join_team(i));
   const bool far = processes_ != nullptr && !shares_memory();
-  if (far && depth() > 1) line_ = meet(0, size_of_copy_);
+  if (far && depth() > 1) line_ = join_processes(0, size_of_replica_);
   for (size_t i = 0; i < size(); ++i) {
     Communicator& neighbours = line_ ? line_->line(static_cast<int64_t>(i)) : world(i);
     stages_[i]->launch.model.join(neighbours, own_.first + static_cast<int64_t>(i), team_of_[i]);
   }
-  if (far) processes_->when_lost(this, [this] { give_up_teams(); });
+  if (far) processes_->when_lost(this, [this] { abort_teams(); });
   if (size() > 1) {
-    crew_ = std::make_unique<Crew>(static_cast<int64_t>(size()), [this] { give_up(); });
+    rank_threads_ =
+        std::make_unique<RankThreads>(static_cast<int64_t>(size()), [this] { abort(); });
   }
 }
 
@@ -170,31 +172,32 @@ TensorRanks* Stages::join_team(size_t index) {
                                                   stages_[index]->launch.messages));
     return ends_.back().get();
   }
-  if (index == 0 || inside == 0) teams_.push_back(whole ? make_team(index) : meet(first, tensor));
+  if (index == 0 || inside == 0)
+    teams_.push_back(whole ? make_team(index) : join_processes(first, tensor));
   return &teams_.back()->rank(rank - std::max(first, own_.first));
 }
 
 // Makes the far team of `count` ranks from `first` on. The process that has the first rank makes
-// the meeting's id and sends it to the others, each by its first rank there.
-std::unique_ptr<backend::FarTeam> Stages::meet(int64_t first, int64_t count) {
+// the membership's id and sends it to the others, each by its first rank there.
+std::unique_ptr<backend::ProcessTeam> Stages::join_processes(int64_t first, int64_t count) {
   const int64_t begin = std::max(first, own_.first), end = std::min(first + count, own_.end);
   std::vector<backend::Backend*> own;
   for (int64_t rank = begin; rank < end; ++rank) {
     own.push_back(stages_[rank - own_.first]->rank.backend);
   }
-  backend::Meeting meeting{.first = begin - first, .ranks = count};
-  const auto id = std::as_writable_bytes(std::span(meeting.id));
+  backend::Membership membership{.first = begin - first, .ranks = count};
+  const auto id = std::as_writable_bytes(std::span(membership.id));
   Communicator& messages = world(begin - own_.first);
   if (begin > first) {
     messages.receive(first, id);
   } else {
-    meeting.id = own.front()->make_meeting();
+    membership.id = own.front()->make_communicator_id();
     for (int64_t p = processes_->process() + 1; p < processes_->count(); ++p) {
-      const int64_t other = ranks_of(processes_, p, size_of_copy_).first;
+      const int64_t other = ranks_of(processes_, p, size_of_replica_).first;
       if (other < first + count) messages.send(other, id);
     }
   }
-  return own.front()->meet(own, meeting);
+  return own.front()->join_processes(own, membership);
 }
 
 std::unique_ptr<RankTeam> Stages::make_team(size_t first) const {
@@ -206,15 +209,15 @@ std::unique_ptr<RankTeam> Stages::make_team(size_t first) const {
   return team ? std::move(team) : std::make_unique<SharedTeam>(std::ssize(backends));
 }
 
-void Stages::give_up() noexcept {
-  if (world_) world_->give_up();
-  if (processes_ != nullptr) processes_->give_up();
-  give_up_teams();
+void Stages::abort() noexcept {
+  if (world_) world_->abort();
+  if (processes_ != nullptr) processes_->abort();
+  abort_teams();
 }
 
-void Stages::give_up_teams() noexcept {
-  for (const auto& team : teams_) team->give_up();
-  if (line_) line_->give_up();
+void Stages::abort_teams() noexcept {
+  for (const auto& team : teams_) team->abort();
+  if (line_) line_->abort();
 }
 
 void Stages::on_all(const std::function<void(size_t)>& job) {
@@ -228,7 +231,7 @@ void Stages::on_all(const std::function<void(size_t)>& job) {
            all_, error.what());
     }
   };
-  crew_ ? crew_->run(on_rank) : on_rank(0);
+  rank_threads_ ? rank_threads_->run(on_rank) : on_rank(0);
 }
 
 void Stages::load(uint64_t seed) {
@@ -266,17 +269,17 @@ void Stages::warm_up() {
       if (team_of_.size() > rank && team_of_[rank] != nullptr) (team_of_[rank]->*call)();
     });
   };
-  on_teams(&TensorRanks::greet);
-  for (const auto& team : teams_) team->stand_aside();
+  on_teams(&TensorRanks::connect_peers);
+  for (const auto& team : teams_) team->suspend();
   on_all([&](size_t rank) {
     Stage& stage = *stages_[rank];
     BatchBuilder builder(stage.launch.batch, stage.layout.limits, stage.rank.backend->footprint(),
                          stage.layout.recorded_sizes);
     stage.runner.warm_up(builder);
-    stage.rank.backend->settle();
+    stage.rank.backend->synchronize();
   });
-  for (const auto& team : teams_) team->take_up();
-  on_teams(&TensorRanks::prove);
+  for (const auto& team : teams_) team->resume();
+  on_teams(&TensorRanks::self_test);
   if (line_) on_all([&](size_t rank) { pass_through(rank); });
 }
 
@@ -284,9 +287,9 @@ void Stages::warm_up() {
 void Stages::pass_through(size_t index) {
   Stage& stage = *stages_[index];
   const size_t number = (static_cast<size_t>(own_.first) + index) / tensor_ranks_;
-  if (number + 1 < depth()) stage.launch.model.hand_on(1);
+  if (number + 1 < depth()) stage.launch.model.send_hidden(1);
   if (number > 0) stage.launch.model.receive(1);
-  stage.rank.backend->settle();
+  stage.rank.backend->synchronize();
 }
 
 void Stages::await_step(const backend::BatchMeta& step) {
@@ -298,11 +301,11 @@ void Stages::await_step(const backend::BatchMeta& step) {
 Stages::~Stages() {
   if (shares_memory()) return;
   if (processes_ != nullptr) processes_->forget(this);
-  give_up();
+  abort();
   for (const auto& stage : stages_) {
     try {
       stage->rank.backend->use_here();
-      stage->rank.backend->settle();
+      stage->rank.backend->synchronize();
     } catch (const std::exception&) {
       // The device is lost; the rank that saw its first error has reported it.
     }

@@ -20,15 +20,15 @@
 #include <vector>
 
 #include "engine/layout.h"
-#include "engine/ranks/crew.h"
 #include "engine/ranks/message_team.h"
 #include "engine/ranks/orders.h"
 #include "engine/ranks/processes.h"
+#include "engine/ranks/rank_threads.h"
 #include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 #include "engine/ranks/stage_layouts.h"
 #include "engine/step_runner.h"
-#include "engine/vision/picture_holds.h"
+#include "engine/vision/image_holds.h"
 
 namespace plimsoll::engine {
 
@@ -38,10 +38,10 @@ struct RankPlan {
   EnginePlan plan;
 };
 
-/// Lays out the ranks of a launch, copy after copy; `spec` is the whole model's. Includes ranks of
-/// other processes (`processes` is null: there are none), which have no backend here. Throws as
-/// resolve_stages, Error(does_not_fit) where this machine has less left than the arenas of several
-/// ranks take together, and Error(usage) where processes lay out different launches.
+/// Lays out the ranks of a launch, replica after replica; `spec` is the whole model's. Includes
+/// ranks of other processes (`processes` is null: there are none), which have no backend here.
+/// Throws as resolve_stages, Error(does_not_fit) where this machine has less left than the arenas
+/// of several ranks take together, and Error(usage) where processes lay out different launches.
 std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                                  const EngineOptions& options, Processes* processes = nullptr);
 
@@ -62,8 +62,8 @@ struct Stage {
   std::vector<Step> steps;
 };
 
-/// The ranks of one copy of the model.
-struct CopyRanks {
+/// The ranks of one replica of the model.
+struct ReplicaRanks {
   std::span<const Rank> ranks;
   std::span<const RankPlan> plans;
   size_t tensor = 1;               // of each stage
@@ -72,15 +72,15 @@ struct CopyRanks {
   Processes* processes = nullptr;  // over which the ranks are spread; null: this one has all
 };
 
-/// The ranks of the copy `index`, of `copies`.
-CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
-                     const EngineOptions& options, size_t index, Processes* processes);
+/// The ranks of the replica `index`, of `replicas`.
+ReplicaRanks replica_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
+                           const EngineOptions& options, size_t index, Processes* processes);
 
-/// The ranks of one copy of the model that this process has.
+/// The ranks of one replica of the model that this process has.
 class Stages {
  public:
   /// Allocates their arenas. Throws as LaunchMemory.
-  explicit Stages(const CopyRanks& copy);
+  explicit Stages(const ReplicaRanks& replica);
   /// Waits for all devices, which may still write into the memory that is about to be freed, and
   /// read each other's.
   ~Stages();
@@ -89,14 +89,14 @@ class Stages {
 
   /// Loads the weights, on all ranks at once.
   void load(uint64_t seed);
-  /// Uses the weights of `owner`, in another copy of the model, and loads the towers, which each
-  /// copy has.
+  /// Uses the weights of `owner`, in another replica of the model, and loads the towers, which each
+  /// replica has.
   void borrow(const Stages& owner, uint64_t seed);
   /// Warms up with everything that steps will need, so that nothing is allocated later.
   void finish_launch();
-  /// Encodes pictures into the cache of every rank that has one. Each rank of the first stage has
-  /// the whole tower; those of process 0 encode the pictures in turn.
-  void encode(const std::vector<PictureJob>& jobs);
+  /// Encodes images into the cache of every rank that has one. Each rank of the first stage has
+  /// the whole tower; those of process 0 encode the images in turn.
+  void encode(const std::vector<ImageJob>& jobs);
   /// Called with slices of the logits of a step that ends.
   using Reader = std::function<void(const engine::Step&, const LogitsSlice&)>;
   /// Runs a round, in which `entering` enters (null: no step does; it must live until it ends).
@@ -111,12 +111,12 @@ class Stages {
   /// Executes the orders of process 0 until it stops; returns its `kv_blocks`.
   int64_t serve();
 
-  /// Measured regions of a rank of the copy that this process has.
+  /// Measured regions of a rank of the replica that this process has.
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank, int64_t kv_blocks) const;
 
-  /// Number of ranks that this process has (size), and of the whole copy (size_of_copy).
+  /// Number of ranks that this process has (size), and of the whole replica (size_of_replica).
   [[nodiscard]] size_t size() const { return stages_.size(); }
-  [[nodiscard]] size_t size_of_copy() const { return static_cast<size_t>(size_of_copy_); }
+  [[nodiscard]] size_t size_of_replica() const { return static_cast<size_t>(size_of_replica_); }
   [[nodiscard]] const Stage& operator[](size_t index) const { return *stages_[index]; }
   /// The first rank; in the process that has the scheduler it reads tokens.
   [[nodiscard]] Stage& first() { return *stages_.front(); }
@@ -136,11 +136,11 @@ class Stages {
   [[nodiscard]] TensorRanks* join_team(size_t index);
   /// Makes the team of the stage whose first rank is stages_[first].
   [[nodiscard]] std::unique_ptr<RankTeam> make_team(size_t first) const;
-  /// Joins ranks [first, first + count) of the copy, which are devices in several processes.
-  [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(int64_t first, int64_t count);
-  void give_up() noexcept;
+  /// Joins ranks [first, first + count) of the replica, which are devices in several processes.
+  [[nodiscard]] std::unique_ptr<backend::ProcessTeam> join_processes(int64_t first, int64_t count);
+  void abort() noexcept;
   /// Aborts the teams, so that nobody waits on devices any more.
-  void give_up_teams() noexcept;
+  void abort_teams() noexcept;
   /// Calls job(index in stages_) on all ranks; an exception names its rank.
   void on_all(const std::function<void(size_t)>& job);
   /// Calls f(its first rank) for each process that serves and has ranks below `end`.
@@ -149,11 +149,15 @@ class Stages {
   [[nodiscard]] bool shares_memory() const {
     return stages_.front()->rank.backend->footprint().shares_memory();
   }
-  /// The first rank of the last stage, by its number in the copy.
-  [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
+  /// The first rank of the last stage, by its number in the replica.
+  [[nodiscard]] size_t last() const {
+    return static_cast<size_t>(size_of_replica_) - tensor_ranks_;
+  }
   [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }
   /// Number of stages of the pipeline.
-  [[nodiscard]] size_t depth() const { return static_cast<size_t>(size_of_copy_) / tensor_ranks_; }
+  [[nodiscard]] size_t depth() const {
+    return static_cast<size_t>(size_of_replica_) / tensor_ranks_;
+  }
   /// A rank's step that entered `rounds_ago` rounds ago.
   [[nodiscard]] const Step*& step_of(Stage& stage, size_t rounds_ago) const;
   /// Runs a round on this process's ranks; stages_[0] has the arrays of the step that enters.
@@ -165,18 +169,18 @@ class Stages {
   void require_all() const;
   /// Waits, in a process that serves, until the arrays of a slot may be written again.
   void await_slot(int64_t slot);
-  void settle_own();
+  void synchronize_local();
   void send_logits(const LogitsSlice& slice);
   void receive_logits(const Step& step, const Reader& read);
-  /// Encodes in a rank of the first stage: its own pictures, and receives the others.
-  void encode(size_t index, const std::vector<PictureJob>& jobs);
-  void share_embeddings(size_t index, const std::vector<EmbeddingRows>& pictures);
+  /// Encodes in a rank of the first stage: its own images, and receives the others.
+  void encode(size_t index, const std::vector<ImageJob>& jobs);
+  void share_embeddings(size_t index, const std::vector<EmbeddingRows>& images);
 
-  size_t tensor_ranks_, first_, all_;  // as CopyRanks'
-  int64_t size_of_copy_;               // number of ranks, of all processes
+  size_t tensor_ranks_, first_, all_;  // as ReplicaRanks'
+  int64_t size_of_replica_;            // number of ranks, of all processes
   size_t round_ = 0;
   Processes* processes_;
-  int64_t copy_;
+  int64_t replica_;
   RankRange own_;
   std::vector<std::unique_ptr<Stage>> stages_;  // ranks of this process
   std::unique_ptr<SharedWorld> world_;          // null: there is one rank, or processes
@@ -185,9 +189,9 @@ class Stages {
   std::vector<std::unique_ptr<RankTeam>> teams_;
   /// Teams on the host of stages that are spread over processes.
   std::vector<std::unique_ptr<MessageTeam>> ends_;
-  std::unique_ptr<backend::FarTeam> line_;  // the pipeline of devices in several processes
-  std::vector<TensorRanks*> team_of_;       // by rank; null: alone in its stage
-  std::unique_ptr<Crew> crew_;              // null: there is one rank
+  std::unique_ptr<backend::ProcessTeam> line_;  // the pipeline of devices in several processes
+  std::vector<TensorRanks*> team_of_;           // by rank; null: alone in its stage
+  std::unique_ptr<RankThreads> rank_threads_;   // null: there is one rank
 };
 
 }  // namespace plimsoll::engine

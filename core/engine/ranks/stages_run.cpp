@@ -1,4 +1,4 @@
-// Steps and pictures on the ranks of one copy, over processes too.
+// Steps and images on the ranks of one replica, over processes too.
 #include <algorithm>
 #include <stdexcept>
 
@@ -26,7 +26,7 @@ auto bytes_of(Value* values, const LogitsSlice& slice) {
 void Stages::for_each_server(size_t end, const std::function<void(int64_t)>& f) {
   if (processes_ == nullptr) return;
   for (int64_t process = 1; process < processes_->count(); ++process) {
-    const int64_t rank = ranks_of(processes_, process, size_of_copy_).first;
+    const int64_t rank = ranks_of(processes_, process, size_of_replica_).first;
     if (rank < static_cast<int64_t>(end)) f(rank);
   }
 }
@@ -41,7 +41,7 @@ bool Stages::idle() const {
 }
 
 void Stages::run(const Step* entering, const Reader& read) {
-  for_each_server(static_cast<size_t>(size_of_copy_), [&](int64_t rank) {
+  for_each_server(static_cast<size_t>(size_of_replica_), [&](int64_t rank) {
     if (entering == nullptr) return send_advance(world(0), rank);
     send_step(world(0), rank, *entering);
   });
@@ -88,7 +88,7 @@ void Stages::run_stage(size_t index, const Reader& read) {
   }
   const auto tokens_of = [](const Step& step) { return std::ssize(step.meta.token_ids); };
   if (const Step* step = step_of(stage, number); step != nullptr && number + 1 < depth()) {
-    stage.launch.model.hand_on(tokens_of(*step));
+    stage.launch.model.send_hidden(tokens_of(*step));
   }
   if (number == 0) return;
   if (const Step* next = step_of(stage, number - 1)) {
@@ -97,7 +97,7 @@ void Stages::run_stage(size_t index, const Reader& read) {
 }
 
 void Stages::require_all() const {
-  if (!shares_memory() && processes_ != nullptr && processes_->given_up()) throw RankLost();
+  if (!shares_memory() && processes_ != nullptr && processes_->aborted()) throw RankLost();
 }
 
 // A step that runs ahead has its arrays in another slab; the one before it in this slab may not
@@ -112,8 +112,8 @@ void Stages::await_slot(int64_t slot) {
 
 // Waits for the devices of this process. Steps that other processes still take part in end here
 // too, before any process closes its end of a connection.
-void Stages::settle_own() {
-  on_all([&](size_t rank) { stages_[rank]->rank.backend->settle(); });
+void Stages::synchronize_local() {
+  on_all([&](size_t rank) { stages_[rank]->rank.backend->synchronize(); });
 }
 
 void Stages::send_logits(const LogitsSlice& slice) {
@@ -135,7 +135,7 @@ void Stages::receive_logits(const Step& step, const Reader& read) {
 }
 
 void Stages::stop(int64_t kv_blocks) {
-  for_each_server(static_cast<size_t>(size_of_copy_),
+  for_each_server(static_cast<size_t>(size_of_replica_),
                   [&](int64_t rank) { send_stop(world(0), rank, kv_blocks); });
 }
 
@@ -144,12 +144,12 @@ int64_t Stages::serve() {
   for (;;) {
     const Order order = receive_order(world(0), kScheduler);
     if (order.kind == OrderKind::stop) {
-      settle_own();
+      synchronize_local();
       return order.kv_blocks;
     }
     if (order.kind == OrderKind::encode) {
-      const auto pictures = receive_pictures(world(0), kScheduler, order);
-      on_all([&](size_t index) { share_embeddings(index, pictures); });
+      const auto images = receive_images(world(0), kScheduler, order);
+      on_all([&](size_t index) { share_embeddings(index, images); });
       continue;
     }
     Step& step = own.steps[round_ % depth()];
@@ -165,34 +165,33 @@ int64_t Stages::serve() {
   }
 }
 
-void Stages::encode(const std::vector<PictureJob>& jobs) {
-  std::vector<EmbeddingRows> pictures;
-  for (const PictureJob& job : jobs) pictures.push_back({job.first_row, job.picture->tokens()});
-  for_each_server(tensor_ranks_, [&](int64_t rank) { send_pictures(world(0), rank, pictures); });
+void Stages::encode(const std::vector<ImageJob>& jobs) {
+  std::vector<EmbeddingRows> images;
+  for (const ImageJob& job : jobs) images.push_back({job.first_row, job.image->tokens()});
+  for_each_server(tensor_ranks_, [&](int64_t rank) { send_images(world(0), rank, images); });
   on_all([&](size_t index) {
     if (index < tensor_ranks_) encode(index, jobs);
-    share_embeddings(index, pictures);
+    share_embeddings(index, images);
   });
 }
 
-void Stages::encode(size_t index, const std::vector<PictureJob>& jobs) {
+void Stages::encode(size_t index, const std::vector<ImageJob>& jobs) {
   Launch& launch = stages_[index]->launch;
   for (size_t i = index; i < jobs.size(); i += std::min(tensor_ranks_, size())) {
-    launch.tower->encode(
-        *jobs[i].picture->pixels,
-        launch.embeddings.slice_rows(jobs[i].first_row, jobs[i].picture->tokens()));
+    launch.tower->encode(*jobs[i].image->pixels,
+                         launch.embeddings.slice_rows(jobs[i].first_row, jobs[i].image->tokens()));
   }
 }
 
-void Stages::share_embeddings(size_t index, const std::vector<EmbeddingRows>& pictures) {
+void Stages::share_embeddings(size_t index, const std::vector<EmbeddingRows>& images) {
   const size_t rank = static_cast<size_t>(own_.first) + index;
   if (tensor_ranks_ == 1 || rank >= tensor_ranks_) return;
-  const auto encoding = static_cast<size_t>(ranks_of(processes_, 0, size_of_copy_).size());
-  for (size_t i = 0; i < pictures.size(); ++i) {
+  const auto encoding = static_cast<size_t>(ranks_of(processes_, 0, size_of_replica_).size());
+  for (size_t i = 0; i < images.size(); ++i) {
     const backend::View rows =
-        stages_[index]->launch.embeddings.slice_rows(pictures[i].first, pictures[i].count);
+        stages_[index]->launch.embeddings.slice_rows(images[i].first, images[i].count);
     const auto owner = static_cast<int32_t>(i % std::min(tensor_ranks_, encoding));
-    team_of_[index]->share_rows(rows, std::vector(static_cast<size_t>(rows.rows), owner));
+    team_of_[index]->all_gather_rows(rows, std::vector(static_cast<size_t>(rows.rows), owner));
   }
 }
 

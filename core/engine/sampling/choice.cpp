@@ -31,9 +31,9 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
   sequence_.choice = this;
   sequence_.prompt = request.request.prompt;
   sequence_.long_rope = context.long_rope;
-  if (const Pictures* pictures = request.request.pictures.get()) {
-    sequence_.pictures = pictures;
-    sequence_.picture_rows.assign(pictures->items.size(), -1);
+  if (const Images* images = request.request.images.get()) {
+    sequence_.images = images;
+    sequence_.image_rows.assign(images->items.size(), -1);
   }
   sequence_.max_length = sequence_.prompt_length() + max_tokens_;
   sequence_.ends_at_limit =

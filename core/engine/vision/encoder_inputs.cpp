@@ -39,7 +39,7 @@ EncoderArrays::EncoderArrays(const EncoderRows& rows, const model::AttentionSpec
   backend::Backend& backend = inputs.backend();
   memory::Arena counted = memory::Arena::counting();
   lay_out(rows, attention, backend.footprint(), counted);
-  piece_ = inputs.take("picture arrays", counted.peak());
+  piece_ = inputs.take("image arrays", counted.peak());
   if (inputs.is_counting()) return;
   memory::Arena placed = memory::Arena::placing(piece_.host, piece_.bytes);
   lay_out(rows, attention, backend.footprint(), placed);

@@ -1,5 +1,5 @@
 // Inputs of an image encoder that the host writes: values of pixels, arrays of rows and segments.
-// Where memory is shared they are written in scratch, else in the region "picture staging", and
+// Where memory is shared they are written in scratch, else in the region "image staging", and
 // sent to scratch.
 #pragma once
 
@@ -25,7 +25,7 @@ struct StagedPiece {
   size_t bytes = 0;
 };
 
-/// Inputs of one picture or tile. While the object lives, its pieces keep their places.
+/// Inputs of one image or tile. While the object lives, its pieces keep their places.
 class EncoderInputs {
  public:
   /// Waits until earlier data from `staging` has arrived on the device. It counts where scratch

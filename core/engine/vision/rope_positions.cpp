@@ -13,7 +13,7 @@ class Writer {
   void text_until(int64_t position) {
     for (; at_ < position; ++next_) put(next_, next_, next_);
   }
-  void picture(const PictureGrid& grid) {
+  void image(const ImageGrid& grid) {
     const int64_t start = next_;
     for (int64_t frame = 0; frame < grid.frames; ++frame) {
       const auto time = static_cast<int64_t>(static_cast<double>(frame) * grid.frame_step);
@@ -49,11 +49,11 @@ class Writer {
 
 }  // namespace
 
-RopePositions rope_positions(int64_t prompt, std::span<const PictureGrid> grids) {
+RopePositions rope_positions(int64_t prompt, std::span<const ImageGrid> grids) {
   Writer writer(prompt);
-  for (const PictureGrid& grid : grids) {
+  for (const ImageGrid& grid : grids) {
     writer.text_until(grid.first);
-    writer.picture(grid);
+    writer.image(grid);
   }
   return writer.finish();
 }

@@ -1,4 +1,4 @@
-// Positions by kind of prompts with pictures (Wang et al. 2024, "Qwen2-VL"): times, rows, columns.
+// Positions by kind of prompts with images (Wang et al. 2024, "Qwen2-VL"): times, rows, columns.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::engine {
 
-/// A picture's or video's tokens in the prompt, frame by frame, row by row.
-struct PictureGrid {
+/// An image's or video's tokens in the prompt, frame by frame, row by row.
+struct ImageGrid {
   int64_t first = 0;  // position in the prompt
   int64_t frames = 1, rows = 0, columns = 0;
   double frame_step = 0;  // from a frame's time to the next one's
@@ -19,8 +19,8 @@ struct RopePositions {
   int32_t delta = 0;               // for tokens after the prompt
 };
 
-/// Positions of a prompt. Text counts on in all kinds; after a picture from the largest position in
+/// Positions of a prompt. Text counts on in all kinds; after an image from the largest position in
 /// it.
-RopePositions rope_positions(int64_t prompt, std::span<const PictureGrid> grids);
+RopePositions rope_positions(int64_t prompt, std::span<const ImageGrid> grids);
 
 }  // namespace plimsoll::engine

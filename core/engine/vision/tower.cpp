@@ -114,7 +114,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
   const int64_t patches = (spec_.image / spec_.patch) * (spec_.image / spec_.patch);
   const int64_t before = spec_.class_token == model::kNoWeight ? 0 : 1;
   const int64_t rows = before + patches - spec_.first_row;
-  const View x = take("picture rows", before + patches, spec_.hidden);
+  const View x = take("image rows", before + patches, spec_.hidden);
   {
     const Scope inner(backend_.scratch());
     const int64_t columns = 3 * spec_.patch * spec_.patch;
@@ -161,7 +161,7 @@ void VisionTower::encode_frame(const image::Pixels& pixels, int64_t frame, View 
       window_order(layout.rows / spec_.merge, layout.columns / spec_.merge, spec_.window);
   EncoderInputs inputs(backend_, staging_);
   const EncoderArrays arrays(frame_rows(spec_, layout, windows), attention(), inputs);
-  const View x = take("picture rows", patches, spec_.hidden);
+  const View x = take("image rows", patches, spec_.hidden);
   {
     const Scope inner(backend_.scratch());
     const View values = take_values(inputs, patches, width, patches, [&](int64_t row, float* to) {
@@ -183,7 +183,7 @@ void VisionTower::run_layers(View x, const EncoderArrays& arrays, const Features
   const backend::KvLayer cache = arrays.take_cache(attention(), dtype_, backend_);
   View angles;
   if (spec_.rope) {
-    angles = take("picture angles", x.rows, spec_.rope->rotary_dim, DType::f32);
+    angles = take("image angles", x.rows, spec_.rope->rotary_dim, DType::f32);
     backend_.run(ops::RopeAngles{angles, *spec_.rope, arrays.places()});
   }
   int64_t done = 0;

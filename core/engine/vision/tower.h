@@ -18,19 +18,19 @@
 
 namespace plimsoll::engine {
 
-/// The vision tower. A picture's embeddings depend on the picture alone: each is encoded by itself.
+/// The vision tower. An image's embeddings depend on the image alone: each is encoded by itself.
 class VisionTower : public Weights {
  public:
   /// Takes the region "vision weights" from the arena. `spec` has a vision part and outlives it.
   VisionTower(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
               memory::Arena& arena);
 
-  /// Sets the region "picture staging": host memory, where memory is not shared.
+  /// Sets the region "image staging": host memory, where memory is not shared.
   void use_staging(std::span<std::byte> memory) {
     staging_ = memory::Arena::placing(memory.data(), memory.size());
   }
 
-  /// Memory that encoding a picture takes.
+  /// Memory that encoding an image takes.
   struct Memory {
     size_t scratch = 0;
     size_t staging = 0;
@@ -39,10 +39,10 @@ class VisionTower : public Weights {
   /// Most staging that was in use so far.
   [[nodiscard]] size_t staging_peak() const { return staging_.peak(); }
 
-  /// Encodes a picture to out [pixels.layout.tokens, hidden size of the text model]. Tiles, and
+  /// Encodes an image to out [pixels.layout.tokens, hidden size of the text model]. Tiles, and
   /// frames of a video, do not see each other: each goes through the encoder by itself, with memory
   /// for one. Where scratch only counts, only the layout is read. Pixels without levels are no
-  /// picture: a launch warms up the kernels by their first tile or frame.
+  /// image: a launch warms up the kernels by their first tile or frame.
   void encode(const image::Pixels& pixels, backend::View out);
 
  private:

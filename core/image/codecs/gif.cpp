@@ -167,7 +167,7 @@ Header read_gif_header(Bytes file) {
   const int64_t top = reader.little(2);
   header.stored.width = std::max<int64_t>(header.stored.width, left + reader.little(2));
   header.stored.height = std::max<int64_t>(header.stored.height, top + reader.little(2));
-  header.memory_bytes = picture_bytes(header.stored, 3 + 1);  // with numbers of colours
+  header.memory_bytes = image_bytes(header.stored, 3 + 1);  // with numbers of colours
   return header;
 }
 
@@ -180,7 +180,7 @@ Image decode_gif(Bytes file, const Header& header) {
   if (frame.Left < 0 || frame.Top < 0 || frame.Width < 0 || frame.Height < 0 ||
       frame.Left + frame.Width > header.stored.width ||
       frame.Top + frame.Height > header.stored.height) {
-    fail_broken("GIF", "the first frame stands outside the picture");
+    fail_broken("GIF", "the first frame stands outside the image");
   }
   // Around the frame: the clear colour, else the palette's first one.
   const auto& around = palette[reader.clear().value_or(0)];

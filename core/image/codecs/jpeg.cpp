@@ -60,7 +60,7 @@ class JpegReader {
   }
 
  private:
-  /// Most scans of a file: each takes as long as the picture is large, and a few bytes of file can
+  /// Most scans of a file: each takes as long as the image is large, and a few bytes of file can
   /// ask for one.
   static constexpr int kMostScans = 64;
 
@@ -86,7 +86,7 @@ class JpegReader {
       f();
       return;
     }
-    if (too_many_scans_) fail_broken("JPEG", "has more scans than a picture needs");
+    if (too_many_scans_) fail_broken("JPEG", "has more scans than an image needs");
     if (errors_.msg_code == JERR_INPUT_EOF) fail_truncated("JPEG");
     char message[JMSG_LENGTH_MAX];
     errors_.format_message(reinterpret_cast<j_common_ptr>(&info_), message);

@@ -32,7 +32,7 @@ bool is_progressive(uint8_t marker) {
   return marker == 0xC2 || marker == 0xC6 || marker == 0xCA || marker == 0xCE;
 }
 
-/// Reads the size of the picture, and the memory that a decoder needs. Where pixels come in several
+/// Reads the size of the image, and the memory that a decoder needs. Where pixels come in several
 /// scans a decoder holds coefficients beside the RGB rows, 2 bytes a sample. A baseline file may
 /// have several scans too: only its first one is looked at.
 void read_frame(ByteReader segment, uint8_t marker, Header& header) {
@@ -42,7 +42,7 @@ void read_frame(ByteReader segment, uint8_t marker, Header& header) {
   const uint32_t components = segment.u8();
   size_t bytes_per_pixel = 3;
   if (is_progressive(marker)) bytes_per_pixel += size_t{2} * components;
-  header.memory_bytes = picture_bytes(header.stored, bytes_per_pixel);
+  header.memory_bytes = image_bytes(header.stored, bytes_per_pixel);
 }
 
 struct Metadata {
@@ -85,7 +85,7 @@ Header read_jpeg_header(Bytes file) {
     // A scan of some of the components: the others come later, and coefficients wait for them.
     if (!segment.empty() && segment[0] < components_of_frame) {
       header.memory_bytes =
-          std::max(header.memory_bytes, picture_bytes(header.stored, 3 + 2 * components_of_frame));
+          std::max(header.memory_bytes, image_bytes(header.stored, 3 + 2 * components_of_frame));
     }
     header.orientation = metadata.orientation();
     return header;

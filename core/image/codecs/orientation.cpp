@@ -49,7 +49,7 @@ Orientation exif_orientation(Bytes exif) {
   try {
     return read_tiff({exif, text[0] == 'M'});
   } catch (const ImageError&) {
-    return 1;  // broken metadata does not make a picture unreadable
+    return 1;  // broken metadata does not make an image unreadable
   }
 }
 
@@ -74,7 +74,7 @@ Orientation xmp_orientation(Bytes xmp) {
 
 Image turn(Image image, Orientation orientation) {
   if (orientation <= 1 || orientation > 8) return image;
-  // Steps through the stored picture while the turned one is written in order.
+  // Steps through the stored image while the turned one is written in order.
   const int64_t right = 3;
   const int64_t down = 3 * image.size.width;
   const int64_t last_column = right * (image.size.width - 1);

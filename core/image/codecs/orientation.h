@@ -1,4 +1,4 @@
-// Orientation of pictures: where files state it, and turning them.
+// Orientation of images: where files state it, and turning them.
 #pragma once
 
 #include "image/decode.h"

@@ -150,7 +150,7 @@ void to_rgb(Row kind, const uint8_t* from, uint8_t* to, int64_t pixels) {
   }
 }
 
-/// Decodes 8-bit RGB and RGBA pictures that are not interlaced, as most are.
+/// Decodes 8-bit RGB and RGBA images that are not interlaced, as most are.
 Image read_plain(const PngReader& reader, Size size) {
   Image image = blank(size);
   const Row kind = reader.row();
@@ -173,7 +173,7 @@ Image read_plain(const PngReader& reader, Size size) {
   return image;
 }
 
-/// Decodes any picture with libpng. In interlaced pictures each pass fills in some pixels, so all
+/// Decodes any image with libpng. In interlaced images each pass fills in some pixels, so all
 /// rows are kept until the last pass.
 Image read_image(PngReader& reader, Size size) {
   Image image = blank(size);

@@ -9,14 +9,14 @@ namespace {
 constexpr size_t kSignature = 8;
 constexpr uint8_t kAdam7 = 1;
 
-/// RGB, and of interlaced pictures all rows as RGBA, beside libpng's two rows.
+/// RGB, and of interlaced images all rows as RGBA, beside libpng's two rows.
 void read_ihdr(ByteReader chunk, Header& header) {
   header.stored.width = chunk.big(4);
   header.stored.height = chunk.big(4);
   chunk.skip(4);
   const bool interlaced = chunk.u8() == kAdam7;
-  header.memory_bytes = picture_bytes(header.stored, interlaced ? 3 + 4 : 3) +
-                        picture_bytes({header.stored.width, 1}, 3 * 8);
+  header.memory_bytes = image_bytes(header.stored, interlaced ? 3 + 4 : 3) +
+                        image_bytes({header.stored.width, 1}, 3 * 8);
 }
 
 /// The text of an uncompressed iTXt chunk of XMP; nothing of other chunks.

@@ -1,5 +1,5 @@
 // Decodes the rows of most PNGs: 8 bits a channel, RGB or RGBA, from the top down. libpng's filters
-// take a byte at a time, and half of the time that such a picture takes.
+// take a byte at a time, and half of the time that such an image takes.
 #pragma once
 
 #include <memory>

@@ -20,7 +20,7 @@ class Demuxer {
     riff.skip(4);
     if (riff.little(4) > riff.left()) fail_truncated("WebP");
     demuxer_.reset(WebPDemux(&data_));
-    if (!demuxer_) fail_broken("WebP", "its chunks are not those of a picture");
+    if (!demuxer_) fail_broken("WebP", "its chunks are not those of an image");
   }
 
   [[nodiscard]] Size canvas() const {
@@ -87,7 +87,7 @@ void decode_opaque(const WebPIterator& frame, const Target& to) {
 }
 
 void decode_over_white(const WebPIterator& frame, const Target& to) {
-  Levels rgba(picture_bytes(to.size, 4));
+  Levels rgba(image_bytes(to.size, 4));
   const int64_t stride = 4 * to.size.width;
   if (!WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, rgba.data(), rgba.size(),
                           static_cast<int>(stride))) {
@@ -105,7 +105,7 @@ Header read_webp_header(Bytes file) {
   const Demuxer demuxer(file);
   Header header;
   header.stored = demuxer.canvas();
-  header.memory_bytes = picture_bytes(header.stored, 3 + 4 + 4);
+  header.memory_bytes = image_bytes(header.stored, 3 + 4 + 4);
   header.orientation = exif_orientation(demuxer.chunk("EXIF"));
   if (header.orientation == 1) header.orientation = xmp_orientation(demuxer.chunk("XMP "));
   return header;
@@ -118,7 +118,7 @@ Image decode_webp(Bytes file, const Header& header) {
   if (frame.x_offset < 0 || frame.y_offset < 0 ||
       frame.x_offset + size.width > header.stored.width ||
       frame.y_offset + size.height > header.stored.height) {
-    fail_broken("WebP", "the first frame stands outside the picture");
+    fail_broken("WebP", "the first frame stands outside the image");
   }
   Image image = blank(header.stored);
   if (size != header.stored) {

@@ -20,7 +20,7 @@ struct Usual {
 constexpr Usual kClip{kClipChannels, true, false};
 constexpr Usual kSiglip{kHalves, false, true};
 
-/// Size to which pictures are resized: height and width as stated, or the length of the short side.
+/// Size to which images are resized: height and width as stated, or the length of the short side.
 struct Target {
   std::optional<Size> exact;
   int64_t short_side = kUsualSide;
@@ -43,7 +43,7 @@ Target target_of(const Settings& settings, const Usual& usual) {
   return target;
 }
 
-/// Size of the picture that the tower gets: the crop, else the size that is resized to.
+/// Size of the image that the tower gets: the crop, else the size that is resized to.
 Size result_of(const Settings& settings, const Usual& usual) {
   if (settings.flag("do_center_crop", usual.crops)) {
     const std::optional<Size> crop = settings.size("crop_size");
@@ -108,7 +108,7 @@ class Clip : public Processor {
     return {side * size.width / size.height, side};
   }
 
-  /// The middle of the resized picture, which is not cut off.
+  /// The middle of the resized image, which is not cut off.
   [[nodiscard]] Image middle_of(const Image& image) const {
     const Size whole = resized_size(image.size);
     const auto middle = [](int64_t all, int64_t most) {
@@ -119,7 +119,7 @@ class Clip : public Processor {
                   {middle(whole.width, result_.width), middle(whole.height, result_.height)});
   }
 
-  /// The picture with black around it where it is smaller than the result; the odd column and row
+  /// The image with black around it where it is smaller than the result; the odd column and row
   /// of black lie behind.
   [[nodiscard]] Image padded(Image middle) const {
     const Size part = middle.size;

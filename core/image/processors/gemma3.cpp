@@ -1,4 +1,4 @@
-// Gemma 3: squashed to a square; on demand ("pan and scan") parts of long pictures beside the
+// Gemma 3: squashed to a square; on demand ("pan and scan") parts of long images beside the
 // whole.
 #include <fmt/format.h>
 
@@ -63,7 +63,7 @@ class Gemma3 : public Processor {
     return layout;
   }
 
-  /// Parts along the long side; 0: the picture stays whole.
+  /// Parts along the long side; 0: the image stays whole.
   [[nodiscard]] int64_t crops(Size size) const {
     const auto longest = static_cast<double>(std::max(size.width, size.height));
     const auto shortest = static_cast<double>(std::min(size.width, size.height));

@@ -1,5 +1,5 @@
 // Idefics3 and SmolVLM: enlarged to a multiple of the tower's square, cut into tiles, the whole
-// picture as a last one.
+// image as a last one.
 #include <algorithm>
 #include <cmath>
 
@@ -122,7 +122,7 @@ class Idefics3 : public Processor {
 
 ProcessorPtr make_idefics3(const PatchShape& patches, const Json& settings, const Json& overrides) {
   return std::make_unique<Idefics3>(
-      // Padding evens out pictures of a batch, and one alone has nothing of it.
+      // Padding evens out images of a batch, and one alone has nothing of it.
       Settings(settings, overrides,
                with_common({"size", "max_image_size", "do_image_splitting", "do_pad"})),
       patches);

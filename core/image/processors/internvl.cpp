@@ -1,4 +1,4 @@
-// InternVL: a grid of tiles near the picture's aspect ratio, and a thumbnail behind them.
+// InternVL: a grid of tiles near the image's aspect ratio, and a thumbnail behind them.
 #include <cmath>
 #include <limits>
 
@@ -75,8 +75,8 @@ class InternVl : public Processor {
     return layout;
   }
 
-  /// The grid whose shape is closest to the picture's. The larger of two equally close grids is
-  /// taken where the picture fills half of it.
+  /// The grid whose shape is closest to the image's. The larger of two equally close grids is
+  /// taken where the image fills half of it.
   [[nodiscard]] Grid closest_grid(Size size) const {
     const double ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
     const double area = static_cast<double>(size.width) * static_cast<double>(size.height);

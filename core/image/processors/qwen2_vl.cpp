@@ -1,4 +1,4 @@
-// Qwen2-VL and Qwen2.5-VL: pictures of any size, in patches of 14 x 14 pixels and two frames.
+// Qwen2-VL and Qwen2.5-VL: images of any size, in patches of 14 x 14 pixels and two frames.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -173,7 +173,7 @@ void check_resized(Size from, Size to) {
   throw ImageError(
       code::too_large,
       fmt::format("{} x {} pixels would be resized to {} x {}, which is more memory "
-                  "than pictures may take ({} MiB)",
+                  "than images may take ({} MiB)",
                   from.width, from.height, to.width, to.height, limits.memory_bytes >> 20));
 }
 

@@ -45,7 +45,7 @@ class Settings {
   [[nodiscard]] bool is_overridden(std::string_view name) const;
 
   static constexpr int64_t kLargest = int64_t{1} << 31;
-  static constexpr int64_t kLongestSide = int64_t{1} << 22;  // of pictures after resizing
+  static constexpr int64_t kLongestSide = int64_t{1} << 22;  // of images after resizing
 
  private:
   [[nodiscard]] const Json& find(std::string_view name) const;
@@ -65,13 +65,13 @@ LevelTables torchvision_tables(const Settings& settings, const Channels& usual =
 /// Value tables of InternVL's processor, which rescales and then normalises.
 LevelTables stepwise_tables(const Settings& settings);
 
-/// Throws ImageError where `to`, an intermediate size of a picture, is larger than pictures may be.
+/// Throws ImageError where `to`, an intermediate size of an image, is larger than images may be.
 void check_resized(Size from, Size to);
 
-/// Throws ImageError for pictures without `do_resize`: the tower takes only size `taken`.
+/// Throws ImageError for images without `do_resize`: the tower takes only size `taken`.
 [[noreturn]] void refuse_unsized(Size size, Size taken);
 
-/// Writes a part of a picture as three planes, [3, height, width], to `to`; returns the end of
+/// Writes a part of an image as three planes, [3, height, width], to `to`; returns the end of
 /// them.
 uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to);
 

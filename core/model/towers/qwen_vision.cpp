@@ -116,7 +116,7 @@ void add_qwen_vision(const std::string& module, const QwenVision& qwen, SpecBuil
   vision.patch = sizes.patch;
   vision.merge = qwen.merge;
   vision.window = qwen.window;
-  vision.rope = picture_rope(sizes.hidden / sizes.heads);
+  vision.rope = image_rope(sizes.hidden / sizes.heads);
   vision.patches.weight =
       add.parameter(module + ".patch_embed.proj.weight",
                     {sizes.hidden, sizes.channels, qwen.frames, sizes.patch, sizes.patch});

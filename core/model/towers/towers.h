@@ -72,7 +72,7 @@ struct QwenVision {
   int64_t kv_heads = 0;
   int64_t merge = 2;                         // patches of a side that are merged
   int64_t window = 0;                        // merged patches of a window's side
-  std::vector<int64_t> full_attention = {};  // layers that see the whole picture
+  std::vector<int64_t> full_attention = {};  // layers that see the whole image
   int64_t frames = 0;                        // frames that a patch spans
   int64_t merged = 0;                        // width of the patches that the merger puts together
   int64_t out = 0;

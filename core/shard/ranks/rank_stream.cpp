@@ -5,8 +5,8 @@
 
 #include "checkpoint/copy_rows.h"
 #include "checkpoint/mapped_file.h"
+#include "shard/quantized/implied_values.h"
 #include "shard/quantized/repack.h"
-#include "shard/quantized/told_values.h"
 #include "shard/ranks/repeated.h"
 
 namespace plimsoll::shard {
@@ -118,7 +118,7 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
 
 void stream_told(const ShardTensor& tensor, const Slice& slice, Sink& sink) {
   const auto bytes = static_cast<size_t>(slice.rows) * dtype_size(tensor.dtype);
-  fill_told_values(*slice.part, tensor.dtype, slice.row, slice.rows, sink.room(bytes).data());
+  fill_implied_values(*slice.part, tensor.dtype, slice.row, slice.rows, sink.room(bytes).data());
   sink.commit(bytes);
 }
 

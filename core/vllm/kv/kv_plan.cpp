@@ -75,12 +75,12 @@ Amount GroupNeed::blocks(int64_t length) const {
 }
 
 KvPlan::KvPlan(const ModelShape& shape, const KvOptions& options) : options_(options) {
-  settle_block_size(shape);
+  resolve_block_size(shape);
   make_specs(shape);
   make_groups();
 }
 
-void KvPlan::settle_block_size(const ModelShape& shape) {
+void KvPlan::resolve_block_size(const ModelShape& shape) {
   const BlockRule rule = block_rule(shape, options_.long_fp8_blocks);
   block_size_ = options_.block_size > 0 ? options_.block_size : rule.preferred;
   if (block_size_ % rule.multiple != 0) {
@@ -93,12 +93,12 @@ void KvPlan::settle_block_size(const ModelShape& shape) {
   for (const KvLayer& layer : shape.kv_layers) {
     if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
   }
-  if (state > Amount{0}) settle_state_page(shape, state, rule.multiple);
+  if (state > Amount{0}) resolve_state_page(shape, state, rule.multiple);
 }
 
 /// A hybrid's block is made large enough that one attention page holds a state
 /// (vllm/platforms/interface.py: _align_hybrid_block_size).
-void KvPlan::settle_state_page(const ModelShape& shape, Amount state, int64_t multiple) {
+void KvPlan::resolve_state_page(const ModelShape& shape, Amount state, int64_t multiple) {
   const Amount token = shape.attention_token_bytes;
   if (token == Amount{0}) {
     state_page_ = state;

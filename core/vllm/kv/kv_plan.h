@@ -114,8 +114,8 @@ class KvPlan {
   [[nodiscard]] const KvOptions& options() const { return options_; }
 
  private:
-  void settle_block_size(const ModelShape& shape);
-  void settle_state_page(const ModelShape& shape, Amount state, int64_t multiple);
+  void resolve_block_size(const ModelShape& shape);
+  void resolve_state_page(const ModelShape& shape, Amount state, int64_t multiple);
   void make_specs(const ModelShape& shape);
   void make_groups();
   void promote_to_full();

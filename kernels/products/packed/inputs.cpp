@@ -29,7 +29,7 @@ SharedMost most_of_all(const View& in, const backend::Weight& weight,
              .first = maxima.range ? 0 : first / maxima.group,
              .range = maxima.range},
             stream);
-  if (weight.ranks != nullptr) weight.ranks->most(to);
+  if (weight.ranks != nullptr) weight.ranks->all_reduce_max(to);
   return {reinterpret_cast<const float*>(at), maxima.count};
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("plans compute rows that see what is behind them", "[flash]") {
     std::string what;
     model::AttentionSpec spec;
     Sequences sequences;
-    int32_t picture = 0;  // 0: all of a sequence
+    int32_t image = 0;  // 0: all of a sequence
     int64_t multiprocessors = 4;
     FlashLimits::Cuts cuts = FlashLimits::Cuts::by_work;
     std::set<FlashKind> kinds;
@@ -210,15 +210,15 @@ TEST_CASE("plans compute rows that see what is behind them", "[flash]") {
        kNever,
        {direct64, direct128}},
       {"a segment that would be cut", attention(2, 2, 16, 0, 0), {{40, 900}}, 0, 64, {}, {split64}},
-      {"pictures, cut",
+      {"images, cut",
        attention(4, 2, 16, 0, 0),
        {{40, 900}, {1, 70}},
        25,
        64,
        {},
        {split16, split64}},
-      {"pictures in few rows", attention(4, 2, 16, 0, 0), {{6, 100}}, 9, 4, {}, {split16}},
-      {"pictures beyond a window",
+      {"images in few rows", attention(4, 2, 16, 0, 0), {{6, 100}}, 9, 4, {}, {split16}},
+      {"images beyond a window",
        attention(4, 1, 16, 200, 0),
        {{30, 700}, {1, 900}},
        300,
@@ -237,7 +237,7 @@ TEST_CASE("plans compute rows that see what is behind them", "[flash]") {
   for (const Row& row : rows) {
     INFO(row.what);
     Batch batch(row.sequences);
-    if (row.picture > 0) batch.see_blocks(row.picture);
+    if (row.image > 0) batch.see_blocks(row.image);
     FlashLimits limits = limits_of(row.sequences, row.multiprocessors, 0);
     limits.cuts = row.cuts;
     const FlashShape shape{row.spec.heads, row.spec.kv_heads, row.spec.head_dim, row.spec.window};
@@ -247,7 +247,7 @@ TEST_CASE("plans compute rows that see what is behind them", "[flash]") {
     for (const FlashLaunch& launch : plan.planner.launches()) kinds.insert(launch.kind);
     CHECK(kinds == row.kinds);
     reference::TwinInput in = make_input(row.spec, row.sequences, batch, random);
-    in.sees_all = row.picture == 0;
+    in.sees_all = row.image == 0;
     reference::FlashTwin twin(in, plan.planner, plan.slab, limits, {64, 32, 16, 32});
     const std::vector<double>& out = twin.run();
     for (size_t b = 0; b < row.sequences.size(); ++b) {

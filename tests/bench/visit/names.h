@@ -9,7 +9,7 @@ namespace plimsoll::testing {
 
 /// Programs of the whole backend: device_NAME runs the cases of tests/device/NAME.cpp.
 inline constexpr std::array<std::string_view, 7> kDevicePrograms{
-    "doctor", "engine", "layer_kernels", "models", "pictures", "ranks", "widths"};
+    "doctor", "engine", "layer_kernels", "models", "images", "ranks", "widths"};
 
 /// The cases of a program as Catch2 names them, by the tags of their files; empty: it is no
 /// program of tests.

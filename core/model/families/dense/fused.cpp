@@ -57,7 +57,7 @@ ModelSpec build_baichuan(const Decoder& decoder) {
 
 ModelSpec make_qwen(const ConfigReader& config) {
   Decoder decoder{.family = "qwen"};
-  if (config.has("visual")) config.doubt("visual", "no such key: pictures are not supported yet");
+  if (config.has("visual")) config.doubt("visual", "no such key: images are not supported yet");
   read_common(config, decoder,
               {.activation_key = "",
                .epsilon_key = "layer_norm_epsilon",
@@ -87,7 +87,7 @@ ModelSpec make_qwen(const ConfigReader& config) {
 ModelSpec make_chatglm(const ConfigReader& config) {
   Decoder decoder{.family = "chatglm"};
   if (config.has("vision_config"))
-    config.doubt("vision_config", "no such key: pictures are not supported yet");
+    config.doubt("vision_config", "no such key: images are not supported yet");
   read_glm_sizes(config, decoder);
   read_glm_norms(config, decoder);
   decoder.tied = config.boolean({"tie_word_embeddings"}, false);

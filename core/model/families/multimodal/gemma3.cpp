@@ -45,9 +45,9 @@ ModelSpec make_gemma3_multimodal(const ConfigReader& config) {
   vision.merging = Merging::averaged;
   vision.merge = tokens_of_side(config.whole(), sizes);
   const ConfigReader whole = config.whole();
-  vision.image_token = read_picture_token(whole, {"image_token_index", "image_token_id"});
-  vision.begin_token = read_picture_token(whole, {"boi_token_index"});
-  vision.end_token = read_picture_token(whole, {"eoi_token_index"});
+  vision.image_token = read_image_token(whole, {"image_token_index", "image_token_id"});
+  vision.begin_token = read_image_token(whole, {"boi_token_index"});
+  vision.end_token = read_image_token(whole, {"eoi_token_index"});
   spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   add_newer_spellings(spec);
   ignore_tensors(spec, tower + ".head.");

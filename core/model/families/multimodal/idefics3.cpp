@@ -47,7 +47,7 @@ ModelSpec make_idefics3(const ConfigReader& config) {
   add_image_encoder("model.vision_model", ImageEncoder::siglip, sizes, PostNorm::kept, add, vision);
   vision.first = add.linear(projection, {Rows::all(projection, spec.hidden_size)},
                             sizes.hidden * fold * fold, {});
-  vision.image_token = read_picture_token(whole, {"image_token_id"});
+  vision.image_token = read_image_token(whole, {"image_token_id"});
   spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   return spec;
 }

@@ -106,7 +106,7 @@ ModelSpec make_llava(const ConfigReader& config) {
                             features * tower.sizes.hidden, {.split = Split::column, .bias = bias});
   vision.second = add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
                              {.split = Split::row, .bias = bias});
-  vision.image_token = read_picture_token(whole, {"image_token_index", "image_token_id"});
+  vision.image_token = read_image_token(whole, {"image_token_index", "image_token_id"});
   spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   add_newer_spellings(spec);
   ignore_unused(tower, spec);

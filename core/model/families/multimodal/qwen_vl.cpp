@@ -23,8 +23,8 @@ ModelSpec make_qwen_vl(const ConfigReader& config, QwenTower tower) {
                          fmt::format("the text's hidden_size ({})", spec.hidden_size));
   }
   add_qwen_vision("visual", qwen, add, vision);
-  vision.image_token = read_picture_token(config.whole(), {"image_token_id"});
-  vision.video_token = read_picture_token(config.whole(), {"video_token_id"});
+  vision.image_token = read_image_token(config.whole(), {"image_token_id"});
+  vision.video_token = read_image_token(config.whole(), {"video_token_id"});
   if (tower == QwenTower::gated) {
     vision.positions_per_second = vision_config.positive({"tokens_per_second"}, 2);
   }

@@ -1,4 +1,4 @@
-// Multimodal models whose tower nothing here computes: their text part answers, lines with pictures
+// Multimodal models whose tower nothing here computes: their text part answers, lines with images
 // are refused.
 #include "model/families/families.h"
 #include "model/language_model.h"

@@ -1,0 +1,34 @@
+#include "engine/vision/image_processor.h"
+
+#include <catch2/catch.hpp>
+
+#include "batch/scratch.h"
+
+using namespace plimsoll;
+
+TEST_CASE("Gemma 3's images become RGB whatever the image processor's settings say") {
+  model::VisionSpec vision;
+  const auto asks = [&](const char* file, const char* text) {
+    const test::Scratch scratch;
+    scratch.write(file, text);
+    return engine::read_processor_settings(vision, scratch.path(""))["do_convert_rgb"];
+  };
+  const char* flat = R"({"do_convert_rgb": null})";
+  const char* nested = R"({"image_processor": {"do_convert_rgb": null}})";
+  vision.kind = model::VisionKind::gemma3;
+  CHECK(asks("preprocessor_config.json", flat) == true);
+  CHECK(asks("processor_config.json", nested) == true);
+  vision.kind = model::VisionKind::siglip;
+  CHECK(asks("preprocessor_config.json", flat).is_null());
+}
+
+TEST_CASE("settings for images or for videos alone go before those beside them") {
+  const Json nested = Json::parse(
+      R"({"max_pixels": 3, "images_kwargs": {"max_pixels": 1}, "videos_kwargs": {"fps": 2}})");
+  CHECK(engine::scoped_settings(nested, model::kImageScope) == Json{{"max_pixels", 1}});
+  CHECK(engine::scoped_settings(nested, model::kVideoScope) == Json{{"max_pixels", 3}, {"fps", 2}});
+  for (const char* scope : {model::kImageScope, model::kVideoScope}) {
+    CHECK_THROWS_WITH(engine::scoped_settings(Json{{"videos_kwargs", 3}}, scope),
+                      Catch::Contains("videos_kwargs"));
+  }
+}
