@@ -27,7 +27,7 @@ std::string plain(const std::string& id, const std::string& fields) {
          fields + "}\n";
 }
 
-std::string batch(const std::string& id, const std::string& fields) {
+std::string batch_line(const std::string& id, const std::string& fields) {
   return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/chat/completions","body":)" +
          R"({"messages":[{"role":"user","content":"Who is there?"}],"max_tokens":60,)" + fields +
          "}}\n";
@@ -89,7 +89,7 @@ TEST_CASE("every field that gives answers a form, on plain and on batch lines") 
   const Scratch scratch;
   std::string input;
   for (const auto& [name, field] : fields) {
-    input += plain(name, field) + batch("batch-" + name, field);
+    input += plain(name, field) + batch_line("batch-" + name, field);
   }
   scratch.write("in", input);
   const Outcome run = shell(scratch, "plimsoll run $MODEL -i in -o out");
@@ -137,7 +137,7 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
                           plain("two", R"("guided_regex":"a","structured_outputs":{"regex":"a"})") +
                           plain("none", R"("structured_outputs":{"json_object":false})") +
                           plain("key", R"("structured_outputs":{"jsn":{}})") +
-                          batch("batch", R"("guided_grammar":"root ::= (")"));
+                          batch_line("batch", R"("guided_grammar":"root ::= (")"));
   const Outcome run = shell(scratch, "plimsoll run $MODEL -i in -o out");
   INFO(run.err);
   CHECK(run.status == 3);
