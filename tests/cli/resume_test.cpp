@@ -154,6 +154,7 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--max-logprobs 3",
       "--chat-template '{{ messages }}'",
       "--chat-template-kwargs '{\"a\":1}'",
+      "--structured-outputs '{\"type\":\"string\"}'",
       "--long-prompt split",
       "--allowed-local-media-path .",
       "--max-image-pixels 9",
