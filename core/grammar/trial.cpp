@@ -14,6 +14,11 @@
 namespace plimsoll::grammar {
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kLimitsMemory = false;  // its shadow takes terabytes of addresses
+#else
+constexpr bool kLimitsMemory = true;
+#endif
 constexpr int kOutOfMemory = 2;  // status of the child
 constexpr std::chrono::microseconds kWait{500};
 
@@ -31,9 +36,7 @@ void limit(int resource, size_t most) {
 
 [[noreturn]] void be_child(const std::function<void()>& work, const TrialLimits& limits) {
   limit(RLIMIT_CORE, 0);
-#ifndef __SANITIZE_ADDRESS__
-  limit(RLIMIT_AS, own_memory() + limits.memory);
-#endif
+  if (kLimitsMemory) limit(RLIMIT_AS, own_memory() + limits.memory);
   for (const int fault : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) (void)std::signal(fault, SIG_DFL);
   try {
     work();
