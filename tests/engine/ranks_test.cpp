@@ -165,7 +165,7 @@ TEST_CASE("ranks that meet are told when one has failed") {
     if (rank == 1) throw std::runtime_error("broken");
     RankMatrix values(2, 2, 0);
     try {
-      team.rank(rank).sum(values);
+      team.rank(rank).all_reduce_sum(values);
     } catch (const RankLost&) {
       ++lost;
       throw;
