@@ -6,18 +6,9 @@ set(sentencepiece_name sentencepiece-${SENTENCEPIECE_VERSION})
 set(sentencepiece_url https://files.pythonhosted.org/packages/15/15/2e7a025fc62d764b151ae6d0f2a92f8081755ebe8d4a64099accc6f77ba6)
 set(sentencepiece_sha256 8138cec27c2f2282f4a34d9a016e3374cd40e5c6e9cb335063db66a0a3b71fad)
 
-if(PLIMSOLL_SENTENCEPIECE_DIR)
-  set(sentencepiece_file ${PLIMSOLL_SENTENCEPIECE_DIR}/${sentencepiece_name}.tar.gz)
-else()
-  set(sentencepiece_file ${CMAKE_BINARY_DIR}/${sentencepiece_name}.tar.gz)
-  message(STATUS "Downloading ${sentencepiece_name}.tar.gz (3.2 MB)")
-  file(DOWNLOAD ${sentencepiece_url}/${sentencepiece_name}.tar.gz ${sentencepiece_file} TLS_VERIFY ON TIMEOUT 300
-    EXPECTED_HASH SHA256=${sentencepiece_sha256})
-endif()
-file(SHA256 ${sentencepiece_file} found)
-if(NOT found STREQUAL sentencepiece_sha256)
-  message(FATAL_ERROR "${sentencepiece_file} is not the pinned one")
-endif()
+include(cmake/source_distribution.cmake)
+plimsoll_source_distribution(${sentencepiece_name}.tar.gz ${sentencepiece_url} ${sentencepiece_sha256} PLIMSOLL_SENTENCEPIECE_DIR
+  sentencepiece_file)
 file(ARCHIVE_EXTRACT INPUT ${sentencepiece_file} DESTINATION ${CMAKE_BINARY_DIR})
 set(sentencepiece_source ${CMAKE_BINARY_DIR}/${sentencepiece_name}/sentencepiece)
 
