@@ -164,7 +164,7 @@ Dfa minimal(Dfa untrimmed) {
   return trimmed(out);
 }
 
-Dfa determinise(const Nfa& nfa, uint32_t start) {
+Dfa determinize(const Nfa& nfa, uint32_t start) {
   using Set = std::vector<uint32_t>;
   std::vector<uint32_t> seen_in(nfa.states.size(), kNoState);
   uint32_t round = 0;
@@ -289,7 +289,7 @@ Dfa concatenation_of(const Dfa& a, const Dfa& b) {
   const uint32_t end = nfa.add();
   nfa.accepting[end] = true;
   const uint32_t second = nfa.copy(b, end);
-  return determinise(nfa, nfa.copy(a, second));
+  return determinize(nfa, nfa.copy(a, second));
 }
 
 Dfa all_texts() {

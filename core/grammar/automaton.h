@@ -25,7 +25,7 @@ struct Range {
 /// A set of code points: ranges in order that neither touch nor overlap. No set has surrogates.
 using CharSet = std::vector<Range>;
 
-CharSet normalised(CharSet ranges);
+CharSet normalized(CharSet ranges);
 CharSet all_chars();
 CharSet complement_of(const CharSet& set);
 CharSet intersection_of(const CharSet& a, const CharSet& b);
@@ -107,7 +107,7 @@ enum class BothWays { intersection, union_, difference };
 
 /// All functions throw TooLarge beyond 20,000 states.
 Dfa minimal(Dfa dfa);
-Dfa determinise(const Nfa& nfa, uint32_t start);
+Dfa determinize(const Nfa& nfa, uint32_t start);
 Dfa combine(const Dfa& a, const Dfa& b, BothWays how);
 Dfa complement_of(const Dfa& dfa);
 Dfa concatenation_of(const Dfa& a, const Dfa& b);
@@ -128,6 +128,5 @@ Dfa limit_length(const Dfa& dfa, uint64_t least, uint64_t most);
 std::vector<std::u32string> list_texts(const Dfa& dfa, size_t most);
 
 std::u32string code_points_of(std::string_view utf8);
-void append_utf8(std::string& text, uint32_t code_point);
 
 }  // namespace plimsoll::grammar

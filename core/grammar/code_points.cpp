@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "grammar/automaton.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {
 namespace {
@@ -32,7 +33,7 @@ FreeWork::~FreeWork() {
   work_counts = counted_;
 }
 
-CharSet normalised(CharSet ranges) {
+CharSet normalized(CharSet ranges) {
   std::ranges::sort(ranges, {}, &Range::first);
   CharSet out;
   const auto put = [&](uint32_t first, uint32_t last) {
@@ -63,7 +64,7 @@ CharSet complement_of(const CharSet& set) {
     next = range.last + 1;
   }
   if (next <= kLastCodePoint) out.push_back({next, kLastCodePoint});
-  return normalised(std::move(out));
+  return normalized(std::move(out));
 }
 
 CharSet intersection_of(const CharSet& a, const CharSet& b) {
@@ -80,36 +81,8 @@ CharSet intersection_of(const CharSet& a, const CharSet& b) {
 
 std::u32string code_points_of(std::string_view utf8) {
   std::u32string out;
-  for (size_t i = 0; i < utf8.size();) {
-    const auto lead = static_cast<unsigned char>(utf8[i]);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    uint32_t c = length == 1 ? lead : lead & (0xFFu >> (length + 1));
-    for (size_t k = 1; k < length && i + k < utf8.size(); ++k) {
-      c = (c << 6) | (static_cast<unsigned char>(utf8[i + k]) & 0x3F);
-    }
-    out.push_back(c);
-    i += length;
-  }
+  for (size_t at = 0; at < utf8.size();) out.push_back(text::next_character(utf8, at));
   return out;
-}
-
-void append_utf8(std::string& text, uint32_t c) {
-  const auto put = [&](uint32_t byte) { text.push_back(static_cast<char>(byte)); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0 | (c >> 6));
-    put(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    put(0xE0 | (c >> 12));
-    put(0x80 | ((c >> 6) & 0x3F));
-    put(0x80 | (c & 0x3F));
-  } else {
-    put(0xF0 | (c >> 18));
-    put(0x80 | ((c >> 12) & 0x3F));
-    put(0x80 | ((c >> 6) & 0x3F));
-    put(0x80 | (c & 0x3F));
-  }
 }
 
 }  // namespace plimsoll::grammar

@@ -48,7 +48,7 @@ CompiledGrammar::CompiledGrammar(std::unique_ptr<Parts> parts) : parts_(std::mov
 CompiledGrammar::~CompiledGrammar() = default;
 
 std::string CompiledGrammar::refuse(std::string_view answer) const {
-  return parts_->validator ? parts_->validator->refuse(answer) : std::string();
+  return parts_->schema ? parts_->schema->refuse(answer) : std::string();
 }
 
 size_t CompiledGrammar::bytes() const {
@@ -90,9 +90,9 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
   ++compiled_;
   Entry entry;
   try {
-    const std::string ebnf = constraint.ebnf();
-    std::optional<Validator> validator;
-    if (constraint.kind == Constraint::Kind::schema) validator.emplace(constraint.text);
+    std::optional<JsonSchema> schema;
+    if (constraint.kind == Constraint::Kind::schema) schema.emplace(constraint.text);
+    const std::string ebnf = schema ? schema->ebnf(constraint.options) : constraint.ebnf();
     if (!vocabulary_) vocabulary_ = std::make_unique<Vocabulary>(tokenizer_, options_);
     if (constraint.kind == Constraint::Kind::ebnf) {
       const auto compile = [&] { (void)vocabulary_->compiler.CompileGrammar(ebnf); };
@@ -100,7 +100,7 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
       if (!refusal.empty()) fail(ExitCode::input_unusable, "the grammar {}", refusal);
     }
     auto grammar = std::make_shared<CompiledGrammar>(std::make_unique<CompiledGrammar::Parts>(
-        CompiledGrammar::Parts{vocabulary_->compiler.CompileGrammar(ebnf), std::move(validator)}));
+        CompiledGrammar::Parts{vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema)}));
     entry.bytes = grammar->bytes();
     if (entry.bytes > kMostGrammarBytes) {
       fail(ExitCode::input_unusable, "its grammar takes {} bytes, and at most {} are taken",

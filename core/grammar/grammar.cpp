@@ -35,8 +35,8 @@ std::string keyword_of(const OrderedJson& schema, std::string_view why) {
 
 }  // namespace
 
-std::string ebnf_of_schema(std::string_view json, const SchemaOptions& options) {
-  const Schema schema(json);
+std::string JsonSchema::ebnf(const SchemaOptions& options) const {
+  const Schema& schema = *schema_;
   const WorkLimit limit(kWork);
   Lowering lowering(schema, options);
   std::optional<Emitter> emitter;
@@ -55,6 +55,10 @@ std::string ebnf_of_schema(std::string_view json, const SchemaOptions& options) 
     fail(ExitCode::input_unusable, "whitespace_pattern: {}", error.what());
   }
   return "";
+}
+
+std::string ebnf_of_schema(std::string_view schema, const SchemaOptions& options) {
+  return JsonSchema(schema).ebnf(options);
 }
 
 std::string ebnf_of_json_object(const SchemaOptions& options) {

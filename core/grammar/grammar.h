@@ -42,13 +42,15 @@ std::string ebnf_of_choice(std::span<const std::string> choices);
 
 struct Schema;
 
-/// Validates answers by a schema, keys in any order.
-class Validator {
+/// A JSON schema, parsed once for its grammar and for the validation of answers.
+class JsonSchema {
  public:
   /// Throws Error(input_unusable) where the schema is malformed.
-  explicit Validator(std::string_view schema);
-  /// Empty where the answer is valid JSON by the schema; else the first thing wrong, with its JSON
-  /// pointer.
+  explicit JsonSchema(std::string_view text);
+  /// The grammar of the JSON texts that are valid by the schema, as ebnf_of_schema.
+  [[nodiscard]] std::string ebnf(const SchemaOptions& options) const;
+  /// Empty where the answer is valid JSON by the schema, with keys in any order; else the first
+  /// thing wrong, with its JSON pointer.
   [[nodiscard]] std::string refuse(std::string_view answer) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "grammar/regex_tree.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {
 namespace {
@@ -26,7 +27,7 @@ uint32_t build(Nfa& nfa, const RegexNode& node, uint32_t to) {
   switch (node.kind) {
     case Kind::set: {
       const uint32_t from = nfa.add();
-      nfa.edge(from, normalised(node.set), to);
+      nfa.edge(from, normalized(node.set), to);
       return from;
     }
     case Kind::choice: {
@@ -68,7 +69,7 @@ Dfa before(std::span<const RegexNode> parts, const Dfa& rest) {
   nfa.accepting[end] = true;
   uint32_t from = nfa.copy(rest, end);
   for (size_t i = parts.size(); i-- > 0;) from = build(nfa, parts[i], from);
-  return determinise(nfa, from);
+  return determinize(nfa, from);
 }
 
 const Dfa& empty_text() {
@@ -189,7 +190,7 @@ CharSet find_property(std::string_view name) {
   std::string all;
   std::vector<size_t> offsets;
   for (const Range& range : all_chars()) {
-    for (uint32_t c = range.first; c <= range.last; ++c) append_utf8(all, c);
+    for (uint32_t c = range.first; c <= range.last; ++c) text::append_character(all, c);
   }
   CharSet set;
   pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
@@ -199,16 +200,13 @@ CharSet find_property(std::string_view name) {
       break;
     }
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match);
-    size_t last = found[1] - 1;
-    while ((static_cast<unsigned char>(all[last]) & 0xC0) == 0x80) --last;
-    set.push_back(
-        {static_cast<uint32_t>(code_points_of(std::string_view(all).substr(found[0], 4))[0]),
-         static_cast<uint32_t>(code_points_of(std::string_view(all).substr(last, 4))[0])});
+    size_t first = found[0], last = text::previous_character(all, found[1]);
+    set.push_back({text::next_character(all, first), text::next_character(all, last)});
     at = found[1];
   }
   pcre2_match_data_free(match);
   pcre2_code_free(code);
-  return normalised(std::move(set));
+  return normalized(std::move(set));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "grammar/regex.h"
 #include "grammar/regex_tree.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {
 namespace {
@@ -14,8 +15,8 @@ constexpr int kMaxGroups = 200;
 constexpr uint32_t kMaxRepeats = 100'000;
 
 const CharSet kDigits = {{'0', '9'}};
-const CharSet kWord = normalised({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}});
-const CharSet kSpace = normalised({{9, 13},
+const CharSet kWord = normalized({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}});
+const CharSet kSpace = normalized({{9, 13},
                                    {' ', ' '},
                                    {0xA0, 0xA0},
                                    {0x1680, 0x1680},
@@ -25,7 +26,7 @@ const CharSet kSpace = normalised({{9, 13},
                                    {0x205F, 0x205F},
                                    {0x3000, 0x3000},
                                    {0xFEFF, 0xFEFF}});
-const CharSet kLineEnds = normalised({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
+const CharSet kLineEnds = normalized({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
 
 class Reader {
  public:
@@ -283,9 +284,9 @@ class Reader {
     std::string name;
     if (!take(U'{')) {
       if (!more()) fail("an unfinished \\p");
-      append_utf8(name, text_[at_++]);
+      text::append_character(name, text_[at_++]);
     } else {
-      while (more() && peek() != U'}') append_utf8(name, text_[at_++]);
+      while (more() && peek() != U'}') text::append_character(name, text_[at_++]);
       if (!take(U'}')) fail("an unfinished \\p{");
     }
     CharSet set = property_set(name);
@@ -317,7 +318,7 @@ class Reader {
       }
       set.insert(set.end(), from.begin(), from.end());
     }
-    set = normalised(std::move(set));
+    set = normalized(std::move(set));
     return negated ? complement_of(set) : set;
   }
 

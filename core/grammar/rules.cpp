@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "text/unicode/unicode.h"
+
 namespace plimsoll::grammar {
 namespace {
 
@@ -46,7 +48,7 @@ std::string json_of(std::u32string_view text, bool ascii) {
       out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
                          0xDC00 + ((c - 0x10000) & 0x3FF));
     } else {
-      append_utf8(out, c);
+      text::append_character(out, c);
     }
   }
   return out + '"';
@@ -178,7 +180,7 @@ std::string Rules::chars(const CharSet& set) {
 }
 
 std::string Rules::json_chars(const CharSet& set) {
-  static const CharSet kRaw = normalised({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
+  static const CharSet kRaw = normalized({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
   std::vector<uint32_t> key;
   for (const Range& range : set) key.insert(key.end(), {range.first, range.last});
   if (const auto known = char_rules_.find(key); known != char_rules_.end()) return known->second;

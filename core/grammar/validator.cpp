@@ -356,9 +356,9 @@ class Check {
 
 }  // namespace
 
-Validator::Validator(std::string_view schema) : schema_(std::make_shared<const Schema>(schema)) {}
+JsonSchema::JsonSchema(std::string_view text) : schema_(std::make_shared<const Schema>(text)) {}
 
-std::string Validator::refuse(std::string_view answer) const {
+std::string JsonSchema::refuse(std::string_view answer) const {
   OrderedJson value;
   try {
     value = parse_json<OrderedJson>(answer, {.max_depth = 1000, .max_keys = kMaxAnswerKeys});

@@ -11,7 +11,7 @@ namespace plimsoll::grammar {
 
 struct CompiledGrammar::Parts {
   xgrammar::CompiledGrammar compiled;
-  std::optional<Validator> validator;  // of a schema
+  std::optional<JsonSchema> schema;  // by which answers are validated
 };
 
 }  // namespace plimsoll::grammar

@@ -19,11 +19,9 @@ void regex(std::string_view bytes) {
 void schema(std::string_view bytes) {
   const size_t end = std::min(bytes.find('\n'), bytes.size());
   try {
-    const grammar::Validator validator(bytes.substr(0, end));
-    (void)validator.refuse(bytes.substr(std::min(end + 1, bytes.size())));
-    if (grammar::ebnf_of_schema(bytes.substr(0, end), {}).empty()) {
-      throw std::logic_error("a grammar without rules");
-    }
+    const grammar::JsonSchema schema(bytes.substr(0, end));
+    (void)schema.refuse(bytes.substr(std::min(end + 1, bytes.size())));
+    if (schema.ebnf({}).empty()) throw std::logic_error("a grammar without rules");
   } catch (const Error&) {
   }
 }

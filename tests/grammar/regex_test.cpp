@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "grammar/grammar.h"
-#include "reference/recogniser.h"
+#include "reference/recognizer.h"
 
 using namespace plimsoll;
 
@@ -125,14 +125,14 @@ TEST_CASE("automata of patterns take the texts in which PCRE2 finds them") {
 }
 
 TEST_CASE("grammars of regular expressions and choices take whole texts") {
-  const testing::Recogniser regex(grammar::ebnf_of_regex("[a-c]{2,3}(\\n|\u00e9)?"));
+  const testing::Recognizer regex(grammar::ebnf_of_regex("[a-c]{2,3}(\\n|\u00e9)?"));
   CHECK(regex.accepts("ab"));
   CHECK(regex.accepts("abc\n"));
   CHECK(regex.accepts("abc\u00e9"));
   CHECK_FALSE(regex.accepts("a"));
   CHECK_FALSE(regex.accepts("xab"));
   const std::vector<std::string> texts = {"yes", "no \"quoted\"\n", "\u4f60"};
-  const testing::Recogniser choice(grammar::ebnf_of_choice(texts));
+  const testing::Recognizer choice(grammar::ebnf_of_choice(texts));
   for (const auto& text : texts) CHECK(choice.accepts(text));
   CHECK_FALSE(choice.accepts("ye"));
   CHECK_FALSE(choice.accepts("yesno"));

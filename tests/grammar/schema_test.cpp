@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "grammar/grammar.h"
-#include "reference/recogniser.h"
+#include "reference/recognizer.h"
 
 using namespace plimsoll;
 
@@ -121,16 +121,16 @@ const std::vector<Row> kRows = {
 TEST_CASE("grammars of schemas take the valid answers alone, and the validator agrees") {
   for (const Row& row : kRows) {
     INFO(row.schema);
-    const testing::Recogniser recogniser(grammar::ebnf_of_schema(row.schema, {}));
-    const grammar::Validator validator(row.schema);
+    const grammar::JsonSchema validator(row.schema);
+    const testing::Recognizer recognizer(validator.ebnf({}));
     for (const char* text : row.taken) {
       INFO(text);
-      CHECK(recogniser.accepts(text));
+      CHECK(recognizer.accepts(text));
       CHECK(validator.refuse(text).empty());
     }
     for (const char* text : row.refused) {
       INFO(text);
-      CHECK_FALSE(recogniser.accepts(text));
+      CHECK_FALSE(recognizer.accepts(text));
       CHECK_FALSE(validator.refuse(text).empty());
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("whitespace and keys that a schema does not name are as asked for") {
   const char* schema = R"({"type": "object", "properties": {"a": {"type": "array"}}})";
   using grammar::SchemaOptions;
   const auto takes = [&](const SchemaOptions& options, const char* text) {
-    return testing::Recogniser(grammar::ebnf_of_schema(schema, options)).accepts(text);
+    return testing::Recognizer(grammar::ebnf_of_schema(schema, options)).accepts(text);
   };
   CHECK(takes({}, "{\n\t\"a\": [1 ,2] }"));
   SchemaOptions compact;
@@ -158,17 +158,17 @@ TEST_CASE("whitespace and keys that a schema does not name are as asked for") {
 }
 
 TEST_CASE("the grammar of JSON objects takes every object and nothing else") {
-  const testing::Recogniser recogniser(grammar::ebnf_of_json_object({}));
+  const testing::Recognizer recognizer(grammar::ebnf_of_json_object({}));
   for (const char* text : {"{}", R"({"a":[1,{"b":null}],"\u00e9":"x\\"})", "{ \"a\" : -1.5e3 }"}) {
-    CHECK(recogniser.accepts(text));
+    CHECK(recognizer.accepts(text));
   }
   for (const char* text : {"[]", "1", "{\"a\"}", "{\"a\":1,}", "{\"a\":01}"}) {
-    CHECK_FALSE(recogniser.accepts(text));
+    CHECK_FALSE(recognizer.accepts(text));
   }
 }
 
 TEST_CASE("the validator takes keys in any order and says what is wrong, and where") {
-  const grammar::Validator validator(
+  const grammar::JsonSchema validator(
       R"({"properties": {"a": {"items": {"type": "integer"}}, "b": {}}, "required": ["b"]})");
   CHECK(validator.refuse(R"({"b":1,"a":[2]})").empty());
   CHECK(validator.refuse(R"({"a":[1,"x"],"b":1})") == "type at \"/a/1\": is no \"integer\"");

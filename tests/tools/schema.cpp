@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include "base/json.h"
 #include "base/thread_seconds.h"
 #include "grammar/grammar.h"
-#include "reference/recogniser.h"
+#include "reference/recognizer.h"
 
 namespace {
 
@@ -27,9 +28,10 @@ struct Verdict {
 Verdict judge(const OrderedJson& line, double& milliseconds) {
   const double begin = thread_seconds();
   const auto stop = [&] { milliseconds = (thread_seconds() - begin) * 1e3; };
+  std::optional<grammar::JsonSchema> schema;
   std::string ebnf;
   try {
-    ebnf = grammar::ebnf_of_schema(line.at("schema").dump(), {});
+    ebnf = schema.emplace(line.at("schema").dump()).ebnf({});
     stop();
   } catch (const Error& error) {
     stop();
@@ -38,17 +40,16 @@ Verdict judge(const OrderedJson& line, double& milliseconds) {
     keyword = keyword.substr(std::min(keyword.size(), std::string("JSON schema: ").size()));
     return {"schema_refused:" + keyword.substr(0, keyword.find(' ')), error.what()};
   }
-  const testing::Recogniser recogniser(ebnf);
-  const grammar::Validator validator(line.at("schema").dump());
+  const testing::Recognizer recognizer(ebnf);
   Verdict verdict{"right", ""};
   for (const auto& test : line.at("tests")) {
     const bool valid = test.at("valid").get<bool>();
     const std::string text = test.at("data").dump();
-    if (validator.refuse(text).empty() != valid) {
-      verdict = {"validator_wrong", text + " " + validator.refuse(text)};
+    if (schema->refuse(text).empty() != valid) {
+      verdict = {"validator_wrong", text + " " + schema->refuse(text)};
       break;
     }
-    if (recogniser.accepts(text) == valid) continue;
+    if (recognizer.accepts(text) == valid) continue;
     verdict.reason = text;
     if (!valid) return {"wrong_accepted", text};
     verdict.word = "valid_refused";

@@ -8,9 +8,9 @@
 
 namespace plimsoll::testing {
 
-class Recogniser {
+class Recognizer {
  public:
-  explicit Recogniser(const std::string& ebnf) : grammar_(compiler().CompileGrammar(ebnf)) {}
+  explicit Recognizer(const std::string& ebnf) : grammar_(compiler().CompileGrammar(ebnf)) {}
 
   [[nodiscard]] bool accepts(const std::string& text) const {
     xgrammar::GrammarMatcher matcher(grammar_, std::nullopt, true);
