@@ -7,15 +7,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lower_case.h"
 
 namespace plimsoll::quantization {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 WeightScheme refined_fp8(int64_t outputs, int64_t inputs) {
   WeightScheme scheme = block_fp8(outputs, inputs);
@@ -34,7 +29,7 @@ bool modelopt_fp8_kv(const ConfigView& config) {
     return !scheme.flag({"dynamic"}, true) && scheme.integer({"num_bits"}, 0) == 8 &&
            scheme.text({"type"}, "") == "float";
   }
-  return lower(config.text({"kv_cache_scheme", "kv_cache_quant_algo"}, "")) == "fp8";
+  return lower_case(config.text({"kv_cache_scheme", "kv_cache_quant_algo"}, "")) == "fp8";
 }
 
 WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
@@ -78,7 +73,7 @@ bool leaves_inputs_whole(const ConfigView& config) {
 }  // namespace
 
 Quantization::Quantization(const ConfigView& config) {
-  method_ = lower(config.text({"quant_method"}, ""));
+  method_ = lower_case(config.text({"quant_method"}, ""));
   if (method_ == "fp8" || method_ == "deepseek_v4_fp8") {
     read_fp8(config);
   } else if (method_.starts_with("modelopt")) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "base/amount.h"
 
 namespace plimsoll::vllm {
 
@@ -18,6 +21,13 @@ struct PlanPart {
   int64_t less = 0;
   int64_t more = 0;
 };
+
+/// Bytes of all parts together.
+inline Amount bytes_of(std::span<const PlanPart> parts) {
+  Amount sum;
+  for (const PlanPart& part : parts) sum += part.bytes;
+  return sum;
+}
 
 /// Something about the machine that decides memory and that no config.json tells.
 struct MachineFact {

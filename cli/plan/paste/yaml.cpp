@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
@@ -174,16 +175,11 @@ void append_flags(const YAML::Node& map, Words& words) {
   }
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// A model that a server for Kubernetes starts by values of its own: KServe's predictor, vLLM's
 /// Helm chart (modelURL, vllmConfig), Ray Serve (model_loading_config, engine_kwargs).
 std::optional<PastedLaunch> launch_of_model(const YAML::Node& model) {
   PastedLaunch launch;
-  const std::string format = lower(text_of(below(model, {"modelFormat", "name"})));
+  const std::string format = lower_case(text_of(below(model, {"modelFormat", "name"})));
   const YAML::Node url = below(model, {"modelURL"});
   const YAML::Node loading = below(model, {"model_loading_config"});
   if (format == "vllm" || format == "huggingface") {

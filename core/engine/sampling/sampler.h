@@ -1,7 +1,6 @@
 // Chooses the next token from a row of logits, in vLLM's order (v1/sample/sampler.py):
 //
-//   1. tokens outside the grammar and outside allowed_token_ids are masked  (masked: minus
-//   infinity)
+//   1. tokens outside the grammar or allowed_token_ids are masked: their logit is minus infinity
 //   2. bad_words: a last token that would complete one is masked
 //   3. min_tokens: until then end-of-sequence and stop_token_ids are masked, unless the grammar has
 //      nothing else

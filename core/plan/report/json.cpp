@@ -148,10 +148,8 @@ void put_bounds(OrderedJson& json, const PlanResult& result) {
 
 void put_host(OrderedJson& json, const PlanResult& result) {
   if (result.host.empty()) return;
-  Amount bytes;
-  for (const PlanPart& part : result.host) bytes += part.bytes;
   json["host"] = {{"processes", result.host_processes},
-                  {"bytes", bytes.value()},
+                  {"bytes", vllm::bytes_of(result.host).value()},
                   {"parts", parts_json(result.host)}};
 }
 

@@ -216,16 +216,15 @@ std::string machine(const PlanResult& result, int columns) {
 /// What the launch takes of the host's memory.
 std::string host(const PlanResult& result, int columns) {
   if (result.host.empty()) return "";
-  Amount sum;
   std::string names;
   for (const PlanPart& part : result.host) {
-    sum += part.bytes;
     names += fmt::format("{}{}{} {}", names.empty() ? "" : ", ", part.name,
                          part.less > 0 ? " up to" : "", readable_bytes(part.bytes));
   }
   return "\nMemory of the host\n" +
          wrapped_text(fmt::format("{} ({}), beside the own memory of {} processes",
-                                  readable_bytes(sum.value()), names, result.host_processes),
+                                  readable_bytes(vllm::bytes_of(result.host).value()), names,
+                                  result.host_processes),
                       columns, 2);
 }
 

@@ -169,10 +169,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
     parts.push_back(
         {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});
   }
-  Amount later = 0;
-  for (const PlanPart& part : parts) later += part.bytes;
   const Amount own = Amount{encoder.peak} + encoder.kept;
-  if (own > later) {
+  if (own > bytes_of(parts)) {
     PlanPart tower{"encoder", encoder.peak, encoder.peak_formula,
                    "the tower runs before the language model"};
     spread_encoder(tower);

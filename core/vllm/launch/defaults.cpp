@@ -9,6 +9,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 
@@ -35,9 +36,7 @@ BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (args.usage == Usage::batch) return {2048, 128};
   const bool offline = args.usage == Usage::offline;
   const int64_t total = gpu != nullptr ? gpu->visible_bytes() : 0;
-  std::string name = gpu != nullptr ? gpu->name : "";
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower_case(gpu != nullptr ? gpu->name : "");
   const auto named = [&](const char* part) { return name.find(part) != std::string::npos; };
   if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
   bool large = total >= 70 * kGiB;

@@ -1,11 +1,11 @@
 #include "vllm/launch/draft.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "vllm/launch/quantization.h"
 #include "vllm/shapes/mtp.h"
 
@@ -17,9 +17,7 @@ namespace {
 std::string method_of(const EngineArgs& args) {
   if (args.draft_method.ends_with("mtp")) return "mtp";
   if (args.draft_method != "draft_model") return args.draft_method;
-  std::string name = args.draft_model;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower_case(args.draft_model);
   if (name.find("eagle-") != std::string::npos) return "eagle";
   return name.find("eagle3") != std::string::npos ? "eagle3" : "draft_model";
 }

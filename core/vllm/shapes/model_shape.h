@@ -145,7 +145,7 @@ struct ShapeOptions {
   hardware::Architecture card = hardware::Architecture::hopper;
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
-  int64_t data_parallel = 1;  // experts are divided over the ranks of all copies
+  int64_t data_parallel = 1;  // experts are divided over the ranks of all replicas
   int64_t pipeline_rank = 0;
   std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   bool expert_parallel = false;

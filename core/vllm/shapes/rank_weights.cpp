@@ -130,13 +130,13 @@ void RankWeights::experts(const Experts& experts) {
   } else {
     shape.experts = experts.experts;
     const int64_t slice = share(experts.intermediate, "the experts' intermediate size");
-    if (slice % copies_ != 0) {
+    if (slice % replicas_ != 0) {
       fail(ExitCode::usage,
            "--data-parallel-size {}: the experts' intermediate size ({}) cannot be divided by the "
            "ranks of all copies ({}); use --enable-expert-parallel",
-           copies_, experts.intermediate, expert_ranks());
+           replicas_, experts.intermediate, expert_ranks());
     }
-    shape.intermediate = slice / copies_;
+    shape.intermediate = slice / replicas_;
     shape.split = expert_ranks() > 1;
   }
   WeightScheme scheme = quantization_->experts(experts.name);

@@ -119,10 +119,10 @@ class RankWeights {
 
   /// While set, experts are divided over ranks whole instead of by their intermediate size.
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
-  /// Copies of the model, over whose ranks together experts are divided
+  /// Replicas of the model, over whose ranks together experts are divided
   /// (fused_moe/config.py: flatten_tp_across_dp_and_pcp).
-  void set_copies(int64_t copies) { copies_ = copies; }
-  [[nodiscard]] int64_t expert_ranks() const { return (Amount{ranks_} * copies_).value(); }
+  void set_data_parallel(int64_t replicas) { replicas_ = replicas; }
+  [[nodiscard]] int64_t expert_ranks() const { return (Amount{ranks_} * replicas_).value(); }
   /// While unset, a rank's slice of an expert that cuts a block of scales is refused.
   void set_refined_blocks(bool on) { refined_blocks_ = on; }
   /// A rank's slice of experts in the model's own type is padded to a multiple of so many.
@@ -144,7 +144,7 @@ class RankWeights {
   void adapt_each(Amount inputs, const std::vector<int64_t>& widths);
 
   int64_t ranks_;
-  int64_t copies_ = 1;
+  int64_t replicas_ = 1;
   int64_t element_;
   const Quantization* quantization_;
   bool expert_parallel_ = false;

@@ -123,7 +123,7 @@ void build_by_row(Builder& build) {
 
 void set_rules(const ShapeOptions& options, const std::string& architecture, RankWeights& weights) {
   weights.set_expert_parallel(options.expert_parallel);
-  weights.set_copies(options.data_parallel);
+  weights.set_data_parallel(options.data_parallel);
   weights.set_refined_blocks(options.refined_blocks);
   weights.set_expert_order(options.version < kNoExpertOrder);
   if (options.card == hardware::Architecture::blackwell && options.version >= kPadsPlainExperts) {
