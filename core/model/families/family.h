@@ -53,6 +53,10 @@ enum class PoolingHead : uint8_t {
   steps,    // two such layers, and classes of each step, for which prompts are read as a whole
 };
 
+/// Layers of a model that predict further tokens (multi-token prediction); core/vllm/shapes/mtp.cpp
+/// says what each kind has.
+enum class Predictors : uint8_t { none, appended, qwen3_next, qwen3_5 };
+
 /// Modalities that one tower reads; unused entries are nullptr.
 using Modalities = std::array<const char*, 3>;
 
@@ -96,6 +100,7 @@ struct Family {
   PoolingHead head = PoolingHead::by_name;
   /// Architecture of the layers of a head that drafts from another model's hidden states (EAGLE).
   std::string_view draft_layers = "";
+  Predictors predictors = Predictors::none;
 };
 
 /// All rows, sorted by architecture.

@@ -50,6 +50,12 @@ constexpr Family draft(std::string_view architecture, std::string_view layers) {
   return {.architecture = architecture, .draft_layers = layers};
 }
 
+/// A model with layers that predict further tokens.
+constexpr Family predicting(Predictors predictors, Family row) {
+  row.predictors = predictors;
+  return row;
+}
+
 /// A `model_type` that no class is named after.
 constexpr Family type_of(std::string_view model_type, std::string_view language) {
   return {.architecture = "", .model_type = model_type, .wrapper = {.language = language}};

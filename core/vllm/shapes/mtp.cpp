@@ -1,7 +1,8 @@
 #include "vllm/shapes/mtp.h"
 
 #include <algorithm>
-#include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
+#include "model/families/family.h"
 #include "vllm/shapes/described/described_model.h"
 #include "vllm/shapes/rank_rules.h"
 #include "vllm/shapes/wrappers.h"
@@ -16,30 +18,31 @@
 namespace plimsoll::vllm {
 namespace {
 
+/// What a kind of layers that predict has.
 struct Predictor {
-  std::string_view language;
-  const char* key;   // of the number of its layers
+  const char* key;   // of the number of the layers
   int64_t usual;     // where the config does not say
   const char* path;  // of the layers in checkpoints; nullptr: they follow the model's own
   Split projection = Split::none;
 };
-constexpr auto kPredictors = std::to_array<Predictor>({
-    {"DeepseekV3ForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"DeepseekV32ForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"Glm4MoeForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"Glm4MoeLiteForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"GlmMoeDsaForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"MiMoForCausalLM", "num_nextn_predict_layers", 0, nullptr},
-    {"Qwen3NextForCausalLM", "num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs},
-    {"Qwen3_5ForCausalLM", "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs},
-    {"Qwen3_5MoeForCausalLM", "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs},
-});
 
-const Predictor* find_predictor(const ConfigView& config) {
-  const std::string language = language_architecture(config, architecture_name(config));
-  const auto* const row =
-      std::ranges::find(kPredictors, std::string_view(language), &Predictor::language);
-  return row == kPredictors.end() ? nullptr : row;
+std::optional<Predictor> find_predictor(std::string_view language) {
+  const model::Family* row = model::find_architecture(language);
+  switch (row == nullptr ? model::Predictors::none : row->predictors) {
+    case model::Predictors::none:
+      return std::nullopt;
+    case model::Predictors::appended:
+      return Predictor{"num_nextn_predict_layers", 0, nullptr};
+    case model::Predictors::qwen3_next:
+      return Predictor{"num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs};
+    case model::Predictors::qwen3_5:
+      return Predictor{"mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs};
+  }
+  return std::nullopt;
+}
+
+std::optional<Predictor> find_predictor(const ConfigView& config) {
+  return find_predictor(language_architecture(config, architecture_name(config)));
 }
 
 int64_t layers_of(const Predictor& row, const ConfigView& config) {
@@ -75,13 +78,13 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
 }  // namespace
 
 bool has_mtp(const ConfigView& config) {
-  const Predictor* row = find_predictor(config);
-  return row != nullptr && layers_of(*row, config) > 0;
+  const std::optional<Predictor> row = find_predictor(config);
+  return row && layers_of(*row, config) > 0;
 }
 
 bool leaves_mtp_whole(const ConfigView& config, const Quantization& quantization) {
-  const Predictor* row = find_predictor(config);
-  if (row == nullptr || quantization.method().empty()) return false;
+  const std::optional<Predictor> row = find_predictor(config);
+  if (!row || quantization.method().empty()) return false;
   const std::string path =
       row->path != nullptr
           ? row->path
@@ -95,10 +98,10 @@ bool leaves_mtp_whole(const ConfigView& config, const Quantization& quantization
 
 ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, RankWeights& weights) {
   static constexpr Family kNoRow{};
-  const Predictor& row = *find_predictor(config);
   const std::string name = architecture_name(config);
-  const DescribedModel model(
-      *model::describe_language_model(row.language, wrapped_text(config, name)));
+  const std::string language(language_architecture(config, name));
+  const Predictor row = find_predictor(language).value();
+  const DescribedModel model(*model::describe_language_model(language, wrapped_text(config, name)));
   const ConfigView text = text_config(config);
   ModelShape shape;
   shape.architecture = name;
