@@ -43,7 +43,7 @@ std::string JsonSchema::ebnf(const SchemaOptions& options) const {
   const auto refused = [&](const std::exception& error) {
     const OrderedJson* part = emitter ? lowering.sets().origin(emitter->at_work()) : nullptr;
     const OrderedJson& at = part != nullptr ? *part : schema.root;
-    refuse(keyword_of(at, error.what()), schema.pointer(at), error.what());
+    grammar::refuse(keyword_of(at, error.what()), schema.pointer(at), error.what());
   };
   try {
     return emitter.emplace(lowering.sets(), options).grammar_of(lowering.root());
