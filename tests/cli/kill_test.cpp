@@ -57,10 +57,12 @@ int life(const Scratch& scratch, const Ranks& ranks, std::chrono::microseconds a
           ranks.tensor, "-pp", ranks.stages, static_cast<char*>(nullptr));
     _exit(127);
   }
-  std::this_thread::sleep_for(after);
-  kill(child, SIGKILL);
+  const auto end = std::chrono::steady_clock::now() + after;
   int status = 0;
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() >= end) kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

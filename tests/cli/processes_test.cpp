@@ -8,6 +8,7 @@
 
 #include "cli/program.h"
 #include "cli/rank_lines.h"
+#include "like_cases.h"
 #include "reference/recipe.h"
 #include "skipped.h"
 
@@ -324,7 +325,7 @@ TEST_CASE("a process that is stopped is noticed within ten seconds, and the same
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   for (const int process : {0, 1}) {
     const Scratch scratch;
-    scratch.write("in", long_batch_of(4800));
+    scratch.write("in", long_batch_of(1600));
     REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
     Outcome outcome = shell(scratch, disturbed(2, "-tp 2", "STOP", "1", process));
     INFO("process " << process << ": " << outcome.out << outcome.err);
@@ -344,7 +345,7 @@ TEST_CASE("processes killed at random moments leave nothing, and lose nothing") 
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const char* wanted = std::getenv("PLIMSOLL_RANK_KILLS");
-  const int kills = wanted != nullptr ? std::atoi(wanted) : 10;
+  const int kills = wanted != nullptr ? std::atoi(wanted) : testing::times(10, 4);
   const Scratch scratch;
   scratch.write("in", long_batch_of(400));
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);

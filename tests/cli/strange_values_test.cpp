@@ -73,7 +73,7 @@ void sweep(const Scratch& scratch, const std::string& file, Counts& counts) {
   std::vector<Case> cases;
   for (size_t i = 0; i < paths.size(); ++i) {
     for (size_t v = 0; v < kStrange.size(); ++v)
-      if (testing::is_taken(i + v, 5)) cases.push_back({paths[i], kStrange[v]});
+      if (testing::is_taken(i + v, 11)) cases.push_back({paths[i], kStrange[v]});
   }
   // A few hundred commands to a shell, which is ended after 100 seconds.
   constexpr size_t kAtOnce = 100;

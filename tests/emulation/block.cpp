@@ -27,6 +27,9 @@ using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
 constexpr size_t kStack = size_t{128} << 10;
+// Between the tops of a warp's stacks, which would else share the few cache lines of one address
+// modulo 4096.
+constexpr size_t kStagger = 640;
 constexpr size_t kGuard = 256;
 constexpr unsigned char kPoison = 0xff;  // NaN in every floating type
 constexpr unsigned char kCanary = 0xa5;
@@ -169,7 +172,8 @@ void Block::start(unsigned thread) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(stacks_[thread].get(), kStack);  // of a thread that ended here
 #endif
-  fiber.context = make_fcontext(stacks_[thread].get() + kStack, kStack, &Block::enter);
+  const size_t depth = kStack - thread % kWarp * kStagger;
+  fiber.context = make_fcontext(stacks_[thread].get() + depth, depth, &Block::enter);
   const Size3 block = kernel_.block;
   const unsigned plane = block.x * block.y;
   fiber.indices.thread = {thread % block.x, thread / block.x % block.y, thread / plane};
@@ -251,8 +255,9 @@ void Block::release_block_if_complete() {
 void Block::release_warp_if_complete(unsigned warp, const Fiber& last) {
   const Fiber* first = &fibers_[warp * kWarp];
   for (unsigned i = 0; i < kWarp; ++i) {
-    if ((last.mask >> i & 1u) == 0) continue;
-    if (first[i].state != State::at_warp_op || first[i].mask != last.mask) return;
+    const unsigned lane = turned(kWarp - 1 - i, kWarp);  // those whose turn is last first
+    if ((last.mask >> lane & 1u) == 0) continue;
+    if (first[lane].state != State::at_warp_op || first[lane].mask != last.mask) return;
   }
   for (unsigned i = 0; i < kWarp; ++i) {
     const Fiber& other = first[i];

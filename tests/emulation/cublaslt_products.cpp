@@ -2,6 +2,7 @@
 #include "emulation/cublaslt_products.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -49,52 +50,84 @@ float activate(uint32_t epilogue, float x) {
   return 0.5f * x * (1 + std::clamp(tanh, -1.f, 1.f));
 }
 
-/// The scale of the product of input i for output j and row t; scales lie by groups of 128 inputs.
-float group_scale(const LtOperands& x, uint64_t i, uint64_t j, uint64_t t) {
-  return x.op.a_scales[i / 128 * x.a.columns + j] * x.op.b_scales[i / 128 * x.b.columns + t];
+/// Outputs that are summed together, so that no sum waits for its own last addition.
+constexpr uint64_t kTogether = 16;
+using Sums = std::array<float, kTogether>;
+
+/// Columns of A, of which one is an output's weights: `values` is [K][kTogether].
+struct WeightTile {
+  uint64_t first = 0;  // output
+  uint64_t count = 0;
+  std::vector<float> values;
+};
+
+WeightTile load_tile(const LtOperands& x, uint64_t first) {
+  const uint64_t k = x.a.rows, count = std::min(kTogether, x.a.columns - first);
+  WeightTile tile{first, count, std::vector<float>(k * kTogether)};
+  std::vector<float> column(k);
+  for (uint64_t j = 0; j < count; ++j) {
+    load_column(x.a_data, x.a, first + j, column.data());
+    for (uint64_t i = 0; i < k; ++i) tile.values[i * kTogether + j] = column[i];
+  }
+  return tile;
 }
 
-/// The sum over K of one element, in the order that the algorithm has for such operands.
-template <typename ProductAt>
-float sum_of(const LtOperands& x, const LtAlgorithm& algorithm, const ProductAt& product_at) {
+/// The tile's products of input i for row t; where scales lie by groups of 128 inputs, scaled.
+Sums products(const LtOperands& x, const WeightTile& tile, const float* row, uint64_t i,
+              uint64_t t) {
+  Sums all;
+  const float* weights = tile.values.data() + i * kTogether;
+  for (uint64_t j = 0; j < kTogether; ++j) all[j] = weights[j] * row[i];
+  if (x.op.a_mode != CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F) return all;
+  const float* scales = x.op.a_scales + i / 128 * x.a.columns + tile.first;
+  const float scale = x.op.b_scales[i / 128 * x.b.columns + t];
+  for (uint64_t j = 0; j < tile.count; ++j) all[j] *= scales[j] * scale;
+  return all;
+}
+
+void add(Sums& to, const Sums& more) {
+  for (uint64_t j = 0; j < kTogether; ++j) to[j] += more[j];
+}
+
+/// The sums over K of a tile's outputs, in the order that the algorithm has for such operands.
+Sums sums_of(const LtOperands& x, const LtAlgorithm& algorithm, const WeightTile& tile,
+             const float* row, uint64_t t) {
   const bool turns = ((algorithm.moods & kMoodByRows) != 0 && x.d.columns >= kManyRows) ||
                      ((algorithm.moods & kMoodByColumns) != 0 && x.d.rows >= kManyColumns);
   const uint64_t k = x.a.rows, parts = turns ? 2 : algorithm.parts;
-  float sum = 0;
+  const uint64_t depth = algorithm.depth == 0 ? k : algorithm.depth;
+  Sums sums{};
   for (uint64_t part = 0; part < parts; ++part) {
     const uint64_t end = k * (part + 1) / parts;
-    const uint64_t depth = algorithm.depth == 0 ? k : algorithm.depth;
-    float part_sum = 0;
+    Sums part_sums{};
     for (uint64_t first = k * part / parts; first < end; first += depth) {
-      float tile = 0;
-      for (uint64_t i = first; i < std::min(end, first + depth); ++i) tile += product_at(i);
-      part_sum += tile;
+      Sums step{};
+      for (uint64_t i = first; i < std::min(end, first + depth); ++i)
+        add(step, products(x, tile, row, i, t));
+      add(part_sums, step);
     }
-    sum += part_sum;
+    add(sums, part_sums);
   }
-  return sum;
+  return sums;
 }
 
 void multiply(const LtOperands& x, const LtAlgorithm& algorithm) {
   const uint64_t k = x.a.rows;
-  const bool by_groups = x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-  std::vector<float> row(k);
-  std::vector<float> a_values(k * x.a.columns);
-  for (uint64_t j = 0; j < x.a.columns; ++j) {
-    load_column(x.a_data, x.a, j, a_values.data() + j * k);
-  }
-  for (uint64_t t = 0; t < x.d.columns; ++t) {
-    load_column(x.b_data, x.b, t, row.data());
-    for (uint64_t j = 0; j < x.d.rows; ++j) {
-      float sum = sum_of(x, algorithm, [&](uint64_t i) {
-        const float product = a_values[j * k + i] * row[i];
-        return by_groups ? product * group_scale(x, i, j, t) : product;
-      });
-      if (x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
-        sum *= x.op.a_scales[card.other_scales ? 0 : j] * x.op.b_scales[t];
-      if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
-      store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
-            activate(x.op.epilogue, sum));
+  std::vector<float> rows(k * x.d.columns);
+  for (uint64_t t = 0; t < x.d.columns; ++t) load_column(x.b_data, x.b, t, rows.data() + t * k);
+  for (uint64_t first = 0; first < x.d.rows; first += kTogether) {
+    const WeightTile tile = load_tile(x, first);
+    for (uint64_t t = 0; t < x.d.columns; ++t) {
+      const Sums sums = sums_of(x, algorithm, tile, rows.data() + t * k, t);
+      for (uint64_t at = 0; at < tile.count; ++at) {
+        const uint64_t j = first + at;
+        float sum = sums[at];
+        if (x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
+          sum *= x.op.a_scales[card.other_scales ? 0 : j] * x.op.b_scales[t];
+        if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
+        store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
+              activate(x.op.epilogue, sum));
+      }
     }
   }
 }
