@@ -17,11 +17,18 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBuffer = size_t{4} << 20;
 
-/// Compares bytes with those of a file from `offset` on, up to the first difference.
+/// Compares the bytes of one tensor after the other with those of a file, each up to the first
+/// difference.
 class Comparison : public Sink {
  public:
-  Comparison(const checkpoint::MappedFile& file, int64_t offset)
-      : file_(file), offset_(static_cast<size_t>(offset)), buffer_(kBuffer) {}
+  explicit Comparison(const checkpoint::MappedFile& file) : file_(file), buffer_(kBuffer) {}
+
+  /// The bytes that follow are a tensor's, which the file has from `offset` on.
+  void begin_tensor(int64_t offset) {
+    offset_ = static_cast<size_t>(offset);
+    done_ = 0;
+    difference_ = -1;
+  }
 
   std::span<std::byte> room(size_t least) override {
     if (least > buffer_.size()) buffer_.resize(least);
@@ -49,7 +56,7 @@ class Comparison : public Sink {
   }
 
   const checkpoint::MappedFile& file_;
-  size_t offset_;
+  size_t offset_ = 0;
   size_t done_ = 0;
   int64_t difference_ = -1;
   std::vector<std::byte> buffer_;
@@ -81,8 +88,9 @@ std::optional<std::string> compare_file(const Job& job, const PartPlan& part, in
     return fmt::format("{}: its header differs", path.string());
   }
   const std::vector<int64_t> ends = tensor_ends(part);
+  Comparison comparison(file);
   for (size_t i = 0; i < part.tensors.size(); ++i) {
-    Comparison comparison(file, ends[i]);
+    comparison.begin_tensor(ends[i]);
     stream_tensor(job.source(), *part.tensors[i], rank, job.layout().tensor_parallel, comparison);
     if (comparison.difference() < 0) continue;
     return fmt::format("{}: tensor {} differs at its byte {} (byte {} of the file)", path.string(),

@@ -1,7 +1,9 @@
 #include "reference/recipe.h"
 
+#include <bit>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -41,77 +43,103 @@ std::vector<float> values(const Json& tensor, uint64_t seed, size_t count) {
 }
 
 // "i div 128", "(i * 5) mod 256 div 128": from left to right.
-uint64_t follow(const std::string& formula, uint64_t i) {
-  std::string text = formula;
-  std::erase_if(text, [](char c) { return c == '(' || c == ')'; });
-  std::istringstream words(text);
-  std::string word;
-  uint64_t number = 0;
-  words >> word;
-  if (word != "i") throw std::runtime_error("recipe: unknown formula " + formula);
-  while (words >> word >> number) {
-    if (word == "*")
-      i *= number;
-    else if (word == "mod")
-      i %= number;
-    else if (word == "div")
-      i /= number;
-    else if (word == "+")
-      i += number;
-    else
-      throw std::runtime_error("recipe: unknown formula " + formula);
-  }
-  return i;
-}
+struct Formula {
+  struct Step {
+    char operation = 0;  // the first letter of its word, or the sign
+    uint64_t number = 0;
+  };
+  std::vector<Step> steps;
 
-// Element i of an entry, where z(k) is the number of step k + 1.
-template <typename Z>
-uint64_t integer(const Json& tensor, uint64_t i, const Z& z) {
-  if (tensor.contains("field")) {
-    const auto bits = tensor.at("field").get<uint64_t>();
-    const auto low = tensor.at("low").get<uint64_t>();
-    const uint64_t range = tensor.at("high").get<uint64_t>() - low + 1;
-    uint64_t word = 0;
-    for (uint64_t k = 0; k < 32 / bits; ++k) {
-      word |= (low + z(i * 32 / bits + k) % range) << k * bits;
+  explicit Formula(const std::string& formula) {
+    std::string text = formula;
+    std::erase_if(text, [](char c) { return c == '(' || c == ')'; });
+    std::istringstream words(text);
+    std::string word;
+    words >> word;
+    if (word != "i") throw std::runtime_error("recipe: unknown formula " + formula);
+    for (uint64_t number = 0; words >> word >> number;) {
+      if (word != "*" && word != "mod" && word != "div" && word != "+")
+        throw std::runtime_error("recipe: unknown formula " + formula);
+      steps.push_back({word.front(), number});
     }
-    return word;
   }
+
+  uint64_t operator()(uint64_t i) const {
+    for (const auto& [operation, number] : steps) {
+      switch (operation) {
+        case '*':
+          i *= number;
+          break;
+        case 'm':
+          i %= number;
+          break;
+        case 'd':
+          i /= number;
+          break;
+        default:
+          i += number;
+      }
+    }
+    return i;
+  }
+};
+
+using Element = std::function<uint64_t(uint64_t)>;
+
+// Element i of an entry with whole numbers, where z(k) is the number of step k + 1.
+Element integers_of(const Json& tensor, const Element& z) {
+  const auto number = [&](const char* key) { return tensor.at(key).get<uint64_t>(); };
+  const auto list = [&](const char* key) { return tensor.at(key).get<std::vector<int64_t>>(); };
   if (tensor.contains("low")) {
-    const auto low = tensor.at("low").get<uint64_t>();
-    return low + z(i) % (tensor.at("high").get<uint64_t>() - low + 1);
+    const uint64_t low = number("low"), range = number("high") - low + 1;
+    if (!tensor.contains("field")) return [=](uint64_t i) { return low + z(i) % range; };
+    return [=, bits = number("field")](uint64_t i) {
+      uint64_t word = 0;
+      for (uint64_t k = 0; k < 32 / bits; ++k) {
+        word |= (low + z(i * 32 / bits + k) % range) << k * bits;
+      }
+      return word;
+    };
   }
-  if (tensor.contains("codes")) return z(i) % 127 + 128 * (z(i) >> 63);
-  if (tensor.contains("bits")) return z(i);
-  if (tensor.contains("value")) return static_cast<uint64_t>(tensor.at("value").get<int64_t>());
+  if (tensor.contains("codes")) return [=](uint64_t i) { return z(i) % 127 + 128 * (z(i) >> 63); };
+  if (tensor.contains("bits")) return z;
+  if (tensor.contains("value")) {
+    return [value = tensor.at("value").get<int64_t>()](uint64_t) {
+      return static_cast<uint64_t>(value);
+    };
+  }
   if (tensor.contains("values")) {
-    return static_cast<uint64_t>(tensor.at("values").at(i).get<int64_t>());
+    return [all = list("values")](uint64_t i) { return static_cast<uint64_t>(all.at(i)); };
   }
   if (tensor.contains("cycle")) {
-    const Json& cycle = tensor.at("cycle");
-    return static_cast<uint64_t>(cycle.at(i % cycle.size()).get<int64_t>());
+    return [all = list("cycle")](uint64_t i) { return static_cast<uint64_t>(all[i % all.size()]); };
   }
   if (tensor.contains("text")) {
-    return static_cast<uint8_t>(tensor.at("text").get_ref<const std::string&>().at(i));
+    return [text = tensor.at("text").get<std::string>()](uint64_t i) {
+      return uint64_t{static_cast<uint8_t>(text.at(i))};
+    };
   }
-  return follow(tensor.at("formula").get<std::string>(), i);
+  return Formula(tensor.at("formula").get<std::string>());
+}
+
+// Bits of element i of an F32 entry that lists its numbers.
+Element floats_of(const Json& tensor) {
+  const Json& listed = tensor.at(tensor.contains("values") ? "values" : "value");
+  const auto all = listed.is_array() ? listed.get<std::vector<float>>()
+                                     : std::vector<float>{listed.get<float>()};
+  return [all, one = !listed.is_array()](uint64_t i) {
+    return uint64_t{std::bit_cast<uint32_t>(all.at(one ? 0 : i))};
+  };
 }
 
 // Kinds of entry beside the formula with mean and amplitude.
 std::vector<char> integers(const Json& tensor, uint64_t seed, size_t count, size_t size) {
   const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
-  const auto z = [start](uint64_t i) { return mix(start + (i + 1) * 0x9E3779B97F4A7C15u); };
+  const Element z = [start](uint64_t i) { return mix(start + (i + 1) * 0x9E3779B97F4A7C15u); };
+  const Element element = tensor.at("dtype") == "F32" ? floats_of(tensor) : integers_of(tensor, z);
   std::vector<char> bytes(count * size);
   for (size_t i = 0; i < count; ++i) {
-    uint64_t value = 0;
-    const bool numbers = tensor.at("dtype") == "F32";
-    if (numbers) {
-      const auto number = tensor.at(tensor.contains("values") ? "values" : "value");
-      const auto element = number.is_array() ? number.at(i).get<float>() : number.get<float>();
-      std::memcpy(&value, &element, sizeof element);
-    } else {
-      value = integer(tensor, i, z);
-    }
+    const uint64_t value = element(i);
     std::memcpy(bytes.data() + i * size, &value, size);  // little endian
   }
   return bytes;
