@@ -84,27 +84,40 @@ Block::~Block() {
   for (std::unique_ptr<std::byte[]>& stack : stacks_) spare_stacks.push_back(std::move(stack));
 }
 
+/// Keeps where the one stopped that switched to this fiber: another fiber, or the scheduler.
+void Block::arrived(transfer_t from) {
+  (from.data == nullptr ? scheduler : static_cast<Fiber*>(from.data)->context) = from.fctx;
+}
+
 void Block::enter(transfer_t from) {
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_stack_bytes);
+  const bool from_scheduler = from.data == nullptr;
+  __sanitizer_finish_switch_fiber(nullptr, from_scheduler ? &scheduler_stack : nullptr,
+                                  from_scheduler ? &scheduler_stack_bytes : nullptr);
 #endif
-  scheduler = from.fctx;
+  arrived(from);
   try {
     running_block->kernel_.code();
   } catch (...) {
     error = std::current_exception();
   }
-  running_block->running_->state = State::done;
+  Fiber& self = *running_block->running_;
+  self.state = State::done;
+  ++running_block->done_;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(nullptr, scheduler_stack, scheduler_stack_bytes);
 #endif
-  jump_fcontext(scheduler, nullptr);
+  jump_fcontext(scheduler, &self);
+}
+
+void Block::turn_to(Fiber& fiber) {
+  running_ = &fiber;
+  current = fiber.indices;
 }
 
 void Block::resume(Fiber& fiber) {
-  running_ = &fiber;
+  turn_to(fiber);
   running_block = this;
-  current = fiber.indices;
   grid_size = kernel_.grid;
   block_size = kernel_.block;
 #if defined(__SANITIZE_ADDRESS__)
@@ -115,12 +128,9 @@ void Block::resume(Fiber& fiber) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
 #endif
-  fiber.context = back.fctx;
-  running_ = nullptr;
+  static_cast<Fiber*>(back.data)->context = back.fctx;
   running_block = nullptr;
   if (error) std::rethrow_exception(std::exchange(error, nullptr));
-  if (fiber.state == State::done) ++done_;
-  if (fiber.state == State::at_block_barrier) ++at_barrier_;
 }
 
 void let_others_run() {
@@ -146,19 +156,37 @@ void let_others_run() {
 #endif
 }
 
+Fiber* Block::next_in_warp(const Fiber& fiber) {
+  const auto number = static_cast<unsigned>(&fiber - fibers_.data());
+  const unsigned warp = number / kWarp * kWarp;
+  for (unsigned i = turned(number % kWarp, kWarp) + 1; i < kWarp; ++i) {
+    Fiber& next = fibers_[warp + turned(i, kWarp)];
+    if (next.state == State::ready) return &next;
+  }
+  return nullptr;
+}
+
 void Block::wait(State state, Site site) {
   Fiber& self = *running_;
   self.state = state;
   self.site = site;
+  if (state == State::at_block_barrier) ++at_barrier_;
+  Fiber* const next = next_in_warp(self);
+  if (next != nullptr) turn_to(*next);
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
-  __sanitizer_start_switch_fiber(&fake, scheduler_stack, scheduler_stack_bytes);
+  if (next == nullptr) {
+    __sanitizer_start_switch_fiber(&fake, scheduler_stack, scheduler_stack_bytes);
+  } else {
+    const auto number = static_cast<size_t>(next - fibers_.data());
+    __sanitizer_start_switch_fiber(&fake, stacks_[number].get(), kStack);
+  }
 #endif
-  const transfer_t back = jump_fcontext(scheduler, nullptr);
+  const transfer_t back = jump_fcontext(next == nullptr ? scheduler : next->context, &self);
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
-  scheduler = back.fctx;
+  arrived(back);
 }
 
 void Block::wait_for_previous(Site site) {
@@ -214,15 +242,18 @@ bool Block::waits_for_previous() const {
 }
 
 void Block::run_warp(unsigned warp) {
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (unsigned i = 0; i < kWarp; ++i) {
-      Fiber& fiber = fibers_[warp * kWarp + turned(i, kWarp)];
-      if (fiber.state != State::ready) continue;
-      moved = true;
-      resume(fiber);
-      if (fiber.state == State::at_warp_op) release_warp_if_complete(warp, fiber);
-    }
+  Fiber* const first = &fibers_[warp * kWarp];
+  const auto ready = [&]() -> Fiber* {
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (Fiber& fiber = first[turned(i, kWarp)]; fiber.state == State::ready) return &fiber;
+    return nullptr;
+  };
+  while (Fiber* fiber = ready()) {
+    do {
+      resume(*fiber);  // and those behind it, up to running_
+    } while ((fiber = next_in_warp(*running_)) != nullptr);
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (first[i].state == State::at_warp_op) release_warp_if_complete(warp, first[i]);
   }
 }
 

@@ -49,14 +49,19 @@ class Block {
   [[nodiscard]] size_t shared_bytes() const { return kernel_.shared_bytes; }
   [[nodiscard]] BlockVotes votes() const { return votes_; }
   Fiber& fiber() { return *running_; }
-  /// Switches to the scheduler until the running fiber is ready again.
+  /// Lets the others run until the running fiber is ready again.
   void wait(State state, Site site);
   void wait_for_previous(Site site);
 
  private:
   static void enter(boost::context::detail::transfer_t from);
   void start(unsigned thread);
+  static void arrived(boost::context::detail::transfer_t from);
+  /// Runs the fiber up to where it waits, then those behind it in its warp, each in its turn.
   void resume(Fiber& fiber);
+  void turn_to(Fiber& fiber);
+  /// The first behind this one in turn, of the same warp, that is ready.
+  [[nodiscard]] Fiber* next_in_warp(const Fiber& fiber);
   void run_warp(unsigned warp);
   void check_shared() const;
   void release_previous();
