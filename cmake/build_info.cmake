@@ -18,7 +18,7 @@ set(PLIMSOLL_BUILD_LIBRARIES "")
 foreach(library "fmt ${fmt_VERSION}" "nlohmann/json ${nlohmann_json_VERSION}" "CLI11 ${CLI11_VERSION}" "PCRE2 ${PCRE2_VERSION}"
     "utf8proc ${UTF8PROC_VERSION}" "SentencePiece ${SENTENCEPIECE_VERSION}" "OpenSSL ${OPENSSL_VERSION}"
     "xxHash ${XXHASH_VERSION}" "zlib ${ZLIB_VERSION_STRING}" "zstd ${ZSTD_VERSION}" "libjpeg ${JPEG_VERSION}" "libpng ${PNG_VERSION_STRING}" "libwebp ${WEBP_libwebp_VERSION}"
-    "giflib ${GIF_VERSION}")
+    "giflib ${GIF_VERSION}" "xgrammar ${XGRAMMAR_VERSION}")
   list(APPEND PLIMSOLL_BUILD_LIBRARIES ${library})
 endforeach()
 string(REPLACE ";" ", " PLIMSOLL_BUILD_LIBRARIES "${PLIMSOLL_BUILD_LIBRARIES}")
