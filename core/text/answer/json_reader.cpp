@@ -1,0 +1,178 @@
+#include "text/answer/json_reader.h"
+
+#include <array>
+
+#include "base/json.h"
+#include "text/answer/scan.h"
+
+namespace plimsoll::text {
+namespace {
+
+constexpr std::string_view kJsonSpace = " \t\r\n";
+
+/// The text that a string stands for; none for one with half a surrogate pair or a bad escape.
+std::optional<std::string> decoded(std::string_view quoted) {
+  const Json json = Json::parse(quoted, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_string()) return std::nullopt;
+  return json.get<std::string>();
+}
+
+}  // namespace
+
+std::string json_quoted(std::string_view text) {
+  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void JsonReader::skip_space() {
+  const size_t next = text_.find_first_not_of(kJsonSpace, at_);
+  at_ = next == kNowhere ? text_.size() : next;
+}
+
+bool JsonReader::skip(std::string_view word) {
+  if (!text_.substr(at_).starts_with(word)) return false;
+  at_ += word.size();
+  return true;
+}
+
+std::optional<std::string> JsonReader::value() {
+  std::string out;
+  if (!write_value(out, 0)) return std::nullopt;
+  return out;
+}
+
+std::optional<JsonReader::Members> JsonReader::object() {
+  Members members;
+  if (!skip("{")) return std::nullopt;
+  skip_space();
+  if (skip("}")) return members;
+  while (true) {
+    skip_space();
+    std::optional<std::string> key = string();
+    skip_space();
+    if (!key || !skip(":")) return std::nullopt;
+    skip_space();
+    std::optional<std::string> member = value();
+    if (!member) return std::nullopt;
+    members.emplace_back(std::move(*key), std::move(*member));
+    skip_space();
+    if (skip("}")) return members;
+    if (!skip(",")) return std::nullopt;
+  }
+}
+
+std::optional<std::string> JsonReader::string() {
+  const std::string_view whole = quoted();
+  return whole.empty() ? std::nullopt : decoded(whole);
+}
+
+std::string_view JsonReader::quoted() {
+  const size_t begin = at_;
+  if (!skip("\"")) return {};
+  while (!at_end()) {
+    const char c = text_[at_++];
+    if (c == '"') return text_.substr(begin, at_ - begin);
+    if (static_cast<unsigned char>(c) < 0x20) return {};
+    if (c == '\\' && !at_end()) ++at_;
+  }
+  return {};
+}
+
+bool JsonReader::write_value(std::string& out, int depth) {
+  constexpr std::array<std::string_view, 3> kWords = {"true", "false", "null"};
+  switch (peek()) {
+    case '{':
+      return depth < kMostLevels && write_object(out, depth + 1);
+    case '[':
+      return depth < kMostLevels && write_array(out, depth + 1);
+    case '"':
+      return write_string(out);
+    default:
+      break;
+  }
+  for (const std::string_view word : kWords) {
+    if (!skip(word)) continue;
+    out += word;
+    return true;
+  }
+  return write_number(out);
+}
+
+bool JsonReader::write_object(std::string& out, int depth) {
+  out += text_[at_++];
+  skip_space();
+  if (!skip("}")) {
+    while (true) {
+      skip_space();
+      if (peek() != '"' || !write_string(out)) return false;
+      skip_space();
+      if (!skip(":")) return false;
+      out += ": ";
+      skip_space();
+      if (!write_value(out, depth)) return false;
+      skip_space();
+      if (skip("}")) break;
+      if (!skip(",")) return false;
+      out += ", ";
+    }
+  }
+  out += '}';
+  return true;
+}
+
+bool JsonReader::write_array(std::string& out, int depth) {
+  out += text_[at_++];
+  skip_space();
+  if (!skip("]")) {
+    while (true) {
+      skip_space();
+      if (!write_value(out, depth)) return false;
+      skip_space();
+      if (skip("]")) break;
+      if (!skip(",")) return false;
+      out += ", ";
+    }
+  }
+  out += ']';
+  return true;
+}
+
+// Half of a surrogate pair stays as it is spelled: no text stands for it.
+bool JsonReader::write_string(std::string& out) {
+  const std::string_view whole = quoted();
+  if (whole.empty()) return false;
+  if (whole.find('\\') == kNowhere) {
+    out += whole;
+    return true;
+  }
+  const std::optional<std::string> text = decoded(whole);
+  if (!text) {
+    // A bad escape is no JSON; half of a surrogate pair is.
+    for (size_t i = whole.find('\\'); i < whole.size(); i = whole.find('\\', i + 2)) {
+      constexpr std::string_view kEscapes = "\"\\/bfnrtu";
+      if (kEscapes.find(whole[i + 1]) == kNowhere) return false;
+    }
+  }
+  out += text ? json_quoted(*text) : std::string(whole);
+  return true;
+}
+
+bool JsonReader::skip_digits() {
+  const size_t begin = at_;
+  while (is_decimal(peek())) ++at_;
+  return at_ > begin;
+}
+
+bool JsonReader::write_number(std::string& out) {
+  const size_t begin = at_;
+  skip("-");
+  if (!skip("0") && !skip_digits()) return false;
+  if (skip(".") && !skip_digits()) return false;
+  if (skip("e") || skip("E")) {
+    if (!skip("+")) skip("-");
+    if (!skip_digits()) return false;
+  }
+  out += text_.substr(begin, at_ - begin);
+  return true;
+}
+
+}  // namespace plimsoll::text

@@ -1,0 +1,55 @@
+// JSON within the text of an answer: where a value ends, and the value as Python's json.dumps
+// spells it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::text {
+
+/// A text as a JSON string, in quotes, other characters than ASCII as they are. Bytes that are not
+/// UTF-8 become U+FFFD.
+std::string json_quoted(std::string_view text);
+
+/// Reads JSON values (RFC 8259, at most 64 levels deep) out of a longer text.
+class JsonReader {
+ public:
+  JsonReader(std::string_view text, size_t at) : text_(text), at_(at) {}
+
+  /// Bytes of the text that are read so far.
+  [[nodiscard]] size_t at() const { return at_; }
+  [[nodiscard]] bool at_end() const { return at_ == text_.size(); }
+  void skip_space();
+  /// True, and past it, where `word` comes next.
+  bool skip(std::string_view word);
+  /// The next character; 0 at the end.
+  [[nodiscard]] char peek() const { return at_end() ? '\0' : text_[at_]; }
+
+  /// The next value, with ", " and ": " between its parts and numbers as they stand; none where no
+  /// value comes, and then the reader may stand anywhere behind its old place.
+  std::optional<std::string> value();
+  /// The members of the next object: decoded keys, and values as value() gives them.
+  using Members = std::vector<std::pair<std::string, std::string>>;
+  std::optional<Members> object();
+  /// The next string, decoded.
+  std::optional<std::string> string();
+
+ private:
+  bool write_value(std::string& out, int depth);
+  bool write_object(std::string& out, int depth);
+  bool write_array(std::string& out, int depth);
+  bool write_string(std::string& out);
+  bool write_number(std::string& out);
+  bool skip_digits();
+  /// The next string with its quotes and escapes; empty where none comes.
+  std::string_view quoted();
+
+  std::string_view text_;
+  size_t at_;
+};
+
+}  // namespace plimsoll::text

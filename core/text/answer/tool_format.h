@@ -1,0 +1,83 @@
+// Formats in which models write calls of tools: one table, under vLLM's names of its parsers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace plimsoll::text {
+
+/// Spelling of calls between a format's markers.
+enum class CallBody : uint8_t {
+  json,     // objects {"name": ..., "arguments": {...}}, or arrays of them
+  named,    // a name, a marker, and the arguments as JSON
+  tagged,   // an element for the function, with one for each parameter
+  python,   // calls with keyword arguments
+  harmony,  // channels of gpt-oss (harmony.h)
+};
+
+/// Where calls may begin without a marker.
+enum class BareCalls : uint8_t {
+  none,
+  at_start,  // at the answer's start
+  anywhere,  // at any "{"
+};
+
+/// Texts around calls. An empty `end`: the calls say themselves where they end. A "[" that ends
+/// `begin` is the first character of the calls.
+struct CallMarkers {
+  std::string_view begin = {}, end = {};
+};
+
+/// Keys of a JSON call; the second ones are read where the first are missing.
+struct CallKeys {
+  std::string_view name = "name";
+  std::array<std::string_view, 2> arguments = {"arguments", "parameters"};
+  bool optional_arguments = false;  // without any the arguments are {}
+  bool name_is_key = false;         // {"get_weather": {...}}
+};
+
+/// Texts between the parts of CallBody::named: BEFORE name NAME_END arguments ARGUMENTS_END.
+struct NamedParts {
+  std::string_view before = {};    // text up to it is no part of the name; empty: nothing is before
+  std::string_view name_end = {};  // empty: the arguments' "{"
+  std::string_view arguments_end = {};  // such as the end of a code block, before the end marker
+  bool name_is_id = false;              // Kimi K2: "functions.NAME:0" is the call's id
+};
+
+/// Texts of CallBody::tagged, as in <function=NAME> <parameter=KEY> VALUE </parameter> </function>.
+struct CallTags {
+  std::string_view call_open = {};  // before a name; empty: the name ends with its line
+  std::string_view call_close = {};
+  std::string_view key_open = {}, key_close = {};
+  std::string_view value_open =
+      {};  // with attributes between key_close and it; empty: at key_close
+  std::string_view value_close = {};
+  bool own_lines = false;  // a value's first and last line end belong to the tags
+  bool guesses = false;    // values of no known type are JSON or Python where they can be
+};
+
+struct ToolFormat {
+  /// vLLM's names of the parser; the first one names the format.
+  std::array<std::string_view, 4> names = {};
+  CallBody body = CallBody::json;
+  std::array<CallMarkers, 5> markers = {};      // the first that begins counts
+  std::array<std::string_view, 2> around = {};  // markers of a whole list of calls, left out
+  BareCalls bare = BareCalls::none;
+  bool loose = false;  // markers are found in other texts too: what cannot be read is no call
+  CallKeys keys = {};
+  NamedParts named = {};
+  CallTags tags = {};
+  /// Texts that a chat template of this format has, all of them; empty: never chosen by "auto".
+  std::array<std::string_view, 2> marks = {};
+};
+
+/// All formats, in the order in which "auto" tries them.
+std::span<const ToolFormat> tool_formats();
+/// The format of a name; null: there is none.
+const ToolFormat* find_tool_format(std::string_view name);
+/// The format whose marks a chat template has; null: none.
+const ToolFormat* tool_format_of_template(std::string_view source);
+
+}  // namespace plimsoll::text

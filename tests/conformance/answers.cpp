@@ -1,0 +1,61 @@
+// Calls of tools in answers, as real chat templates write them into a conversation's history: each
+// is read back by the format that "auto" takes for its template.
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/json.h"
+#include "golden.h"
+#include "skipped.h"
+#include "text/answer/answer.h"
+
+namespace plimsoll::text {
+namespace {
+
+/// The assistant's turn of the golden conversation "tool_round", with marks of turns around it.
+std::optional<std::string> turn_with_call(const OrderedJson& cases) {
+  for (const OrderedJson& rendering : cases) {
+    if (rendering.at("conversation") != "tool_round" || !rendering.contains("text")) continue;
+    const auto& text = rendering["text"].get_ref<const std::string&>();
+    const size_t question = text.rfind("Weather?");
+    const size_t result = text.find("11 C, rain");
+    if (question == std::string::npos || result == std::string::npos || result < question) continue;
+    const size_t begin = question + std::string_view("Weather?").size();
+    return text.substr(begin, result - begin);
+  }
+  return std::nullopt;
+}
+
+const OrderedJson kTools = OrderedJson::parse(
+    R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",)"
+    R"("properties":{"place":{"type":"string"},"unit":{"type":"string"}}}}}])");
+
+bool is_the_call(const ToolAnswer& answer) {
+  if (answer.calls.size() != 1 || answer.calls.front().name != "get_weather") return false;
+  return Json::parse(answer.calls.front().arguments, nullptr, false) ==
+         Json({{"place", "Zürich"}, {"unit", "C"}});
+}
+
+}  // namespace
+
+TEST_CASE("Calls are read as chat templates write them") {
+  const auto golden = testing::golden_with("chat/renderings.jsonl.xz");
+  if (!golden) return testing::skip("no golden results of chat templates (PLIMSOLL_GOLDEN)");
+  std::istringstream lines(testing::read_maybe_xz(*golden / "chat" / "renderings.jsonl"));
+  std::map<std::string, int> read;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = parse_json<OrderedJson>(line, kOrderedLimits);
+    const ToolFormat* format = tool_format_of_template(entry.at("source").get<std::string>());
+    const std::optional<std::string> turn = turn_with_call(entry.at("cases"));
+    if (!turn || turn->find("get_weather") == std::string::npos) continue;
+    const std::string name = format ? std::string(format->names.front()) : "none";
+    const ToolAnswer answer = format ? read_tool_calls(*format, *turn, kTools) : ToolAnswer{};
+    INFO(entry.at("template").get<std::string>() << " as " << name << ": " << *turn);
+    CHECK(is_the_call(answer));
+    ++read[name];
+  }
+  for (const auto& [name, count] : read) WARN(name << " " << count);
+}
+
+}  // namespace plimsoll::text
