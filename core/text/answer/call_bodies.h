@@ -24,6 +24,8 @@ CallsEnd read_json_calls(const ToolFormat& format, const CallText& from,
                          std::vector<ToolCall>& calls);
 CallsEnd read_named_call(const ToolFormat& format, const CallText& from,
                          std::vector<ToolCall>& calls);
+CallsEnd read_braced_call(std::string_view quote, const CallText& from,
+                          std::vector<ToolCall>& calls);
 CallsEnd read_python_calls(const CallText& from, std::vector<ToolCall>& calls);
 CallsEnd read_tagged_calls(const CallTags& tags, const CallText& from, const OrderedJson& tools,
                            std::vector<ToolCall>& calls);

@@ -81,6 +81,8 @@ CallsEnd read_body(const ToolFormat& format, const CallText& from, const Ordered
       return read_tagged_calls(format.tags, from, tools, calls);
     case CallBody::python:
       return read_python_calls(from, calls);
+    case CallBody::braced:
+      return read_braced_call(format.quote, from, calls);
     case CallBody::harmony:
       break;
   }

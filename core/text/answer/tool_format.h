@@ -14,6 +14,7 @@ enum class CallBody : uint8_t {
   named,    // a name, a marker, and the arguments as JSON
   tagged,   // an element for the function, with one for each parameter
   python,   // calls with keyword arguments
+  braced,   // Gemma's call:NAME{key:value}
   harmony,  // channels of gpt-oss (harmony.h)
 };
 
@@ -69,6 +70,7 @@ struct ToolFormat {
   CallKeys keys = {};
   NamedParts named = {};
   CallTags tags = {};
+  std::string_view quote = {};  // around texts of CallBody::braced
   /// Texts that a chat template of this format has, all of them; empty: never chosen by "auto".
   std::array<std::string_view, 2> marks = {};
 };
