@@ -55,6 +55,7 @@ void fill_runner_options(const RunOptions& options, const Environment& environme
   runner.limits = {.vocab_size = launch.resolved.spec.vocab_size,
                    .max_logprobs = options.max_logprobs};
   runner.output.format = options.format;
+  if (options.format == batch::OutputFormat::json) runner.output.formats = launch.prompts.formats;
   const auto& tokenizer = launch.prompts.tokenizer;
   runner.output.tokenizer = tokenizer ? &*tokenizer : nullptr;
   runner.output.created = environment.source_date_epoch.value_or(0);

@@ -62,6 +62,8 @@ OrderedJson describe_answers(const RunOptions& options) {
   answers["max_tokens"] = or_null(options.max_tokens);
   answers["chat_template"] = or_null(options.chat_template);
   answers["chat_template_kwargs"] = options.chat_template_kwargs;
+  answers["tool_call_parser"] = options.tool_call_parser;
+  answers["reasoning_parser"] = options.reasoning_parser;
   answers["images"] = {{"pixels", options.max_image_pixels}, {"folder", options.media_path}};
   return answers;
 }

@@ -1,6 +1,7 @@
 #include "cli/run/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "base/units.h"
 #include "batch/structured_fields.h"
 #include "cli/borrowed_flags.h"
@@ -15,6 +17,8 @@
 #include "cli/plan/options.h"
 #include "cli/value_flag.h"
 #include "launch/arguments.h"
+#include "text/answer/reasoning.h"
+#include "text/answer/tool_format.h"
 
 namespace plimsoll::cli {
 
@@ -228,6 +232,26 @@ void declare_sampling(CLI::App& command, RunOptions& options) {
              });
 }
 
+/// A flag that names a row of a table of formats.
+template <typename Format>
+void parser_flag(CLI::App& command, const std::string& name, std::string& value,
+                 std::span<const Format> formats, const std::string& help) {
+  value_flag(command, name, "NAME|auto|none", help, [&value, formats](const std::string& text) {
+    std::vector<std::string_view> names = {"auto", "none"};
+    for (const Format& format : formats) {
+      for (const std::string_view known : format.names) {
+        if (!known.empty()) names.push_back(known);
+      }
+    }
+    if (std::ranges::find(names, text) == names.end()) {
+      throw std::invalid_argument(fmt::format("expected one of {}; found \"{}\"{}",
+                                              fmt::join(names, ", "), text,
+                                              did_you_mean(nearest_name(text, names))));
+    }
+    value = text;
+  });
+}
+
 void declare_prompts(CLI::App& command, RunOptions& options) {
   value_flag(command, "--chat-template", "FILE", "chat template, a file or the text itself",
              [&options](const std::string& text) {
@@ -237,6 +261,11 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
   value_flag(
       command, "--chat-template-kwargs", "JSON", "variables for the chat template",
       [&options](const std::string& text) { options.chat_template_kwargs = read_object(text); });
+  parser_flag(command, "--tool-call-parser", options.tool_call_parser, text::tool_formats(),
+              "how the model calls tools, by vLLM's names; auto (default): as its chat template");
+  parser_flag(
+      command, "--reasoning-parser", options.reasoning_parser, text::reasoning_formats(),
+      "how the model marks reasoning, by vLLM's names; none (default) leaves it in answers");
   choice_flag(command, "--long-prompt", options.long_prompt,
               {{"error", batch::LongPrompt::error},
                {"truncate-left", batch::LongPrompt::truncate_left},

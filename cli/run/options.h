@@ -45,6 +45,8 @@ struct RunOptions {
   std::optional<std::string> chat_template;
   std::string chat_template_given;  // as on the command line: a file's name, or the text
   OrderedJson chat_template_kwargs = OrderedJson::object();
+  std::string tool_call_parser = "auto";  // a name of text::tool_formats(), "auto" or "none"
+  std::string reasoning_parser = "none";  // a name of text::reasoning_formats(), "auto" or "none"
   batch::LongPrompt long_prompt = batch::LongPrompt::error;
   int64_t split_overlap = 64;
   int64_t max_image_pixels = batch::kPillowPixels;

@@ -9,6 +9,26 @@
 namespace plimsoll::cli {
 namespace {
 
+/// The templates of chats, one after the other; those for tools first.
+std::string template_texts(const batch::ChatOptions& chat) {
+  if (chat.chat_template) return *chat.chat_template;
+  std::string texts;
+  for (const char* name : {"tool_use", "default"}) {
+    const auto found = chat.templates.find(name);
+    if (found != chat.templates.end()) texts += found->second;
+  }
+  return texts;
+}
+
+text::AnswerFormats answer_formats(const RunOptions& options, const batch::ChatOptions& chat) {
+  const std::string source = template_texts(chat);
+  return {options.tool_call_parser == "auto" ? text::tool_format_of_template(source)
+                                             : text::find_tool_format(options.tool_call_parser),
+          options.reasoning_parser == "auto"
+              ? text::reasoning_format_of_template(source)
+              : text::find_reasoning_format(options.reasoning_parser)};
+}
+
 void read_texts(const RunOptions& options, const std::filesystem::path& folder,
                 PromptSetup& setup) {
   try {
@@ -20,6 +40,7 @@ void read_texts(const RunOptions& options, const std::filesystem::path& folder,
   setup.chat.templates = text::folder_templates(folder);
   setup.chat.special_tokens = text::special_token_texts(folder);
   setup.chat.chat_template = options.chat_template;
+  setup.formats = answer_formats(options, setup.chat);
 }
 
 model::GenerationConfig read_generation(const RunOptions& options,
@@ -42,7 +63,11 @@ PromptSetup read_prompt_setup(const RunOptions& options, const Environment& envi
   PromptSetup setup;
   setup.generation = read_generation(options, folder, config);
   setup.chat.now = template_time(environment);
-  if (options.skip_tokenizer_init) return setup;
+  if (options.skip_tokenizer_init) {
+    if (options.reasoning_parser == "none") return setup;
+    fail(ExitCode::usage,
+         "--reasoning-parser: reads text, and --skip-tokenizer-init leaves it out");
+  }
   const bool own = options.tokenizer.empty();
   read_texts(options,
              own ? folder : checkpoint::find_model(options.tokenizer, {environment.hub_cache}),
@@ -66,6 +91,7 @@ batch::PromptOptions prompt_options(const RunOptions& options, const PromptSetup
   prompts.split_overlap = options.split_overlap;
   prompts.images = std::move(images);
   prompts.grammars = setup.grammars;
+  prompts.formats = setup.formats;
   return prompts;
 }
 

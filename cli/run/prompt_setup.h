@@ -15,6 +15,7 @@
 #include "cli/run/options.h"
 #include "grammar/compiler.h"
 #include "model/config.h"
+#include "text/answer/answer.h"
 #include "text/tokenizer.h"
 
 namespace plimsoll::cli {
@@ -24,6 +25,7 @@ namespace plimsoll::cli {
 struct PromptSetup {
   std::optional<text::Tokenizer> tokenizer;  // none with --skip-tokenizer-init
   batch::ChatOptions chat;
+  text::AnswerFormats formats;  // of answers, by flags or the chat template
   model::GenerationConfig generation;
   std::shared_ptr<grammar::Compiler> grammars;  // null before make_grammars, or with no tokenizer
 };

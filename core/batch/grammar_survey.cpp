@@ -14,8 +14,8 @@ namespace plimsoll::batch {
 namespace {
 
 bool may_have_grammar(std::string_view line) {
-  constexpr std::array<std::string_view, 3> names = {"response_format", "structured_outputs",
-                                                     "guided_"};
+  constexpr std::array<std::string_view, 4> names = {"response_format", "structured_outputs",
+                                                     "guided_", "tool_choice"};
   return std::ranges::any_of(
       names, [&](std::string_view name) { return line.find(name) != std::string_view::npos; });
 }

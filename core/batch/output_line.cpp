@@ -1,6 +1,7 @@
 #include "batch/output_line.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "batch/json_text.h"
 #include "batch/logprobs_text.h"
@@ -24,6 +25,9 @@ struct Choice {
   const engine::Completion* last = nullptr;  // of the last part: how it ended
   std::vector<TokenPosition> positions;      // empty when no logprobs were asked
   bool has_logprobs = false;
+  bool is_read = false;  // reasoning and calls stand apart from the text
+  std::string reasoning;
+  std::vector<text::ToolCall> calls;
   const Prompt* prompt = nullptr;
   std::span<const engine::RequestOutput> outputs;  // of this prompt's parts
 };
@@ -52,8 +56,16 @@ void echo_prompt(const RequestFields& fields, Choice& choice) {
   }
 }
 
+/// Adds the parts of an answer that was read.
+void add_answer(const text::ToolAnswer& answer, Choice& choice) {
+  choice.is_read = true;
+  choice.text += answer.content;
+  if (!choice.reasoning.empty() && !answer.reasoning.empty()) choice.reasoning += kBetweenParts;
+  choice.reasoning += answer.reasoning;
+  choice.calls.insert(choice.calls.end(), answer.calls.begin(), answer.calls.end());
+}
+
 void add_completion(const engine::Completion& completion, Choice& choice) {
-  choice.text += completion.text;
   choice.token_ids.insert(choice.token_ids.end(), completion.token_ids.begin(),
                           completion.token_ids.end());
   const size_t count = std::min(completion.token_ids.size(), completion.logprobs.size());
@@ -71,7 +83,7 @@ std::vector<Choice> make_choices(const FinishedLine& line, Usage& usage) {
   size_t first = 0;
   for (const Prompt& prompt : line.prompts) {
     const std::span outputs(line.outputs.data() + first, prompt.parts.size());
-    first += prompt.parts.size();
+    const size_t first_part = std::exchange(first, first + prompt.parts.size());
     for (const TokenIds& part : prompt.parts) usage.prompt_tokens += std::ssize(part);
     for (size_t n = 0; n < outputs.front().completions.size(); ++n) {
       Choice& choice = choices.emplace_back();
@@ -81,11 +93,15 @@ std::vector<Choice> make_choices(const FinishedLine& line, Usage& usage) {
       choice.has_logprobs = line.fields.sampling.logprobs.has_value();
       if (echo_prompts) echo_prompt(line.fields, choice);
       if (echo_message) choice.text = line.last_content;
-      for (const engine::RequestOutput& output : outputs) {
-        const bool is_further = choice.last != nullptr;
-        choice.last = &output.completions[n];
+      for (size_t part = 0; part < outputs.size(); ++part) {
+        choice.last = &outputs[part].completions[n];
         if (is_echo_alone(line.fields)) continue;
-        if (is_further) choice.text += kBetweenParts;
+        if (part > 0) choice.text += kBetweenParts;
+        if (line.answers.empty()) {
+          choice.text += choice.last->text;
+        } else {
+          add_answer(line.answers[first_part + part][n], choice);
+        }
         add_completion(*choice.last, choice);
         usage.completion_tokens += std::ssize(choice.last->token_ids);
       }
@@ -108,9 +124,16 @@ void write_prompt_ids(JsonText& out, const Prompt& prompt) {
   out.end_array();
 }
 
-void write_finish(JsonText& out, const engine::Completion& completion) {
-  const bool stopped = completion.finish == engine::FinishReason::stop;
-  out.key("finish_reason").string(stopped ? "stop" : "length").key("stop_reason");
+/// The reason for an end. A function that the line names itself stops as OpenAI's and vLLM's do.
+std::string_view finish_reason(const Choice& choice, const RequestFields& fields) {
+  const bool named = fields.tool_choice == RequestFields::ToolChoice::named;
+  if (!choice.calls.empty() && !named) return "tool_calls";
+  return choice.last->finish == engine::FinishReason::stop ? "stop" : "length";
+}
+
+void write_finish(JsonText& out, const Choice& choice, const RequestFields& fields) {
+  const engine::Completion& completion = *choice.last;
+  out.key("finish_reason").string(finish_reason(choice, fields)).key("stop_reason");
   if (completion.stop_string) {
     out.string(*completion.stop_string);
   } else if (completion.stop_token) {
@@ -129,6 +152,37 @@ void write_prompt_logprobs(JsonText& out, const Choice& choice, const OutputOpti
   LogprobsText(options.tokenizer).prompt(out, all);
 }
 
+void write_text_or_null(JsonText& out, std::string_view key, const std::string& text) {
+  out.key(key);
+  if (text.empty()) {
+    out.null();
+  } else {
+    out.string(text);
+  }
+}
+
+/// Reasoning under both of its names, and calls, of an answer that was read.
+void write_parts(JsonText& out, const Choice& choice, const FinishedLine& line,
+                 const OutputOptions& options) {
+  if (!choice.is_read) return;
+  if (options.formats.reasoning && line.fields.include_reasoning) {
+    write_text_or_null(out, "reasoning", choice.reasoning);
+    write_text_or_null(out, "reasoning_content", choice.reasoning);
+  }
+  if (choice.calls.empty()) return;
+  out.key("tool_calls").begin_array();
+  for (size_t i = 0; i < choice.calls.size(); ++i) {
+    const text::ToolCall& call = choice.calls[i];
+    out.begin_object().key("id").string(call_id(options.formats.tools, call, line.identity,
+                                                options.seed, choice.index,
+                                                static_cast<int64_t>(i)));
+    out.key("type").string("function").key("function").begin_object();
+    out.key("name").string(call.name).key("arguments").string(call.arguments);
+    out.end_object().end_object();
+  }
+  out.end_array();
+}
+
 bool shows_prompt_logprobs(const Choice& choice) {
   return !choice.outputs.front().prompt_logprobs.empty();
 }
@@ -136,7 +190,8 @@ bool shows_prompt_logprobs(const Choice& choice) {
 void write_completion_choice(JsonText& out, const Choice& choice, const FinishedLine& line,
                              const OutputOptions& options) {
   out.begin_object().key("index").integer(choice.index).key("text").string(choice.text);
-  write_finish(out, *choice.last);
+  write_parts(out, choice, line, options);
+  write_finish(out, choice, line.fields);
   out.key("logprobs");
   if (choice.has_logprobs) {
     LogprobsText(options.tokenizer).completions(out, choice.positions);
@@ -154,14 +209,21 @@ void write_completion_choice(JsonText& out, const Choice& choice, const Finished
 void write_chat_choice(JsonText& out, const Choice& choice, const FinishedLine& line,
                        const OutputOptions& options) {
   out.begin_object().key("index").integer(choice.index).key("message").begin_object();
-  out.key("role").string(answer_role(line)).key("content").string(choice.text);
-  out.key("refusal").null().end_object().key("logprobs");
+  out.key("role").string(answer_role(line));
+  if (choice.is_read) {
+    write_text_or_null(out, "content", choice.text);
+  } else {
+    out.key("content").string(choice.text);
+  }
+  out.key("refusal").null();
+  write_parts(out, choice, line, options);
+  out.end_object().key("logprobs");
   if (choice.has_logprobs) {
     LogprobsText(options.tokenizer).chat(out, choice.positions, *line.fields.sampling.logprobs);
   } else {
     out.null();
   }
-  write_finish(out, *choice.last);
+  write_finish(out, choice, line.fields);
   if (line.fields.return_token_ids) write_ids(out.key("token_ids"), choice.token_ids);
   out.end_object();
 }

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "batch/digest.h"
+#include "batch/finished_line.h"
 #include "batch/line_error.h"
-#include "batch/prompt_builder.h"
-#include "batch/request_line.h"
-#include "engine/request.h"
 
 namespace plimsoll::batch {
 
@@ -20,21 +18,10 @@ enum class OutputFormat : uint8_t { json, ids };
 struct OutputOptions {
   OutputFormat format = OutputFormat::json;
   const text::Tokenizer* tokenizer = nullptr;
-  std::string model;    // name shown in response bodies
-  int64_t created = 0;  // seconds, shown in response bodies
-  uint64_t seed = 0;    // with the line's text, the source of response ids
-};
-
-/// A line whose every part is answered.
-struct FinishedLine {
-  LineHead head;
-  Digest identity;  // of the line's text
-  RequestFields fields;
-  std::string last_role;     // chat: role of the last message
-  std::string last_content;  // chat with echo: the text that the answer continues
-  std::vector<Prompt> prompts;
-  std::vector<engine::RequestOutput> outputs;  // one per part of each prompt, in order
-  int64_t dropped_tokens = 0;
+  text::AnswerFormats formats = {};  // of the model's answers
+  std::string model;                 // name shown in response bodies
+  int64_t created = 0;               // seconds, shown in response bodies
+  uint64_t seed = 0;                 // with the line's text, the source of response ids
 };
 
 /// The output line of an answer, with its line end.

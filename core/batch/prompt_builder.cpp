@@ -58,7 +58,8 @@ ChatOptions with_placeholders(ChatOptions chat, const std::optional<Placeholders
 PromptBuilder::PromptBuilder(PromptOptions options, ChatOptions chat)
     : options_(std::move(options)),
       placeholders_(placeholders_of(options_)),
-      renderer_(with_placeholders(std::move(chat), placeholders_)) {}
+      renderer_(with_placeholders(std::move(chat), placeholders_)),
+      markers_(options_.tokenizer, options_.formats) {}
 
 const text::Tokenizer& PromptBuilder::tokenizer(std::string_view needed_for) const {
   if (options_.tokenizer) return *options_.tokenizer;
@@ -75,12 +76,14 @@ TokenIds PromptBuilder::encode_text(const std::string& text, text::AddSpecials a
   return options_.tokenizer->encode(placeholders_->spell_text(text, images), add);
 }
 
-TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFields& fields,
-                                    const std::vector<OpenedImage>& images) {
+PromptBuilder::EncodedChat PromptBuilder::encode_chat(const OrderedJson& messages,
+                                                      const RequestFields& fields,
+                                                      const std::vector<OpenedImage>& images) {
   (void)tokenizer("messages");
   const bool add = fields.add_special_tokens.value_or(false);
-  return encode_text(renderer_.render(messages, fields),
-                     add ? text::AddSpecials::yes : text::AddSpecials::no, images);
+  const std::string text = renderer_.render(messages, fields);
+  return {encode_text(text, add ? text::AddSpecials::yes : text::AddSpecials::no, images),
+          markers_.thinking_of(text)};
 }
 
 BuiltRequest PromptBuilder::start(const LineHead& head, const LineRequest& request) {
@@ -99,8 +102,11 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
   std::vector<OpenedImage> images;
   if (!request.media.empty()) images = open_images(request);
   std::vector<TokenIds> encoded;
+  text::Thinking thinking = text::Thinking::unsaid;
   if (head.endpoint == Endpoint::chat) {
-    encoded.push_back(encode_chat(request.messages, fields, images));
+    EncodedChat chat = encode_chat(request.messages, fields, images);
+    thinking = chat.thinking;
+    encoded.push_back(std::move(chat.ids));
   }
   for (const RawPrompt& raw : request.prompts) {
     if (const auto* text = std::get_if<std::string>(&raw)) {
@@ -135,6 +141,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
     }
     const int64_t room = room_for_prompt(head, fields, ids.size());
     Prompt& prompt = built.prompts.emplace_back();
+    prompt.thinking = thinking;
     if (std::ssize(ids) > room && options_.long_prompt == LongPrompt::split) {
       prompt.parts = head.endpoint == Endpoint::chat ? split_chat(request, ids.size(), room)
                                                      : split_ids(ids, room);
@@ -143,7 +150,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
       prompt.parts.push_back(std::move(ids));
     }
     for (const TokenIds& part : prompt.parts) {
-      built.sampling.push_back(sampling_params(head, fields, part.size()));
+      built.sampling.push_back(sampling_params(head, fields, part.size(), thinking));
     }
     if (!fields.echo || !options_.tokenizer) continue;
     const auto* text =
@@ -287,7 +294,7 @@ std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size
     int64_t excess = 0;
     for (const TokenIds& ids : split_ids(content, chunk)) {
       messages[index]["content"] = options_.tokenizer->decode(ids, text::Specials::keep);
-      parts.push_back(encode_chat(messages, request.fields, {}));
+      parts.push_back(encode_chat(messages, request.fields, {}).ids);
       excess = std::max(excess, std::ssize(parts.back()) - room);
     }
     if (excess <= 0) return parts;
@@ -299,7 +306,8 @@ std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size
 
 engine::SamplingParams PromptBuilder::sampling_params(const LineHead& head,
                                                       const RequestFields& fields,
-                                                      size_t prompt_tokens) const {
+                                                      size_t prompt_tokens,
+                                                      text::Thinking thinking) const {
   engine::SamplingParams sampling = fields.sampling;
   const int64_t rest = options_.max_model_len - static_cast<int64_t>(prompt_tokens);
   int64_t most = fields.max_tokens.value_or(is_openai_completion(head) ? kCompletionTokens : rest);
@@ -320,6 +328,7 @@ engine::SamplingParams PromptBuilder::sampling_params(const LineHead& head,
   sampling.bad_words = bad_words(fields.bad_words);
   if (most > 0) sampling.grammar = grammar_of(fields);
   sampling.detokenize = options_.tokenizer != nullptr;
+  markers_.apply(head, fields, thinking, sampling);
   return sampling;
 }
 

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "batch/answer_markers.h"
 #include "batch/chat_prompt.h"
 #include "batch/images/placeholders.h"
 #include "batch/request_line.h"
 #include "grammar/compiler.h"
+#include "text/answer/answer.h"
 #include "text/tokenizer.h"
 
 namespace plimsoll::batch {
@@ -30,12 +32,14 @@ struct PromptOptions {
   enum class Pixels : uint8_t { loaded, counted } pixels = Pixels::loaded;
   /// Compiles what answers must be; null: nothing is compiled, and constraints have no effect.
   std::shared_ptr<grammar::Compiler> grammars = nullptr;
+  text::AnswerFormats formats = {};  // of the model's answers
 };
 
 /// One prompt of a line, ready for the engine.
 struct Prompt {
-  std::string text;                                        // for echo; empty unless asked
-  std::vector<TokenIds> parts;                             // one, unless the prompt was split
+  std::string text;                                  // for echo; empty unless asked
+  text::Thinking thinking = text::Thinking::unsaid;  // of a chat: where its last words leave it
+  std::vector<TokenIds> parts;                       // one, unless the prompt was split
   std::shared_ptr<const engine::Images> images = nullptr;  // of the only part; null: none
 };
 
@@ -80,8 +84,13 @@ class PromptBuilder {
   const text::Tokenizer& tokenizer(std::string_view needed_for) const;
   TokenIds encode_text(const std::string& text, text::AddSpecials add,
                        const std::vector<OpenedImage>& images) const;
-  TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields,
-                       const std::vector<OpenedImage>& images);
+  /// A chat's tokens, and what its last words say of reasoning.
+  struct EncodedChat {
+    TokenIds ids;
+    text::Thinking thinking = text::Thinking::unsaid;
+  };
+  EncodedChat encode_chat(const OrderedJson& messages, const RequestFields& fields,
+                          const std::vector<OpenedImage>& images);
   std::vector<OpenedImage> open_images(const LineRequest& request);
   /// Throws LineError where a prompt with images is too long, because nothing may be cut from it.
   void check_whole(const LineHead& head, const RequestFields& fields, size_t length) const;
@@ -91,7 +100,7 @@ class PromptBuilder {
   std::vector<TokenIds> split_ids(const TokenIds& ids, int64_t room) const;
   std::vector<TokenIds> split_chat(const LineRequest& request, size_t length, int64_t room);
   engine::SamplingParams sampling_params(const LineHead& head, const RequestFields& fields,
-                                         size_t prompt_tokens) const;
+                                         size_t prompt_tokens, text::Thinking thinking) const;
   [[nodiscard]] std::shared_ptr<const grammar::CompiledGrammar> grammar_of(
       const RequestFields& fields) const;
   std::vector<TokenIds> bad_words(const std::vector<std::string>& words) const;
@@ -99,6 +108,7 @@ class PromptBuilder {
   PromptOptions options_;
   std::optional<Placeholders> placeholders_;  // of models with a tower
   ChatRenderer renderer_;
+  AnswerMarkers markers_;
 };
 
 }  // namespace plimsoll::batch

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/size_text.h"
 #include "batch/json_text.h"
 #include "batch/progress.h"
@@ -32,6 +33,13 @@ void write_counts(JsonText& out, const RunCounts& counts) {
   out.end_object().key("unknown_fields").begin_object();
   for (const auto& [name, count] : counts.unknown_fields) out.key(name).unsigned_integer(count);
   out.end_object().end_object();
+}
+
+void write_tools(JsonText& out, const ToolCounts& tools) {
+  out.key("tools").begin_object().key("lines").unsigned_integer(tools.lines);
+  out.key("calls").unsigned_integer(tools.calls);
+  out.key("unread_answers").unsigned_integer(tools.unread);
+  out.key("lines_without_parser").unsigned_integer(tools.untried).end_object();
 }
 
 void write_tokens(JsonText& out, const RunReport& report) {
@@ -111,6 +119,23 @@ void write_seconds(JsonText& out, const RunReport& report) {
   out.key("decode_steps").number(report.stats.decode_seconds).end_object();
 }
 
+void add_tools(const ToolCounts& tools, std::vector<std::string>& summary) {
+  if (tools.lines > 0) {
+    summary.push_back(fmt::format("tools: {} in the answers to {}", counted(tools.calls, "call"),
+                                  counted(tools.lines, "line")));
+  }
+  if (tools.unread > 0) {
+    summary.push_back(fmt::format("tools: {} with a call that could not be read, and stayed text",
+                                  counted(tools.unread, "answer")));
+  }
+  if (tools.untried > 0) {
+    summary.push_back(
+        fmt::format("tools: calls were not looked for in the answers to {}, because how the model "
+                    "writes them is not known (--tool-call-parser NAME)",
+                    counted(tools.untried, "line")));
+  }
+}
+
 }  // namespace
 
 std::string_view ending_name(Ending ending) {
@@ -152,6 +177,7 @@ std::string report_json(const RunReport& report) {
   out.key("exit_status").integer(report.exit_status);
   write_counts(out, report.counts);
   write_tokens(out, report);
+  write_tools(out, report.counts.tools);
   write_engine(out, report.stats);
   write_images(out, report);
   write_plan(out, report);
@@ -194,6 +220,7 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   }
   summary.push_back(fmt::format("time: load {:.2f} s, run {:.2f} s, publish {:.2f} s",
                                 report.load_seconds, report.run_seconds, report.publish_seconds));
+  add_tools(counts.tools, summary);
   const engine::EngineStats& stats = report.stats;
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",

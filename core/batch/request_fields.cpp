@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "batch/line_error.h"
 #include "batch/structured_fields.h"
+#include "batch/tool_fields.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -92,12 +93,6 @@ void set_completion_logprobs(const FieldValue& value, const Context& context,
     value.refuse("a whole number");
   }
   set_logprobs(value, context, fields);
-}
-
-void set_tool_choice(const FieldValue& value, const Context&, RequestFields&) {
-  if (value.json() == "none" || value.json() == "auto") return;
-  value.refuse(
-      "\"none\" or \"auto\" (a forced call is not supported; response_format takes its schema)");
 }
 
 void check_objects(const FieldValue& value) {
@@ -185,7 +180,8 @@ constexpr Field kFields[] = {
      nullptr},
     {"ignore_eos", Field::both, Use::used, "true or false",
      [](V v, C, F f) { f.sampling.ignore_eos = v.boolean(); }},
-    {"include_reasoning", Field::chat, Use::ignored, "true or false", take_boolean},
+    {"include_reasoning", Field::chat, Use::used, "true or false; default true",
+     [](V v, C, F f) { f.include_reasoning = v.boolean(); }},
     {"include_stop_str_in_output", Field::both, Use::used, "true or false",
      [](V v, C, F f) { f.sampling.include_stop_str_in_output = v.boolean(); }},
     {"kv_transfer_params", Field::both, Use::ignored, "object", take_object},
@@ -214,8 +210,8 @@ constexpr Field kFields[] = {
      "{\"image\": file or files, \"video\": files of its frames}", nullptr},
     {"n", Field::both, Use::used, "1 to 16384",
      [](V v, C, F f) { f.sampling.n = v.integer(1, kMostChoices); }},
-    {"parallel_tool_calls", Field::chat, Use::ignored, "true or false",
-     take_boolean},
+    {"parallel_tool_calls", Field::chat, Use::used, "true or false; default true",
+     [](V v, C, F f) { f.parallel_tool_calls = v.boolean(); }},
     {"presence_penalty", Field::both, Use::used, "-2 to 2",
      [](V v, C, F f) { f.sampling.presence_penalty = v.number(-2, 2); }},
     {"priority", Field::both, Use::ignored, "whole number",
@@ -266,11 +262,15 @@ constexpr Field kFields[] = {
      "{\"json\": schema}, or regex, choice, grammar or json_object", nullptr},
     {"suffix", Field::completions, Use::refused, "", nullptr},
     {"temperature", Field::both, Use::used, "0 (greedy) or more", set_temperature},
-    {"thinking_token_budget", Field::both, Use::used, "-1",
-     [](V v, C, F) {
-       if (v.integer(-1) >= 0) v.refuse("-1: how long a model thinks cannot be limited here");
+    {"thinking_token_budget", Field::both, Use::used,
+     "0 or more; -1 for none; needs --reasoning-parser",
+     [](V v, C, F f) {
+       const int64_t budget = v.integer(-1);
+       f.thinking_token_budget = budget < 0 ? std::nullopt : std::optional(budget);
      }},
-    {"tool_choice", Field::chat, Use::used, "\"none\" or \"auto\"", set_tool_choice},
+    {"tool_choice", Field::chat, Use::used,
+     "\"none\", \"auto\", \"required\", or {\"type\": \"function\", \"function\": {\"name\": ...}}",
+     [](V v, C, F f) { set_tool_choice(v, f); }},
     {"tools", Field::chat, Use::used, "array of objects",
      [](V v, C, F f) {
        check_objects(v);
@@ -368,7 +368,7 @@ void check_together(const OrderedJson& body, RequestFields& fields) {
     refuse_max_tokens(FieldValue("max_tokens", OrderedJson(0)));
   }
   resolve_reasoning_effort(body, fields);
-  read_constraint(body, fields);
+  read_tools(body, fields, read_constraint(body, fields));
   if (fields.continue_final_message) {
     if (given(body, "add_generation_prompt") && fields.add_generation_prompt.value_or(false)) {
       throw LineError(code::bad_field,

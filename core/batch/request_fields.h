@@ -42,7 +42,18 @@ struct RequestFields {
   bool continue_final_message = false;
   std::optional<OrderedJson> documents;
   std::optional<OrderedJson> tools;
+  enum class ToolChoice : uint8_t { automatic, none, required, named };
+  ToolChoice tool_choice = ToolChoice::automatic;
+  std::string forced_tool;  // of ToolChoice::named
+  bool parallel_tool_calls = true;
+  std::optional<int64_t> thinking_token_budget;
+  bool include_reasoning = true;
   std::string model;  // the name that the line gives; empty when it gives none
+
+  /// True where the answer must be calls of tools.
+  [[nodiscard]] bool forces_call() const {
+    return tool_choice == ToolChoice::required || tool_choice == ToolChoice::named;
+  }
 };
 
 /// Limits of the run that the checks of fields need.

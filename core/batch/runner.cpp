@@ -6,8 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "batch/structured_fields.h"
-
 namespace plimsoll::batch {
 namespace {
 
@@ -20,10 +18,6 @@ constexpr size_t kPrepared = 64;
 constexpr size_t kNamedUnknownFields = 100;
 constexpr uint64_t kToldFailures = 3;  // of an input that cannot be scanned
 constexpr size_t kShownName = 64;      // bytes of an unknown name
-
-void check_failure(const engine::RequestOutput& output) {
-  if (output.failure) throw LineError(output.failure->code, output.failure->message);
-}
 
 }  // namespace
 
@@ -309,13 +303,10 @@ void Runner::answer(engine::RequestOutput output) {
   if (--part.running->unanswered == 0) finish(*part.running);
 }
 
-void Runner::finish(const Running& running) {
-  const FinishedLine& line = running.line;
+void Runner::finish(Running& running) {
+  FinishedLine& line = running.line;
   try {
-    for (const engine::RequestOutput& output : line.outputs) {
-      check_failure(output);
-      if (running.grammar) check_answers(*running.grammar, line.fields, output);
-    }
+    read_parts(options_.output.formats, running.grammar.get(), line);
   } catch (const LineError& error) {
     fail_line(running.slot, line.head, line.identity, error);
     return;
@@ -327,6 +318,7 @@ void Runner::finish(const Running& running) {
       counts_.completion_tokens += completion.token_ids.size();
     }
   }
+  counts_.tools.add(line, options_.output.formats.tools != nullptr);
   output_.put(running.slot, answer_line(line, options_.output));
   if (errors_) errors_->put(running.slot, "");
   if (options_.in_flight) options_.in_flight->end(line.head.number);

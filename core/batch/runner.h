@@ -55,6 +55,7 @@ struct RunCounts {
   uint64_t completion_tokens = 0;
   uint64_t dropped_tokens = 0;                     // cut from long prompts
   std::map<std::string, uint64_t> unknown_fields;  // by name: lines that had it
+  ToolCounts tools;                                // of the lines that this process answered
   Ending ending = Ending::complete;
 };
 
@@ -117,7 +118,7 @@ class Runner {
   void await_prepared(Lock& outputs);
   void queue(const std::shared_ptr<Running>& running, BuiltRequest built);
   void answer(engine::RequestOutput output);
-  void finish(const Running& running);
+  void finish(Running& running);
   void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
                  const LineError& error);
   void meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason);

@@ -161,7 +161,7 @@ Constraint read_structured_outputs(const OrderedJson& json) {
 
 }  // namespace
 
-void read_constraint(const OrderedJson& body, RequestFields& fields) {
+bool read_constraint(const OrderedJson& body, RequestFields& fields) {
   std::string_view taken;
   const auto take = [&](std::string_view field, std::optional<Constraint> constraint) {
     if (!taken.empty()) {
@@ -191,6 +191,7 @@ void read_constraint(const OrderedJson& body, RequestFields& fields) {
     // Clients write the usual format beside another field too.
     if (constraint || taken.empty()) take("response_format", std::move(constraint));
   }
+  return !taken.empty() && fields.constraint.has_value();
 }
 
 bool is_structured_outputs(const OrderedJson& json) {
@@ -209,11 +210,12 @@ std::shared_ptr<const grammar::CompiledGrammar> compile_constraint(
 }
 
 void check_answers(const grammar::CompiledGrammar& grammar, const RequestFields& fields,
-                   const engine::RequestOutput& output) {
+                   const engine::RequestOutput& output, const std::vector<text::ToolAnswer>& read) {
   if (fields.sampling.include_stop_str_in_output) return;
-  for (const engine::Completion& answer : output.completions) {
+  for (size_t i = 0; i < output.completions.size(); ++i) {
+    const engine::Completion& answer = output.completions[i];
     if (answer.finish != engine::FinishReason::stop || answer.stop_string) continue;
-    const std::string refusal = grammar.refuse(answer.text);
+    const std::string refusal = grammar.refuse(read.empty() ? answer.text : read[i].content);
     if (refusal.empty()) continue;
     throw LineError(code::invalid_answer,
                     fmt::format("answer {} is not what {} asks for: {}", answer.index,

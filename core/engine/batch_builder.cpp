@@ -190,15 +190,16 @@ bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
   return true;
 }
 
-// The host must see a row for its log probabilities, and for its grammar: what may come next hangs
-// on the token before, which the device knows first.
+// The host must see a row for its log probabilities, and for its grammar and its reasoning: what
+// may come next hangs on the token before, which the device knows first.
 bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
   if (!arrays_.draws()) return false;
   const Sequence& sequence = *wanted.sequence;
   if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
   const SamplingState& sampling = sequence.choice->sampling();
   const SamplingParams& params = sampling.params();
-  return !params.logprobs && !params.grammar && params.top_k <= footprint_.largest_drawn_top_k();
+  return !params.logprobs && !params.grammar && !params.thinking &&
+         params.top_k <= footprint_.largest_drawn_top_k();
 }
 
 int64_t BatchBuilder::padded_size(int64_t rows) const {

@@ -18,6 +18,16 @@ namespace plimsoll::engine {
 
 using TokenId = int32_t;
 
+/// Reasoning before an answer proper, by the texts that mark it. The texts are looked for in the
+/// answer's text, so special tokens among them need skip_special_tokens off.
+struct Thinking {
+  std::vector<std::string> starts;  // none is needed where the prompt opens the reasoning
+  std::vector<std::string> ends;
+  bool open = false;                // the answer begins within reasoning
+  std::optional<int64_t> budget;    // most tokens; then end_tokens are written
+  std::vector<TokenId> end_tokens;  // of the first of `ends`; at least one
+};
+
 /// Sampling fields under vLLM's names; the caller has validated them (ranges in
 /// batch/request_fields.h).
 struct SamplingParams {
@@ -42,9 +52,11 @@ struct SamplingParams {
   std::optional<int64_t> prompt_logprobs;
   std::map<TokenId, double> logit_bias;
   std::vector<TokenId> allowed_token_ids;  // empty: all
-  /// The answer follows it from its first token to its end; null: none. Ends of sequences and
-  /// stop_token_ids come only where it may end.
+  /// The answer follows it from its first token behind reasoning to its end; null: none. There ends
+  /// of sequences and stop_token_ids come only where it may end.
   std::shared_ptr<const grammar::CompiledGrammar> grammar = nullptr;
+  /// Reasoning that a grammar waits for, or that has a budget; null: neither.
+  std::shared_ptr<const Thinking> thinking = nullptr;
   bool skip_special_tokens = true;
   bool detokenize = true;
 };

@@ -54,7 +54,7 @@ TEST_CASE("fields out of range are refused by name") {
       {"echo", "1"},
       {"echo", "\"1\""},
       {"truncation_side", "\"middle\""},
-      {"thinking_token_budget", "10"},
+      {"thinking_token_budget", "-2"},
       {"logprob_token_ids", "[1]"},
       {"repetition_detection", "{}"},
       {"vllm_xargs", "{}"},

@@ -19,11 +19,13 @@ void manifest(std::string_view bytes);      // OUT.run.json
 void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
 void preparation(std::string_view bytes);     // a line's mm_processor_kwargs, on images of any size
+void reasoning(std::string_view bytes);       // an answer with reasoning, in any format
 void record_digests(std::string_view bytes);  // OUT.part.xxh3
 void regex(std::string_view bytes);           // a pattern of a request
 void safetensors(std::string_view bytes);     // a weights' file
 void schema(std::string_view bytes);          // a JSON schema, compiled, and a text to validate
 void tokenizer(std::string_view bytes);       // tokenizer.json, used
+void tool_calls(std::string_view bytes);      // an answer with calls of tools, in any format
 void webp(std::string_view bytes);
 
 struct Target {
@@ -44,11 +46,13 @@ inline constexpr Target kTargets[] = {
     {"packed_input", packed_input},
     {"png", png},
     {"preparation", preparation},
+    {"reasoning", reasoning},
     {"record_digests", record_digests},
     {"regex", regex},
     {"safetensors", safetensors},
     {"schema", schema},
     {"tokenizer", tokenizer},
+    {"tool_calls", tool_calls},
     {"webp", webp},
 };
 

@@ -23,9 +23,10 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
       eos_(context.eos),
       index_(index),
       max_tokens_(context.max_tokens),
+      guide_(params_, ends_of(params_, eos_)),
       sampling_(params_, request.request.prompt, context.eos, sequence_.output,
                 TokenRandom(context.run_seed, request.request.key, params_.seed, index),
-                follow_grammar()),
+                guide_.holds() ? &guide_ : nullptr),
       text_(context.tokenizer, request.request.prompt, params_, request.stop_strings) {
   sequence_.serial = serial;
   sequence_.choice = this;
@@ -36,13 +37,8 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
     sequence_.image_rows.assign(images->items.size(), -1);
   }
   sequence_.max_length = sequence_.prompt_length() + max_tokens_;
-  sequence_.ends_at_limit =
-      params_.ignore_eos && params_.stop.empty() && params_.stop_token_ids.empty() && !matcher_;
-}
-
-grammar::Matcher* Choice::follow_grammar() {
-  if (!params_.grammar) return nullptr;
-  return &matcher_.emplace(params_.grammar, ends_of(params_, eos_));
+  sequence_.ends_at_limit = params_.ignore_eos && params_.stop.empty() &&
+                            params_.stop_token_ids.empty() && !guide_.holds();
 }
 
 bool Choice::ended() const {
@@ -52,12 +48,14 @@ bool Choice::ended() const {
 void Choice::accept(TokenId token) {
   sequence_.output.push_back(token);
   sampling_.accept(token);
-  if (matcher_) matcher_->accept(token);
-  const bool last = ends_with(token);
+  const bool is_free = guide_.matcher() == nullptr;
+  guide_.accept(token);
+  const bool last = ends_with(token, is_free);
   // A token that ends the choice has no part in the text, nor in what stop strings are looked for
   // in.
   if (!last || params_.include_stop_str_in_output) stop_string_ = text_.push(token);
-  const bool whole = matcher_ && matcher_->ended();
+  guide_.look(text_.text());
+  const bool whole = guide_.ended();
   if (last || whole || stop_string_ != nullptr) {
     end(FinishReason::stop);
   } else if (sampling_.position() >= max_tokens_) {
@@ -65,9 +63,9 @@ void Choice::accept(TokenId token) {
   }
 }
 
-bool Choice::ends_with(TokenId token) {
-  if (matcher_ ? !matcher_->ended() : sampling_.position() < params_.min_tokens) return false;
-  const bool heeds_eos = matcher_ || !params_.ignore_eos;
+bool Choice::ends_with(TokenId token, bool is_free) {
+  if (is_free ? sampling_.position() < params_.min_tokens : !guide_.ended()) return false;
+  const bool heeds_eos = !is_free || params_.grammar || !params_.ignore_eos;
   if (heeds_eos && std::ranges::find(eos_, token) != eos_.end()) return true;
   if (std::ranges::find(params_.stop_token_ids, token) == params_.stop_token_ids.end()) {
     return false;

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "engine/sampling/guide.h"
 #include "engine/sampling/output_text.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sequence.h"
-#include "grammar/matcher.h"
 
 namespace plimsoll::engine {
 
@@ -30,7 +30,7 @@ struct ChoiceContext {
 /// A choice ends, as in vLLM, with a token that ends sequences (unless ignore_eos), with one of
 /// stop_token_ids, with a stop string in the text, or at max_tokens. The text leaves out the token
 /// that ended it unless include_stop_str_in_output; token_ids never do. An answer with a grammar
-/// ends with its grammar, whatever ignore_eos says.
+/// ends with its grammar, whatever ignore_eos says, or with a token that ends it within reasoning.
 class Choice {
  public:
   /// `request` must outlive it and stay where it is.
@@ -52,9 +52,8 @@ class Choice {
   [[nodiscard]] Completion take_completion();
 
  private:
-  /// Makes the matcher, if the request has a grammar; else null.
-  [[nodiscard]] grammar::Matcher* follow_grammar();
-  [[nodiscard]] bool ends_with(TokenId token);
+  /// True where a token ends the answer; `is_free`: no grammar held it.
+  [[nodiscard]] bool ends_with(TokenId token, bool is_free);
   void end(FinishReason reason);
 
   RequestState& request_;
@@ -62,7 +61,7 @@ class Choice {
   std::span<const TokenId> eos_;
   int64_t index_;
   int64_t max_tokens_;
-  std::optional<grammar::Matcher> matcher_;  // of a request with a grammar
+  Guide guide_;
   Sequence sequence_;
   SamplingState sampling_;
   OutputText text_;

@@ -24,6 +24,8 @@ class OutputText {
   const std::string* push(TokenId token);
   /// Adds the text that was held back as an unfinished character.
   const std::string* finish();
+  /// The text so far; it may still be cut at its end.
+  [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:

@@ -1,5 +1,7 @@
 // Chooses the next token from a row of logits, in vLLM's order (v1/sample/sampler.py):
 //
+//   0. while a reasoning's end is forced, its next token is all that is left; no other step changes
+//   it
 //   1. tokens outside the grammar or allowed_token_ids are masked: their logit is minus infinity
 //   2. bad_words: a last token that would complete one is masked
 //   3. min_tokens: until then end-of-sequence and stop_token_ids are masked, unless the grammar has
@@ -24,9 +26,9 @@
 
 #include "backend/backend.h"
 #include "engine/request.h"
+#include "engine/sampling/guide.h"
 #include "engine/sampling/random.h"
 #include "engine/sampling/softmax.h"
-#include "grammar/matcher.h"
 
 namespace plimsoll::engine {
 
@@ -72,11 +74,11 @@ enum class LastToken : uint8_t { known, pending };
 /// Sampling parameters and state of one choice.
 class SamplingState {
  public:
-  /// `params`, `eos`, `output` (the tokens chosen so far) and `matcher` (null without a grammar)
+  /// `params`, `eos`, `output` (the tokens chosen so far) and `guide` (null: nothing is held)
   /// must outlive it; token ids in `params` and `eos` lie within the vocabulary.
   SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
                 std::span<const TokenId> eos, const std::vector<TokenId>& output,
-                TokenRandom random, grammar::Matcher* matcher = nullptr);
+                TokenRandom random, Guide* guide = nullptr);
 
   [[nodiscard]] const SamplingParams& params() const { return params_; }
   /// Number of the next token, from 0.
@@ -90,14 +92,15 @@ class SamplingState {
   /// Steps 1 to 5, for the next token. `room` [vocab] is working memory for a grammar's mask.
   void adjust(std::span<const float> logits, std::span<float> adjusted,
               std::span<int32_t> room = {}) const;
-  /// Lists the changes of steps 1 to 5 for a device, in all sections; without a grammar alone.
+  /// Lists the changes of steps 1 to 5 for a device, in all sections; without a guide alone.
   void list_changes(LastToken last, ChangeList& to) const;
   [[nodiscard]] bool penalizes() const;
 
  private:
   void list_masked(LastToken last, ChangeList& to) const;
-  [[nodiscard]] grammar::Matcher::Next mask_by_grammar(std::span<float> adjusted,
-                                                       std::span<int32_t> room) const;
+  [[nodiscard]] static grammar::Matcher::Next mask_by_grammar(grammar::Matcher& matcher,
+                                                              std::span<float> adjusted,
+                                                              std::span<int32_t> room);
   void mask_bad_words(std::span<float> adjusted) const;
   void apply_penalties(std::span<float> adjusted) const;
 
@@ -105,7 +108,7 @@ class SamplingState {
   std::span<const TokenId> eos_;
   const std::vector<TokenId>& output_;
   TokenRandom random_;
-  grammar::Matcher* matcher_;
+  Guide* guide_;
   std::vector<TokenId> allowed_;            // ascending; empty: all
   std::vector<backend::TokenChange> seen_;  // by token; empty without penalties
 };

@@ -30,12 +30,12 @@ void ChangeList::add(std::span<const backend::TokenChange> changes) {
 
 SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
                              std::span<const TokenId> eos, const std::vector<TokenId>& output,
-                             TokenRandom random, grammar::Matcher* matcher)
+                             TokenRandom random, Guide* guide)
     : params_(params),
       eos_(eos),
       output_(output),
       random_(random),
-      matcher_(matcher),
+      guide_(guide),
       allowed_(params.allowed_token_ids) {
   sort_out(allowed_);
   if (params.repetition_penalty == 1) return;
@@ -67,12 +67,17 @@ DrawParams SamplingState::draw_params(int64_t position) const {
 }
 
 bool SamplingState::adjusts(int64_t position) const {
-  return matcher_ != nullptr || !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
+  return guide_ != nullptr || !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
          position < params_.min_tokens || !params_.logit_bias.empty() || penalizes();
 }
 
 void SamplingState::adjust(std::span<const float> logits, std::span<float> adjusted,
                            std::span<int32_t> room) const {
+  if (const auto forced = guide_ != nullptr ? guide_->forced() : std::nullopt) {
+    std::ranges::fill(adjusted, kMasked);
+    at(adjusted, *forced) = 0;
+    return;
+  }
   if (params_.allowed_token_ids.empty()) {
     std::ranges::copy(logits, adjusted.begin());
   } else {
@@ -82,7 +87,9 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
     }
   }
   auto next = grammar::Matcher::Next::tokens;
-  if (matcher_ != nullptr) next = mask_by_grammar(adjusted, room);
+  if (grammar::Matcher* matcher = guide_ != nullptr ? guide_->matcher() : nullptr) {
+    next = mask_by_grammar(*matcher, adjusted, room);
+  }
   mask_bad_words(adjusted);
   if (position() < params_.min_tokens && next != grammar::Matcher::Next::ends_alone) {
     for (const TokenId token : eos_) at(adjusted, token) = kMasked;
@@ -125,11 +132,12 @@ void SamplingState::list_masked(LastToken last, ChangeList& to) const {
   for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
 }
 
-grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
-                                                      std::span<int32_t> room) const {
+grammar::Matcher::Next SamplingState::mask_by_grammar(grammar::Matcher& matcher,
+                                                      std::span<float> adjusted,
+                                                      std::span<int32_t> room) {
   constexpr size_t kBits = 32;
-  const std::span<int32_t> words = room.first(matcher_->mask_words());
-  const grammar::Matcher::Next next = matcher_->fill_mask(words);
+  const std::span<int32_t> words = room.first(matcher.mask_words());
+  const grammar::Matcher::Next next = matcher.fill_mask(words);
   for (size_t word = 0; word < words.size(); ++word) {
     const auto bits = static_cast<uint32_t>(words[word]);
     if (bits == ~uint32_t{0}) continue;

@@ -21,6 +21,26 @@ ToolAnswer read_messages(const AnswerFormats& formats, std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string_view> markers_of(const ToolFormat& format) {
+  std::vector<std::string_view> texts(format.around.begin(), format.around.end());
+  for (const CallMarkers& markers : format.markers) {
+    texts.insert(texts.end(), {markers.begin, markers.end});
+  }
+  const CallTags& tags = format.tags;
+  texts.insert(texts.end(),
+               {format.named.before, format.named.name_end, tags.call_open, tags.call_close,
+                tags.key_open, tags.key_close, tags.value_open, tags.value_close, format.quote});
+  if (format.body == CallBody::harmony) texts.push_back(kHarmonyFinal);
+  return texts;
+}
+
+std::vector<std::string_view> markers_of(const ReasoningFormat& format) {
+  std::vector<std::string_view> texts(format.starts.begin(), format.starts.end());
+  texts.insert(texts.end(), format.ends.begin(), format.ends.end());
+  texts.insert(texts.end(), {format.call_begin, format.answer_begin, format.answer_end});
+  return texts;
+}
+
 ToolAnswer read_answer(const AnswerFormats& formats, std::string_view text, Thinking thinking,
                        const OrderedJson& tools) {
   const bool harmony = (formats.tools != nullptr && formats.tools->body == CallBody::harmony) ||

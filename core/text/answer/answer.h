@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "text/answer/reasoning.h"
@@ -16,6 +17,10 @@ struct AnswerFormats {
   const ToolFormat* tools = nullptr;
   const ReasoningFormat* reasoning = nullptr;
 };
+
+/// Texts that mark calls or reasoning.
+std::vector<std::string_view> markers_of(const ToolFormat& format);
+std::vector<std::string_view> markers_of(const ReasoningFormat& format);
 
 /// Reads an answer's reasoning, then the calls in what follows it. `tools` are the request's.
 ToolAnswer read_answer(const AnswerFormats& formats, std::string_view text, Thinking thinking,

@@ -71,6 +71,7 @@ struct ToolFormat {
   NamedParts named = {};
   CallTags tags = {};
   std::string_view quote = {};  // around texts of CallBody::braced
+  bool short_ids = false;       // ids of calls are nine letters and digits
   /// Texts that a chat template of this format has, all of them; empty: never chosen by "auto".
   std::array<std::string_view, 2> marks = {};
 };

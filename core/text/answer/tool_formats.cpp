@@ -147,6 +147,7 @@ constexpr ToolFormat kToolFormats[] = {
      .body = CallBody::named,
      .markers = {{{"[TOOL_CALLS]", ""}}},
      .keys = {.optional_arguments = true},
+     .short_ids = true,
      .marks = {"[TOOL_CALLS]", ""}},
     {.names = {"granite-20b-fc"},
      .body = CallBody::json,

@@ -1,0 +1,38 @@
+#include "batch/finished_line.h"
+
+#include "batch/line_error.h"
+#include "batch/structured_fields.h"
+
+namespace plimsoll::batch {
+
+void read_parts(const text::AnswerFormats& formats, const grammar::CompiledGrammar* grammar,
+                FinishedLine& line) {
+  for (const engine::RequestOutput& output : line.outputs) {
+    if (output.failure) throw LineError(output.failure->code, output.failure->message);
+  }
+  line.answers = read_answers(line.head, line.fields, formats, line.prompts, line.outputs);
+  for (size_t i = 0; grammar != nullptr && i < line.outputs.size(); ++i) {
+    check_answers(*grammar, line.fields, line.outputs[i],
+                  line.answers.empty() ? std::vector<text::ToolAnswer>() : line.answers[i]);
+  }
+  take_calls(line.fields, line.answers);
+}
+
+void ToolCounts::add(const FinishedLine& line, bool reads_calls) {
+  const bool forced = line.head.endpoint == Endpoint::chat && line.fields.forces_call();
+  const bool looked = forced || looks_for_calls(line.head, line.fields);
+  if (!looked) return;
+  if (!forced && !reads_calls) {
+    ++untried;
+    return;
+  }
+  ++lines;
+  for (const auto& output : line.answers) {
+    for (const text::ToolAnswer& answer : output) {
+      calls += answer.calls.size();
+      if (answer.has_unread_call) ++unread;
+    }
+  }
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,139 @@
+#include "batch/tool_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "batch/line_error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+using ToolChoice = RequestFields::ToolChoice;
+
+constexpr std::string_view kChoices =
+    "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": ...}}";
+
+[[noreturn]] void refuse_field(std::string_view field, const std::string& message) {
+  throw LineError(code::bad_field, message, field);
+}
+
+/// The description of the function of a tool: its name, and its parameters' schema where it has
+/// one.
+const OrderedJson& function_of(const OrderedJson& tools, size_t index) {
+  const OrderedJson& tool = tools[index];
+  const auto function = tool.find("function");
+  const bool is_named = function != tool.end() && function->is_object() &&
+                        function->contains("name") && (*function)["name"].is_string();
+  if (!is_named) {
+    refuse_field("tools",
+                 fmt::format("tools[{}].function.name: expected a string, which a forced call "
+                             "needs, found {}",
+                             index, excerpt(tool)));
+  }
+  return *function;
+}
+
+/// The schema of a function's parameters; without one any object.
+OrderedJson parameters_of(const OrderedJson& function, size_t index) {
+  const auto found = function.find("parameters");
+  if (found == function.end() || found->is_null() || found->empty()) {
+    return {{"type", "object"}, {"properties", OrderedJson::object()}};
+  }
+  if (!found->is_object()) {
+    refuse_field("tools",
+                 fmt::format("tools[{}].function.parameters: expected a JSON schema, found {}",
+                             index, excerpt(*found)));
+  }
+  return *found;
+}
+
+OrderedJson schema_of_named(const OrderedJson& tools, const std::string& name) {
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const OrderedJson& function = function_of(tools, i);
+    if (function["name"] == name) return parameters_of(function, i);
+  }
+  refuse_field("tool_choice",
+               fmt::format("tool_choice: {} is not among the tools", excerpt(OrderedJson(name))));
+}
+
+/// An array of calls of any of the functions. Each schema of parameters is a document of its own,
+/// whose references stay within it.
+OrderedJson schema_of_any(const OrderedJson& tools, bool parallel) {
+  OrderedJson documents = OrderedJson::object();
+  OrderedJson calls = OrderedJson::array();
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const OrderedJson& function = function_of(tools, i);
+    const auto name = function["name"].get<std::string>();
+    if (documents.contains(name)) {
+      refuse_field("tools", fmt::format("tools[{}].function.name: {} is there twice", i,
+                                        excerpt(function["name"])));
+    }
+    OrderedJson parameters = parameters_of(function, i);
+    if (!parameters.contains("$id")) parameters["$id"] = fmt::format("tool:{}", i);
+    const OrderedJson reference = {{"$ref", parameters["$id"]}};
+    documents[name] = std::move(parameters);
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", name}}}, {"parameters", reference}}},
+                     {"required", {"name", "parameters"}},
+                     {"additionalProperties", false}});
+  }
+  OrderedJson schema = {{"type", "array"}, {"minItems", 1}};
+  if (!parallel) schema["maxItems"] = 1;
+  schema["items"] = {{"anyOf", std::move(calls)}};
+  schema["$defs"] = std::move(documents);
+  return schema;
+}
+
+/// True where a function asks for its schema to the letter; else what a grammar cannot enforce is
+/// left to the validation of answers.
+bool asks_strictly(const OrderedJson& tools) {
+  return std::ranges::any_of(tools, [](const OrderedJson& tool) {
+    return tool.contains("function") && tool["function"].value("strict", OrderedJson()) == true;
+  });
+}
+
+}  // namespace
+
+void set_tool_choice(const FieldValue& value, RequestFields& fields) {
+  const OrderedJson& json = value.json();
+  constexpr std::pair<std::string_view, ToolChoice> kWords[] = {{"none", ToolChoice::none},
+                                                                {"auto", ToolChoice::automatic},
+                                                                {"required", ToolChoice::required}};
+  for (const auto& [word, choice] : kWords) {
+    if (json != word) continue;
+    fields.tool_choice = choice;
+    return;
+  }
+  const auto function = json.is_object() ? json.find("function") : json.end();
+  if (!json.is_object() || function == json.end() || !function->is_object() ||
+      !function->contains("name") || !(*function)["name"].is_string() ||
+      json.value("type", OrderedJson("function")) != "function") {
+    value.refuse(std::string(kChoices));
+  }
+  fields.tool_choice = ToolChoice::named;
+  fields.forced_tool = (*function)["name"].get<std::string>();
+}
+
+void read_tools(const OrderedJson& body, RequestFields& fields, bool has_form) {
+  if (!fields.forces_call()) return;
+  if (!fields.tools || fields.tools->empty()) {
+    refuse_field("tool_choice", fmt::format("tool_choice: {} needs tools beside it",
+                                            excerpt(body["tool_choice"])));
+  }
+  if (has_form) {
+    refuse_field("tool_choice",
+                 "tool_choice: a forced call stands beside a form of the answer (response_format, "
+                 "structured_outputs, guided_*); one of them says what form the answer has");
+  }
+  const OrderedJson schema = fields.tool_choice == ToolChoice::named
+                                 ? schema_of_named(*fields.tools, fields.forced_tool)
+                                 : schema_of_any(*fields.tools, fields.parallel_tool_calls);
+  fields.constraint = grammar::Constraint{
+      .kind = grammar::Constraint::Kind::schema, .text = schema.dump(), .field = "tools"};
+  fields.constraint->options.strict = asks_strictly(*fields.tools);
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,175 @@
+// Calls of tools in every format: what a model writes is what is read.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "text/answer/answer.h"
+#include "text/call_writer.h"
+
+using namespace plimsoll;
+using namespace plimsoll::text;
+using testing::write_calls;
+using testing::WrittenCall;
+
+namespace {
+
+const OrderedJson kTools = OrderedJson::parse(R"([
+  {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {
+    "city": {"type": "string"}, "days": {"type": "integer"}, "exact": {"type": "boolean"},
+    "scale": {"type": "number"}, "where": {"type": "object"}, "hours": {"type": "array"},
+    "unit": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "note": {"type": ["string", "null"]}}}}},
+  {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}])");
+
+/// Answers of one or more calls; the first argument of each is a word that occurs nowhere else.
+const std::vector<std::vector<WrittenCall>> kAnswers = [] {
+  std::vector<std::vector<WrittenCall>> answers;
+  for (
+      const char* text :
+      {R"([["weather", {"city": "Bern"}]])", R"([["weather", {"city": "Basel", "days": 3}]])",
+       R"([["get_time", {}]])", R"([["weather", {"city": "Zürich 東京 🌧", "unit": "°C"}]])",
+       R"([["weather", {"city": "a \"quoted\" \\ back\\slash's end"}]])",
+       R"([["weather", {"city": "two\nlines\tand a tab", "days": -7}]])",
+       R"([["weather", {"exact": true, "city": "Chur", "scale": 2.5, "unit": null}]])",
+       R"([["weather", {"exact": false, "scale": -0.125, "days": 0}]])",
+       R"([["weather", {"where": {"lat": 46.9, "names": ["a", "b"], "deep": {"x": null}}, "hours": [1, 2, 3]}]])",
+       R"([["weather", {"city": "Lugano"}], ["get_time", {}]])",
+       R"([["weather", {"city": "Genf"}], ["weather", {"city": "Sion"}], ["weather", {"city": "Biel"}]])",
+       R"([["weather", {"city": "{not: json} [at all]", "hours": []}]])",
+       R"([["weather", {"city": "", "where": {}}]])",
+       R"([["weather", {"city": "x < y && y > z <b>bold</b>", "days": 123456789012345678}]])"}) {
+    std::vector<WrittenCall> calls;
+    for (const OrderedJson& call : OrderedJson::parse(text)) {
+      calls.push_back({call[0].get<std::string>(), call[1]});
+    }
+    answers.push_back(calls);
+  }
+  return answers;
+}();
+
+std::string shown(const ToolFormat& format, const std::string& text) {
+  return std::string(format.names.front()) + ": " + text;
+}
+
+void check_calls(const ToolAnswer& answer, const std::vector<WrittenCall>& expected) {
+  REQUIRE(answer.calls.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(answer.calls[i].name == expected[i].name);
+    CHECK(Json::parse(answer.calls[i].arguments, nullptr, false) == Json(expected[i].arguments));
+  }
+}
+
+/// True where calls of a format need to be marked, so that text may stand before them.
+bool has_marker(const ToolFormat& format) {
+  return !format.markers.front().begin.empty() || format.body == CallBody::harmony;
+}
+
+}  // namespace
+
+TEST_CASE("calls are read in every format, alone and behind text") {
+  REQUIRE(kAnswers.size() >= 12);
+  for (const ToolFormat& format : tool_formats()) {
+    for (const std::vector<WrittenCall>& calls : kAnswers) {
+      const std::string text = write_calls(format, calls);
+      INFO(shown(format, text));
+      const ToolAnswer alone = read_tool_calls(format, text, kTools);
+      check_calls(alone, calls);
+      CHECK(alone.content == "");
+      CHECK_FALSE(alone.has_unread_call);
+      if (!has_marker(format) || format.body == CallBody::harmony) continue;
+      const ToolAnswer behind = read_tool_calls(format, "Let me look.\n" + text + "\n", kTools);
+      check_calls(behind, calls);
+      CHECK(behind.content == "Let me look.\n");
+    }
+  }
+}
+
+TEST_CASE("an answer without calls stays as it is, in every format") {
+  const std::vector<std::string> texts = {"",
+                                          "Good day.",
+                                          "  \n",
+                                          "{}",
+                                          "[1, 2]",
+                                          "{\"name\": \"Bern\"}",
+                                          "[]",
+                                          "x = f(1)",
+                                          "He said: \"call me\".\n\n- a\n- b",
+                                          "Preis: 5 €",
+                                          "{\"a\": {\"b\": [1, {\"c\": \"}\"}]}}",
+                                          "[{\"a\": 1}]",
+                                          "[not python",
+                                          "(1, 2)"};
+  for (const ToolFormat& format : tool_formats()) {
+    for (const std::string& text : texts) {
+      INFO(shown(format, text));
+      const ToolAnswer answer = read_tool_calls(format, text, kTools);
+      CHECK(answer.calls.empty());
+      CHECK(answer.content == text);
+      CHECK_FALSE(answer.has_unread_call);
+    }
+  }
+}
+
+TEST_CASE("an answer cut at any byte loses nothing, in every format") {
+  for (const ToolFormat& format : tool_formats()) {
+    for (const std::vector<WrittenCall>& calls : kAnswers) {
+      const std::string text = write_calls(format, calls);
+      for (size_t cut = 0; cut <= text.size(); ++cut) {
+        const std::string part = text.substr(0, cut);
+        const ToolAnswer answer = read_tool_calls(format, part, kTools);
+        std::string all = answer.reasoning + answer.content;
+        for (const ToolCall& call : answer.calls) all += "\n" + call.name + "\n" + call.arguments;
+        for (const std::string word : {"Bern", "Basel", "Lugano", "Genf", "Sion", "Biel", "bold",
+                                       "slash", "lines", "Chur", "json"}) {
+          if (part.find(word) == std::string::npos || all.find(word) != std::string::npos) continue;
+          FAIL_CHECK(shown(format, part) << " lost " << word);
+        }
+        if (answer.calls.empty() && format.body != CallBody::harmony && answer.content != part) {
+          FAIL_CHECK(shown(format, part) << " became " << answer.content);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("hostile answers are read in time linear in their bytes") {
+  std::vector<std::string> units = {"[", "{", "{\"a\":", "\"",   "\\",
+                                    "<", "(", "f(",      "f(a=", "\xff"};
+  for (const ToolFormat& format : tool_formats()) {
+    std::vector<std::string> parts = units;
+    for (const std::string_view marker : markers_of(format)) {
+      if (!marker.empty()) parts.emplace_back(marker);
+    }
+    if (!format.markers.front().begin.empty()) {
+      const std::string begin(format.markers.front().begin);
+      parts.push_back(begin + "{\"name\": \"");
+      parts.push_back(begin + std::string(format.tags.call_open) + "x");
+      parts.push_back(begin + "[\"\",");
+    }
+    for (const std::string& part : parts) {
+      std::string text;
+      while (text.size() < 400'000) text += part;
+      INFO(shown(format, part));
+      const auto start = std::chrono::steady_clock::now();
+      const ToolAnswer answer = read_tool_calls(format, text, kTools);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      CHECK(took.count() < 2);
+      CHECK(answer.content.size() + answer.calls.size() > 0);
+    }
+  }
+}
+
+TEST_CASE("formats have names of vLLM's parsers, each once") {
+  std::vector<std::string_view> names;
+  for (const ToolFormat& format : tool_formats()) {
+    for (const std::string_view name : format.names) {
+      if (name.empty()) continue;
+      CHECK(std::ranges::count(names, name) == 0);
+      names.push_back(name);
+      CHECK(find_tool_format(name) == &format);
+    }
+  }
+  CHECK(names.size() == 41);
+  CHECK(find_tool_format("") == nullptr);
+  CHECK(find_tool_format("herms") == nullptr);
+}
