@@ -73,6 +73,9 @@ std::shared_ptr<const engine::Thinking> AnswerMarkers::reasoning(const RequestFi
   thinking->ends = not_empty(format.ends);
   thinking->open = prompt == text::Thinking::open || format.unmarked == text::Unmarked::reasoning;
   thinking->budget = fields.thinking_token_budget;
+  for (const std::string& start : thinking->starts) {
+    thinking->start_tokens.push_back(tokenizer_->encode(start, text::AddSpecials::no));
+  }
   thinking->end_tokens = tokenizer_->encode(thinking->ends.front(), text::AddSpecials::no);
   return thinking;
 }

@@ -21,11 +21,12 @@ using TokenId = int32_t;
 /// Reasoning before an answer proper, by the texts that mark it. The texts are looked for in the
 /// answer's text, so special tokens among them need skip_special_tokens off.
 struct Thinking {
-  std::vector<std::string> starts;  // none is needed where the prompt opens the reasoning
+  std::vector<std::string> starts;
   std::vector<std::string> ends;
-  bool open = false;                // the answer begins within reasoning
-  std::optional<int64_t> budget;    // most tokens; then end_tokens are written
-  std::vector<TokenId> end_tokens;  // of the first of `ends`; at least one
+  bool open = false;                               // the answer begins within reasoning
+  std::optional<int64_t> budget;                   // most tokens; then end_tokens are written
+  std::vector<std::vector<TokenId>> start_tokens;  // of each of `starts`, at least one token
+  std::vector<TokenId> end_tokens;                 // of the first of `ends`, at least one
 };
 
 /// Sampling fields under vLLM's names; the caller has validated them (ranges in

@@ -15,18 +15,18 @@ using testing::Read;
 
 namespace {
 
-const std::string kTools =
+const std::string kOfferedTools =
     R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":)"
     R"({"a":{"$ref":"#/$defs/A"}},"required":["a"],"$defs":{"A":{"type":"integer"}}}}},)"
     R"({"type":"function","function":{"name":"g"}}])";
 
-std::string chat(const std::string& fields) {
+std::string tool_chat(const std::string& fields) {
   return R"({"messages":[{"role":"user","content":"x"}],)" + fields + "}";
 }
 
 /// A finished line whose choices have these texts.
-FinishedLine finished(const std::string& text, const std::vector<std::string>& texts,
-                      text::Thinking thinking = text::Thinking::unsaid) {
+FinishedLine finished_chat(const std::string& text, const std::vector<std::string>& texts,
+                           text::Thinking thinking = text::Thinking::unsaid) {
   const Read line = read(text);
   REQUIRE(line.code == "");
   FinishedLine made;
@@ -46,38 +46,38 @@ FinishedLine finished(const std::string& text, const std::vector<std::string>& t
   return made;
 }
 
-const OutputOptions kOptions = [] {
+const OutputOptions kAnswerOptions = [] {
   OutputOptions options;
   options.model = "m";
   options.formats = {text::find_tool_format("hermes"), text::find_reasoning_format("qwen3")};
   return options;
 }();
 
-Json written(FinishedLine line, const OutputOptions& options = kOptions) {
+Json written_answer(FinishedLine line, const OutputOptions& options = kAnswerOptions) {
   read_parts(options.formats, nullptr, line);
   return Json::parse(answer_line(line, options));
 }
 
-const std::string kCall = R"(<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>)";
+const std::string kWrittenCall = R"(<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>)";
 
 }  // namespace
 
 TEST_CASE("tool_choice and what stands beside it") {
   using Choice = RequestFields::ToolChoice;
   const auto choice = [](const std::string& fields) {
-    const Read line = read(chat(fields));
+    const Read line = read(tool_chat(fields));
     INFO(line.message);
     CHECK(line.code == "");
     return line.request.fields;
   };
-  CHECK(choice(kTools).tool_choice == Choice::automatic);
-  CHECK_FALSE(choice(kTools).constraint);
-  CHECK(choice(kTools + R"(,"tool_choice":"none")").tool_choice == Choice::none);
+  CHECK(choice(kOfferedTools).tool_choice == Choice::automatic);
+  CHECK_FALSE(choice(kOfferedTools).constraint);
+  CHECK(choice(kOfferedTools + R"(,"tool_choice":"none")").tool_choice == Choice::none);
   CHECK(choice(R"("tool_choice":"auto")").tool_choice == Choice::automatic);
-  CHECK(choice(kTools + R"(,"tool_choice":null)").tool_choice == Choice::automatic);
+  CHECK(choice(kOfferedTools + R"(,"tool_choice":null)").tool_choice == Choice::automatic);
 
   const RequestFields named =
-      choice(kTools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})");
+      choice(kOfferedTools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})");
   CHECK(named.forced_tool == "f");
   REQUIRE(named.constraint);
   CHECK(named.constraint->field == "tools");
@@ -85,7 +85,7 @@ TEST_CASE("tool_choice and what stands beside it") {
   CHECK_FALSE(named.constraint->options.strict);
 
   const RequestFields required =
-      choice(kTools + R"(,"tool_choice":"required","parallel_tool_calls":false)");
+      choice(kOfferedTools + R"(,"tool_choice":"required","parallel_tool_calls":false)");
   REQUIRE(required.constraint);
   const Json schema = Json::parse(required.constraint->text);
   CHECK(schema["minItems"] == 1);
@@ -106,14 +106,15 @@ TEST_CASE("tool_choice and what stands beside it") {
   const Row rows[] = {
       {R"("tool_choice":"required")", "tool_choice", "needs tools"},
       {R"("tools":[],"tool_choice":"required")", "tool_choice", "needs tools"},
-      {kTools + R"(,"tool_choice":"any")", "tool_choice", "\"required\""},
-      {kTools + R"(,"tool_choice":{"type":"function"})", "tool_choice", "\"function\""},
-      {kTools + R"(,"tool_choice":{"type":"allowed_tools","function":{"name":"f"}})", "tool_choice",
-       "expected"},
-      {kTools + R"(,"tool_choice":{"type":"function","function":{"name":"h"}})", "tool_choice",
-       "\"h\" is not among the tools"},
-      {kTools + R"(,"tool_choice":"required","guided_choice":["a"])", "tool_choice", "beside"},
-      {kTools + R"(,"tool_choice":"required","response_format":{"type":"json_object"})",
+      {kOfferedTools + R"(,"tool_choice":"any")", "tool_choice", "\"required\""},
+      {kOfferedTools + R"(,"tool_choice":{"type":"function"})", "tool_choice", "\"function\""},
+      {kOfferedTools + R"(,"tool_choice":{"type":"allowed_tools","function":{"name":"f"}})",
+       "tool_choice", "expected"},
+      {kOfferedTools + R"(,"tool_choice":{"type":"function","function":{"name":"h"}})",
+       "tool_choice", "\"h\" is not among the tools"},
+      {kOfferedTools + R"(,"tool_choice":"required","guided_choice":["a"])", "tool_choice",
+       "beside"},
+      {kOfferedTools + R"(,"tool_choice":"required","response_format":{"type":"json_object"})",
        "tool_choice", "beside"},
       {R"("tools":[{"type":"function"}],"tool_choice":"required")", "tools",
        "tools[0].function.name"},
@@ -125,20 +126,22 @@ TEST_CASE("tool_choice and what stands beside it") {
       {R"("thinking_token_budget":"x")", "thinking_token_budget", "whole number"}};
   for (const Row& row : rows) {
     INFO(row.fields);
-    const Read line = read(chat(row.fields));
+    const Read line = read(tool_chat(row.fields));
     CHECK(line.code == "bad_field");
     CHECK(line.param == row.param);
     CHECK_THAT(line.message, Contains(row.message));
   }
   // A response format of text forces nothing.
-  CHECK(
-      choice(kTools + R"(,"tool_choice":"required","response_format":{"type":"text"})").constraint);
+  CHECK(choice(kOfferedTools + R"(,"tool_choice":"required","response_format":{"type":"text"})")
+            .constraint);
 }
 
 TEST_CASE("calls in a chat's answers stand as OpenAI has them") {
-  const std::string text = batch_line(chat(kTools + R"(,"n":2)"), "/v1/chat/completions");
-  const FinishedLine line = finished(text, {"Look.\n" + kCall + kCall, "No call."});
-  const Json choices = written(line)["response"]["body"]["choices"];
+  const std::string text =
+      batch_line(tool_chat(kOfferedTools + R"(,"n":2)"), "/v1/chat/completions");
+  const FinishedLine line =
+      finished_chat(text, {"Look.\n" + kWrittenCall + kWrittenCall, "No call."});
+  const Json choices = written_answer(line)["response"]["body"]["choices"];
   const Json message = choices[0]["message"];
   CHECK(message["content"] == "Look.\n");
   REQUIRE(message["tool_calls"].size() == 2);
@@ -152,36 +155,42 @@ TEST_CASE("calls in a chat's answers stand as OpenAI has them") {
   CHECK_FALSE(choices[1]["message"].contains("tool_calls"));
   CHECK(choices[1]["finish_reason"] == "stop");
   // The line, the seed and nothing else decide ids.
-  CHECK(written(line)["response"]["body"]["choices"] == choices);
-  OutputOptions seeded = kOptions;
+  CHECK(written_answer(line)["response"]["body"]["choices"] == choices);
+  OutputOptions seeded = kAnswerOptions;
   seeded.seed = 1;
-  CHECK(written(line, seeded)["response"]["body"]["choices"][0]["message"]["tool_calls"][0]["id"] !=
+  CHECK(written_answer(
+            line, seeded)["response"]["body"]["choices"][0]["message"]["tool_calls"][0]["id"] !=
         message["tool_calls"][0]["id"]);
 
   SECTION("plain lines too") {
-    const Json plain = written(finished(chat(kTools), {kCall}))["choices"][0];
+    const Json plain =
+        written_answer(finished_chat(tool_chat(kOfferedTools), {kWrittenCall}))["choices"][0];
     CHECK(plain["text"] == "");
     CHECK(plain["tool_calls"][0]["function"]["name"] == "f");
     CHECK(plain["finish_reason"] == "tool_calls");
   }
   SECTION("content is null where there are calls alone") {
-    const Json alone = written(finished(text, {kCall, ""}))["response"]["body"]["choices"];
+    const Json alone =
+        written_answer(finished_chat(text, {kWrittenCall, ""}))["response"]["body"]["choices"];
     CHECK(alone[0]["message"]["content"].is_null());
   }
   SECTION("one call where parallel_tool_calls is off") {
     const Json one =
-        written(finished(chat(kTools + R"(,"parallel_tool_calls":false)"), {kCall + kCall}));
+        written_answer(finished_chat(tool_chat(kOfferedTools + R"(,"parallel_tool_calls":false)"),
+                                     {kWrittenCall + kWrittenCall}));
     CHECK(one["choices"][0]["tool_calls"].size() == 1);
   }
   SECTION("ids as templates of the format want them") {
-    OutputOptions options = kOptions;
+    OutputOptions options = kAnswerOptions;
     options.formats.tools = text::find_tool_format("mistral");
-    const Json mistral = written(finished(chat(kTools), {R"([TOOL_CALLS]f{"a": 1})"}), options);
+    const Json mistral = written_answer(
+        finished_chat(tool_chat(kOfferedTools), {R"([TOOL_CALLS]f{"a": 1})"}), options);
     CHECK(mistral["choices"][0]["tool_calls"][0]["id"].get<std::string>().size() == 9);
     options.formats.tools = text::find_tool_format("kimi_k2");
-    const Json kimi = written(
-        finished(chat(kTools), {"<|tool_call_begin|>functions.f:4<|tool_call_argument_begin|>{}"
-                                "<|tool_call_end|>"}),
+    const Json kimi = written_answer(
+        finished_chat(tool_chat(kOfferedTools),
+                      {"<|tool_call_begin|>functions.f:4<|tool_call_argument_begin|>{}"
+                       "<|tool_call_end|>"}),
         options);
     CHECK(kimi["choices"][0]["tool_calls"][0]["id"] == "functions.f:4");
   }
@@ -189,13 +198,13 @@ TEST_CASE("calls in a chat's answers stand as OpenAI has them") {
 
 TEST_CASE("calls are looked for where tools are offered, and nowhere else") {
   for (const std::string& line :
-       {chat("\"n\":1"), chat(kTools + R"(,"tool_choice":"none")"),
-        chat(kTools + R"(,"guided_regex":".*")"), std::string(R"({"prompt":"x"})")}) {
+       {tool_chat("\"n\":1"), tool_chat(kOfferedTools + R"(,"tool_choice":"none")"),
+        tool_chat(kOfferedTools + R"(,"guided_regex":".*")"), std::string(R"({"prompt":"x"})")}) {
     INFO(line);
-    OutputOptions options = kOptions;
+    OutputOptions options = kAnswerOptions;
     options.formats.reasoning = nullptr;
-    const Json choice = written(finished(line, {kCall}), options)["choices"][0];
-    CHECK(choice["text"] == kCall);
+    const Json choice = written_answer(finished_chat(line, {kWrittenCall}), options)["choices"][0];
+    CHECK(choice["text"] == kWrittenCall);
     CHECK_FALSE(choice.contains("tool_calls"));
     CHECK_FALSE(choice.contains("reasoning"));
     CHECK(choice["finish_reason"] == "stop");
@@ -203,30 +212,32 @@ TEST_CASE("calls are looked for where tools are offered, and nowhere else") {
 }
 
 TEST_CASE("calls that a grammar made") {
-  const std::string required = kTools + R"(,"tool_choice":"required")";
+  const std::string required = kOfferedTools + R"(,"tool_choice":"required")";
   const std::string named =
-      kTools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})";
-  const Json any = written(finished(
-      chat(required), {R"([{"name":"f","parameters":{"a":1}},{"name":"g","parameters":{}}])"}));
+      kOfferedTools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})";
+  const Json any = written_answer(
+      finished_chat(tool_chat(required),
+                    {R"([{"name":"f","parameters":{"a":1}},{"name":"g","parameters":{}}])"}));
   CHECK(any["choices"][0]["tool_calls"].size() == 2);
   CHECK(any["choices"][0]["tool_calls"][0]["function"]["arguments"] == "{\"a\": 1}");
   CHECK(any["choices"][0]["finish_reason"] == "tool_calls");
-  const Json one = written(finished(chat(named), {"<think>Hm.</think>{\"a\":1}"}));
+  const Json one = written_answer(finished_chat(tool_chat(named), {"<think>Hm.</think>{\"a\":1}"}));
   CHECK(one["choices"][0]["tool_calls"][0]["function"] ==
         Json({{"name", "f"}, {"arguments", "{\"a\":1}"}}));
   CHECK(one["choices"][0]["finish_reason"] == "stop");
   CHECK(one["choices"][0]["reasoning"] == "Hm.");
   // An answer that was cut stays text.
-  const Json cut = written(finished(chat(required), {R"([{"name":"f","par)"}));
+  const Json cut = written_answer(finished_chat(tool_chat(required), {R"([{"name":"f","par)"}));
   CHECK(cut["choices"][0]["text"] == R"([{"name":"f","par)");
   CHECK_FALSE(cut["choices"][0].contains("tool_calls"));
 }
 
 TEST_CASE("reasoning stands apart from content") {
-  const std::string line = batch_line(chat("\"n\":1"), "/v1/chat/completions");
+  const std::string line = batch_line(tool_chat("\"n\":1"), "/v1/chat/completions");
   const auto message = [&](const std::string& text,
                            text::Thinking thinking = text::Thinking::unsaid) {
-    return written(finished(line, {text}, thinking))["response"]["body"]["choices"][0]["message"];
+    return written_answer(
+        finished_chat(line, {text}, thinking))["response"]["body"]["choices"][0]["message"];
   };
   const Json both = message("<think>Hm.</think>Yes.");
   CHECK(both["reasoning"] == "Hm.");
@@ -235,12 +246,13 @@ TEST_CASE("reasoning stands apart from content") {
   CHECK(message("Yes.")["reasoning"].is_null());
   CHECK(message("Hm.", text::Thinking::open)["content"].is_null());
   CHECK(message("a</think>b", text::Thinking::ended)["content"] == "a</think>b");
-  const Json without =
-      written(finished(chat(R"("include_reasoning":false)"), {"<think>Hm.</think>Yes."}));
+  const Json without = written_answer(
+      finished_chat(tool_chat(R"("include_reasoning":false)"), {"<think>Hm.</think>Yes."}));
   CHECK(without["choices"][0]["text"] == "Yes.");
   CHECK_FALSE(without["choices"][0].contains("reasoning"));
   // A prompt's answer has none.
-  CHECK(written(finished(R"({"prompt":"x"})", {"<think>a</think>b"}))["choices"][0]["text"] ==
+  CHECK(written_answer(
+            finished_chat(R"({"prompt":"x"})", {"<think>a</think>b"}))["choices"][0]["text"] ==
         "<think>a</think>b");
 }
 
@@ -248,15 +260,17 @@ TEST_CASE("a run counts calls, and answers whose calls could not be read") {
   ToolCounts counts;
   const auto add = [&](const std::string& text, const std::vector<std::string>& answers,
                        const text::AnswerFormats& formats) {
-    FinishedLine line = finished(text, answers);
+    FinishedLine line = finished_chat(text, answers);
     read_parts(formats, nullptr, line);
     counts.add(line, formats.tools != nullptr);
   };
-  add(chat(kTools + R"(,"n":2)"), {kCall + kCall, "<tool_call>{"}, kOptions.formats);
-  add(chat(kTools), {"none"}, kOptions.formats);
-  add(chat("\"n\":1"), {kCall}, kOptions.formats);
-  add(chat(kTools), {kCall}, {});
-  add(chat(kTools + R"(,"tool_choice":"required")"), {R"([{"name":"g","parameters":{}}])"}, {});
+  add(tool_chat(kOfferedTools + R"(,"n":2)"), {kWrittenCall + kWrittenCall, "<tool_call>{"},
+      kAnswerOptions.formats);
+  add(tool_chat(kOfferedTools), {"none"}, kAnswerOptions.formats);
+  add(tool_chat("\"n\":1"), {kWrittenCall}, kAnswerOptions.formats);
+  add(tool_chat(kOfferedTools), {kWrittenCall}, {});
+  add(tool_chat(kOfferedTools + R"(,"tool_choice":"required")"),
+      {R"([{"name":"g","parameters":{}}])"}, {});
   CHECK(counts.lines == 3);
   CHECK(counts.calls == 3);
   CHECK(counts.unread == 1);

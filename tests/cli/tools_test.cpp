@@ -13,21 +13,21 @@ using test::shell;
 
 namespace {
 
-const std::string kTools =
+const std::string kGreetingTools =
     R"("tools":[{"type":"function","function":{"name":"greet","parameters":{"type":"object","properties":)"
     R"({"who":{"enum":["Romeo","Juliet"]},"times":{"type":"integer","minimum":1,"maximum":9}},)"
     R"("required":["who","times"],"additionalProperties":false}}},)"
     R"({"type":"function","function":{"name":"leave","parameters":{"type":"object","properties":{},)"
     R"("additionalProperties":false}}}])";
 
-std::string chat(const std::string& id, const std::string& fields) {
+std::string tool_chat(const std::string& id, const std::string& fields) {
   return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/chat/completions","body":)" +
          R"({"messages":[{"role":"user","content":"Who is there?"}],"max_tokens":90,)" + fields +
          "}}\n";
 }
 
 /// The first choice of each line.
-std::map<std::string, Json> choices(const std::string& output) {
+std::map<std::string, Json> first_choices(const std::string& output) {
   std::map<std::string, Json> found;
   for (const Json& line : json_lines(output)) {
     const Json& body = line["response"]["body"];
@@ -48,15 +48,19 @@ TEST_CASE("forced calls follow their functions' schemas, and a run goes on with 
   const Scratch scratch;
   std::string input;
   for (const char* id : {"a", "b", "c"}) {
-    input += chat(std::string("named-") + id,
-                  kTools + R"(,"tool_choice":{"type":"function","function":{"name":"greet"}})");
+    input += tool_chat(
+        std::string("named-") + id,
+        kGreetingTools + R"(,"tool_choice":{"type":"function","function":{"name":"greet"}})");
     input +=
-        chat(std::string("any-") + id,
-             kTools + R"(,"tool_choice":"required","parallel_tool_calls":false,"temperature":0.9)");
+        tool_chat(std::string("any-") + id,
+                  kGreetingTools +
+                      R"(,"tool_choice":"required","parallel_tool_calls":false,"temperature":0.9)");
   }
-  input += chat("offered", kTools) + chat("unknown", kTools + R"(,"tool_choice":"requird")") +
-           chat("missing", R"("tool_choice":"required")") +
-           chat("schema",
+  input +=
+      tool_chat("offered", kGreetingTools) +
+      tool_chat("unknown", kGreetingTools + R"(,"tool_choice":"requird")") +
+      tool_chat("missing", R"("tool_choice":"required")") +
+      tool_chat("schema",
                 R"("tools":[{"function":{"name":"f","strict":true,"parameters":{"type":"object",)"
                 R"("properties":{"a":{"type":"strin"}}}}}],"tool_choice":"required")");
   scratch.write("in", input);
@@ -66,7 +70,7 @@ TEST_CASE("forced calls follow their functions' schemas, and a run goes on with 
   CHECK_THAT(run.err, Contains("1 of 7 lines with a schema or grammar cannot be answered"));
   CHECK_THAT(run.err, Contains("tools: 6 calls in the answers to 6 lines"));
   CHECK_THAT(run.err, Contains("tools: calls were not looked for in the answers to 1 line"));
-  std::map<std::string, Json> found = choices(scratch.read("out"));
+  std::map<std::string, Json> found = first_choices(scratch.read("out"));
   for (const char* id : {"a", "b", "c"}) {
     const Json named = found[std::string("named-") + id];
     INFO(named.dump());
@@ -112,16 +116,17 @@ TEST_CASE("reasoning ends by its budget, and then the schema begins") {
   scratch.write("open.jinja", "{{ messages[0].content }}\n<think>\n");
   scratch.write(
       "in",
-      chat("free", form + R"(,"thinking_token_budget":7,"min_tokens":20)") +
-          chat("none", form + R"(,"thinking_token_budget":0)") +
-          chat("ended", form + R"(,"thinking_token_budget":5,"chat_template":"x<think></think>")") +
-          chat("hidden", form + R"(,"thinking_token_budget":7,"include_reasoning":false)") +
-          chat("text", R"("thinking_token_budget":3)"));
+      tool_chat("free", form + R"(,"thinking_token_budget":7,"min_tokens":20)") +
+          tool_chat("none", form + R"(,"thinking_token_budget":0)") +
+          tool_chat("ended",
+                    form + R"(,"thinking_token_budget":5,"chat_template":"x<think></think>")") +
+          tool_chat("hidden", form + R"(,"thinking_token_budget":7,"include_reasoning":false)") +
+          tool_chat("text", R"("thinking_token_budget":3)"));
   const std::string run = "plimsoll run $MODEL -i in -o out --chat-template open.jinja ";
   const Outcome with = shell(scratch, run + "--reasoning-parser qwen3");
   INFO(with.err);
   REQUIRE(with.status == 0);
-  std::map<std::string, Json> found = choices(scratch.read("out"));
+  std::map<std::string, Json> found = first_choices(scratch.read("out"));
   const auto is_form = [](const Json& content) {
     const auto text = content.get<std::string>();
     return text.size() == 6 && text[3] == '-';
@@ -145,14 +150,14 @@ TEST_CASE("reasoning ends by its budget, and then the schema begins") {
   }
   // Without the flag a budget has no meaning, and answers stay as they are.
   REQUIRE(shell(scratch, run + "--overwrite").status == 3);
-  found = choices(scratch.read("out"));
+  found = first_choices(scratch.read("out"));
   CHECK(found["text"]["param"] == "thinking_token_budget");
   CHECK_THAT(found["text"]["message"].get<std::string>(), Contains("--reasoning-parser"));
 }
 
 TEST_CASE("parsers are known by their names") {
   const Scratch scratch;
-  scratch.write("in", chat("a", "\"n\":1"));
+  scratch.write("in", tool_chat("a", "\"n\":1"));
   const Outcome tool = shell(scratch, "plimsoll run $MODEL -i in -o out --tool-call-parser herms");
   CHECK(tool.status == 2);
   CHECK_THAT(tool.err, Contains("--tool-call-parser: expected one of auto, none, ") &&

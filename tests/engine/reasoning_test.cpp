@@ -24,26 +24,27 @@ using testing::TinyModel;
 
 namespace {
 
-constexpr TokenId kEnd = 256;
+constexpr TokenId kEndToken = 256;
 
-std::shared_ptr<const Thinking> thinking(bool open, std::optional<int64_t> budget = {}) {
+std::shared_ptr<const Thinking> thinking_with(bool open, std::optional<int64_t> budget = {}) {
   auto made = std::make_shared<Thinking>();
   made->starts = {"<t>"};
   made->ends = {"</t>", "END"};
   made->open = open;
   made->budget = budget;
+  made->start_tokens = {{'<', 't', '>'}};
   made->end_tokens = {'<', '/', 't', '>'};
   return made;
 }
 
-struct Fixture {
+struct ReasoningFixture {
   std::shared_ptr<const grammar::CompiledGrammar> digits() {
     return compiler.compile(
         {.kind = grammar::Constraint::Kind::ebnf, .text = "root ::= [0-9]{2,5}"});
   }
   std::unique_ptr<Engine> engine(int64_t sequences, backend::Backend* device = nullptr) {
     EngineOptions options = options_with(sequences, 80, 400, DType::f32);
-    options.eos_token_ids = {kEnd};
+    options.eos_token_ids = {kEndToken};
     return device ? model.engine_on(*device, options, &tokenizer)
                   : model.engine(options, &tokenizer);
   }
@@ -54,7 +55,7 @@ struct Fixture {
 };
 
 /// Takes a text byte by byte, and looks at it after each.
-void write(Guide& guide, std::string& text, const std::string& more) {
+void write_text(Guide& guide, std::string& text, const std::string& more) {
   for (const char c : more) {
     guide.accept(static_cast<TokenId>(c));
     guide.look(text += c);
@@ -62,7 +63,7 @@ void write(Guide& guide, std::string& text, const std::string& more) {
 }
 
 /// An answer's text in front of the first marker of an end, and behind it.
-std::pair<std::string, std::string> parted(const std::string& text) {
+std::pair<std::string, std::string> parted_text(const std::string& text) {
   const size_t end = text.find("</t>");
   if (end == std::string::npos) return {text, ""};
   return {text.substr(0, end), text.substr(end + 4)};
@@ -75,66 +76,82 @@ bool is_digits(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a grammar holds behind reasoning, wherever its markers fall") {
-  Fixture at;
+  ReasoningFixture at;
   SamplingParams params;
   params.grammar = at.digits();
-  params.thinking = thinking(false);
-  Guide guide(params, {kEnd});
+  params.thinking = thinking_with(false);
+  Guide guide(params, {kEndToken});
   std::string text;
   CHECK(guide.holds());
-  CHECK(guide.matcher() == nullptr);
-  write(guide, text, "END </t> x");  // no reasoning has begun
-  CHECK(guide.matcher() == nullptr);
-  write(guide, text, "<t>thoughts </t");
-  CHECK(guide.matcher() == nullptr);
-  write(guide, text, ">");
-  REQUIRE(guide.matcher() != nullptr);
-  write(guide, text, "12");
+  // The answer begins with the marker of reasoning, token by token, or by the grammar.
+  std::vector<int32_t> words(guide.mask_words());
+  CHECK(guide.masks());
+  CHECK(guide.fill_mask(words) == grammar::Matcher::Next::tokens);
+  const auto allows = [&](char c) { return (words[c / 32] >> (c % 32) & 1) != 0; };
+  CHECK(allows('<'));
+  CHECK(allows('7'));
+  CHECK_FALSE(allows('t'));
+  write_text(guide, text, "<");
+  CHECK(guide.forced() == 't');
+  write_text(guide, text, "t>");
+  CHECK_FALSE(guide.forced());
+  CHECK_FALSE(guide.masks());
+  write_text(guide, text, "thoughts </t");
+  CHECK_FALSE(guide.masks());
+  write_text(guide, text, ">");
+  CHECK(guide.masks());
+  write_text(guide, text, "12");
   CHECK_THROWS_AS(guide.accept('x'), std::logic_error);
 
-  SECTION("a prompt may have opened it") {
-    params.thinking = thinking(true);
-    Guide open(params, {kEnd});
+  SECTION("it may begin by the grammar") {
+    Guide plain(params, {kEndToken});
     text.clear();
-    write(open, text, "12END");
-    REQUIRE(open.matcher() != nullptr);
-    write(open, text, "34");
-    open.accept(kEnd);
+    write_text(plain, text, "1");
+    CHECK_THROWS_AS(plain.accept('<'), std::logic_error);
+  }
+  SECTION("a prompt may have opened it") {
+    params.thinking = thinking_with(true);
+    Guide open(params, {kEndToken});
+    text.clear();
+    write_text(open, text, "12END");
+    CHECK(open.masks());
+    write_text(open, text, "34");
+    open.accept(kEndToken);
     CHECK(open.ended());
   }
   SECTION("without reasoning it holds at once") {
     params.thinking = nullptr;
-    CHECK(Guide(params, {kEnd}).matcher() != nullptr);
+    CHECK(Guide(params, {kEndToken}).masks());
   }
 }
 
 TEST_CASE("a budget of reasoning forces its end, token by token") {
   SamplingParams params;
-  params.thinking = thinking(false, 3);
-  Guide guide(params, {kEnd});
+  params.thinking = thinking_with(false, 3);
+  Guide guide(params, {kEndToken});
   std::string text;
-  write(guide, text, "long before it <t>");
+  write_text(guide, text, "long before it <t>");
   CHECK_FALSE(guide.forced());
-  write(guide, text, "abc");
+  write_text(guide, text, "abc");
   for (const char c : std::string("</t>")) {
     REQUIRE(guide.forced() == static_cast<TokenId>(c));
-    write(guide, text, std::string(1, c));
+    write_text(guide, text, std::string(1, c));
   }
   CHECK_FALSE(guide.forced());
   CHECK_FALSE(guide.holds());
 
-  params.thinking = thinking(true, 0);
-  CHECK(Guide(params, {kEnd}).forced() == '<');
+  params.thinking = thinking_with(true, 0);
+  CHECK(Guide(params, {kEndToken}).forced() == '<');
   // An end of its own uses up no budget.
-  params.thinking = thinking(true, 8);
-  Guide own(params, {kEnd});
+  params.thinking = thinking_with(true, 8);
+  Guide own(params, {kEndToken});
   text.clear();
-  write(own, text, "a</t>and more text");
+  write_text(own, text, "a</t>and more text");
   CHECK_FALSE(own.forced());
 }
 
 TEST_CASE("answers with reasoning have the same bytes in any order, batch and device") {
-  Fixture at;
+  ReasoningFixture at;
   std::vector<Request> requests;
   for (uint64_t tag = 1; tag <= 24; ++tag) {
     Request request = greedy(tag, {5, static_cast<TokenId>(tag), 7}, 40);
@@ -142,13 +159,13 @@ TEST_CASE("answers with reasoning have the same bytes in any order, batch and de
     request.sampling.temperature = tag % 2 == 0 ? 1 : 0;
     request.sampling.n = 1 + static_cast<int64_t>(tag % 2);
     if (request.sampling.temperature == 0) request.sampling.n = 1;
-    request.sampling.allowed_token_ids = {'a', 'b', '<', '/', 't', '>', '1', '2', '3', kEnd};
-    if (tag % 5 != 0) request.sampling.logit_bias = {{kEnd, -100}};
+    request.sampling.allowed_token_ids = {'a', 'b', '<', '/', 't', '>', '1', '2', '3', kEndToken};
+    if (tag % 5 != 0) request.sampling.logit_bias = {{kEndToken, -100}};
     if (tag % 3 != 0) request.sampling.grammar = at.digits();
     if (tag % 4 != 0) {
-      request.sampling.thinking = thinking(true, static_cast<int64_t>(tag % 7));
+      request.sampling.thinking = thinking_with(true, static_cast<int64_t>(tag % 7));
     } else if (request.sampling.grammar) {
-      request.sampling.thinking = thinking(tag % 8 == 0);
+      request.sampling.thinking = thinking_with(tag % 8 == 0);
     }
     if (tag % 6 == 0) request.sampling.repetition_penalty = 1.2;
     requests.push_back(request);
@@ -160,12 +177,15 @@ TEST_CASE("answers with reasoning have the same bytes in any order, batch and de
         request.sampling.thinking ? request.sampling.thinking->budget : std::nullopt;
     for (const Completion& answer : outputs.at(request.tag).completions) {
       INFO("line " << request.tag << ": " << answer.text);
-      const auto [reasoning, rest] = parted(answer.text);
+      const auto [reasoning, rest] = parted_text(answer.text);
       if (budget && answer.text.find("</t>") != std::string::npos) {
         CHECK(std::ssize(reasoning) <= *budget + 2);  // tokens may be two bytes, none here is
         forced += std::ssize(reasoning) == *budget ? 1 : 0;
       }
-      if (request.sampling.grammar && request.sampling.thinking) CHECK(is_digits(rest));
+      if (request.sampling.grammar && request.sampling.thinking) {
+        CHECK((is_digits(rest) && (answer.text.starts_with("<t>") ||
+                                   request.sampling.thinking->open || is_digits(answer.text))));
+      }
       if (request.sampling.grammar && !request.sampling.thinking) CHECK(is_digits(answer.text));
     }
   }

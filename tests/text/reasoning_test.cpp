@@ -10,39 +10,40 @@ using namespace plimsoll::text;
 
 namespace {
 
-struct Parts {
+struct ReasonedParts {
   std::string reasoning, content;
 };
 
-const std::vector<Parts> kAnswers = {{"2 and 2 make 4.", "Four."},
-                                     {"\nLines\nof thought\n", "\n\nLines\nof an answer\n"},
-                                     {"a", "b"},
-                                     {"Zürich 東京 🌧", "Ça va ?"},
-                                     {"{\"not\": \"an answer\"}", "{\"an\": \"answer\"}"},
-                                     {"It says <b>bold</b> and </b>", "<i>yes</i>"},
-                                     {"Is 3 < 4? Yes.", "3 < 4"},
-                                     {"\"quoted\" \\ 'text'", "\t\"x\""},
-                                     {"tags such as <th and ink>", "no </thin"},
-                                     {std::string(3000, 'x'), std::string(2000, 'y')},
-                                     {"Wait. Wait.", "1. a\n2. b"},
-                                     {"[not calls]", "[1, 2]"},
-                                     {"end: ", "  spaces stay  "}};
+const std::vector<ReasonedParts> kReasonedAnswers = {
+    {"2 and 2 make 4.", "Four."},
+    {"\nLines\nof thought\n", "\n\nLines\nof an answer\n"},
+    {"a", "b"},
+    {"Zürich 東京 🌧", "Ça va ?"},
+    {"{\"not\": \"an answer\"}", "{\"an\": \"answer\"}"},
+    {"It says <b>bold</b> and </b>", "<i>yes</i>"},
+    {"Is 3 < 4? Yes.", "3 < 4"},
+    {"\"quoted\" \\ 'text'", "\t\"x\""},
+    {"tags such as <th and ink>", "no </thin"},
+    {std::string(3000, 'x'), std::string(2000, 'y')},
+    {"Wait. Wait.", "1. a\n2. b"},
+    {"[not calls]", "[1, 2]"},
+    {"end: ", "  spaces stay  "}};
 
-const ReasoningFormat& format_of(const char* name) {
+const ReasoningFormat& reasoning_named(const char* name) {
   const ReasoningFormat* format = find_reasoning_format(name);
   REQUIRE(format != nullptr);
   return *format;
 }
 
-SplitAnswer read(const ReasoningFormat& format, const std::string& text,
-                 Thinking thinking = Thinking::unsaid) {
+SplitAnswer split_answer(const ReasoningFormat& format, const std::string& text,
+                         Thinking thinking = Thinking::unsaid) {
   const ToolAnswer answer =
       read_answer({.reasoning = &format}, text, thinking, OrderedJson::array());
   return {answer.reasoning, answer.content};
 }
 
 /// An answer as a model of the format writes it.
-std::string written(const ReasoningFormat& format, const Parts& parts) {
+std::string as_written(const ReasoningFormat& format, const ReasonedParts& parts) {
   const std::string line = format.own_lines ? "\n" : "";
   std::string content = parts.content;
   if (!format.answer_begin.empty()) {
@@ -57,37 +58,37 @@ std::string written(const ReasoningFormat& format, const Parts& parts) {
 }  // namespace
 
 TEST_CASE("reasoning is told apart in every format") {
-  REQUIRE(kAnswers.size() >= 12);
+  REQUIRE(kReasonedAnswers.size() >= 12);
   for (const ReasoningFormat& format : reasoning_formats()) {
-    for (const Parts& parts : kAnswers) {
-      const std::string text = written(format, parts);
+    for (const ReasonedParts& parts : kReasonedAnswers) {
+      const std::string text = as_written(format, parts);
       INFO(format.names[0] << ": " << text);
-      const SplitAnswer split = read(format, text);
+      const SplitAnswer split = split_answer(format, text);
       CHECK(split.reasoning == parts.reasoning);
       CHECK(split.content == parts.content);
       if (format.harmony) continue;
       // A prompt that ends with the first marker, and one that ends with the last.
       const std::string rest = text.substr(format.starts[0].size());
-      const SplitAnswer open = read(format, rest, Thinking::open);
+      const SplitAnswer open = split_answer(format, rest, Thinking::open);
       CHECK(open.reasoning == parts.reasoning);
       CHECK(open.content == parts.content);
-      CHECK(read(format, parts.content, Thinking::ended).reasoning == "");
-      CHECK(read(format, parts.content, Thinking::ended).content == parts.content);
+      CHECK(split_answer(format, parts.content, Thinking::ended).reasoning == "");
+      CHECK(split_answer(format, parts.content, Thinking::ended).content == parts.content);
     }
   }
 }
 
 TEST_CASE("an answer with reasoning that is cut at any byte loses nothing") {
   for (const ReasoningFormat& format : reasoning_formats()) {
-    for (const Parts& parts : kAnswers) {
-      const std::string text = written(format, parts);
+    for (const ReasonedParts& parts : kReasonedAnswers) {
+      const std::string text = as_written(format, parts);
       if (text.size() > 1000) continue;
       for (size_t cut = 0; cut <= text.size(); ++cut) {
         for (const Thinking thinking : {Thinking::unsaid, Thinking::open, Thinking::ended}) {
-          const SplitAnswer split = read(format, text.substr(0, cut), thinking);
+          const SplitAnswer split = split_answer(format, text.substr(0, cut), thinking);
           const std::string all = split.reasoning + "\n" + split.content;
           for (const std::string word :
-               {"make", "Four", "thought", "東京", "answer", "bold", "Yes"}) {
+               {"make", "Four", "東京", "bold", "Yes", "quoted", "Lines"}) {
             const bool there = text.substr(0, cut).find(word) != std::string::npos;
             if (!there || all.find(word) != std::string::npos) continue;
             FAIL_CHECK(format.names[0] << ": " << text.substr(0, cut) << " lost " << word);
@@ -149,7 +150,7 @@ TEST_CASE("marks that are missing, doubled or out of order") {
       {"openai_gptoss", "<|channel|>ana", "", "<|channel|>ana"}};
   for (const Row& row : rows) {
     INFO(row.format << ": " << row.text);
-    const SplitAnswer split = read(format_of(row.format), row.text, row.thinking);
+    const SplitAnswer split = split_answer(reasoning_named(row.format), row.text, row.thinking);
     CHECK(split.reasoning == row.reasoning);
     CHECK(split.content == row.content);
   }
@@ -157,7 +158,7 @@ TEST_CASE("marks that are missing, doubled or out of order") {
 
 TEST_CASE("the last words of a prompt say whether an answer begins within reasoning") {
   const auto thinking = [](const char* name, const char* prompt) {
-    return thinking_of_prompt(format_of(name), prompt);
+    return thinking_of_prompt(reasoning_named(name), prompt);
   };
   CHECK(thinking("qwen3", "<|im_start|>assistant\n") == Thinking::unsaid);
   CHECK(thinking("qwen3", "<|im_start|>assistant\n<think>\n") == Thinking::open);

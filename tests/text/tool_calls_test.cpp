@@ -14,7 +14,7 @@ using testing::WrittenCall;
 
 namespace {
 
-const OrderedJson kTools = OrderedJson::parse(R"([
+const OrderedJson kWeatherTools = OrderedJson::parse(R"([
   {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {
     "city": {"type": "string"}, "days": {"type": "integer"}, "exact": {"type": "boolean"},
     "scale": {"type": "number"}, "where": {"type": "object"}, "hours": {"type": "array"},
@@ -22,7 +22,7 @@ const OrderedJson kTools = OrderedJson::parse(R"([
   {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}])");
 
 /// Answers of one or more calls; the first argument of each is a word that occurs nowhere else.
-const std::vector<std::vector<WrittenCall>> kAnswers = [] {
+const std::vector<std::vector<WrittenCall>> kCalledAnswers = [] {
   std::vector<std::vector<WrittenCall>> answers;
   for (
       const char* text :
@@ -47,11 +47,11 @@ const std::vector<std::vector<WrittenCall>> kAnswers = [] {
   return answers;
 }();
 
-std::string shown(const ToolFormat& format, const std::string& text) {
+std::string labelled(const ToolFormat& format, const std::string& text) {
   return std::string(format.names.front()) + ": " + text;
 }
 
-void check_calls(const ToolAnswer& answer, const std::vector<WrittenCall>& expected) {
+void check_called(const ToolAnswer& answer, const std::vector<WrittenCall>& expected) {
   REQUIRE(answer.calls.size() == expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(answer.calls[i].name == expected[i].name);
@@ -60,25 +60,26 @@ void check_calls(const ToolAnswer& answer, const std::vector<WrittenCall>& expec
 }
 
 /// True where calls of a format need to be marked, so that text may stand before them.
-bool has_marker(const ToolFormat& format) {
+bool is_marked(const ToolFormat& format) {
   return !format.markers.front().begin.empty() || format.body == CallBody::harmony;
 }
 
 }  // namespace
 
 TEST_CASE("calls are read in every format, alone and behind text") {
-  REQUIRE(kAnswers.size() >= 12);
+  REQUIRE(kCalledAnswers.size() >= 12);
   for (const ToolFormat& format : tool_formats()) {
-    for (const std::vector<WrittenCall>& calls : kAnswers) {
+    for (const std::vector<WrittenCall>& calls : kCalledAnswers) {
       const std::string text = write_calls(format, calls);
-      INFO(shown(format, text));
-      const ToolAnswer alone = read_tool_calls(format, text, kTools);
-      check_calls(alone, calls);
+      INFO(labelled(format, text));
+      const ToolAnswer alone = read_tool_calls(format, text, kWeatherTools);
+      check_called(alone, calls);
       CHECK(alone.content == "");
       CHECK_FALSE(alone.has_unread_call);
-      if (!has_marker(format) || format.body == CallBody::harmony) continue;
-      const ToolAnswer behind = read_tool_calls(format, "Let me look.\n" + text + "\n", kTools);
-      check_calls(behind, calls);
+      if (!is_marked(format) || format.body == CallBody::harmony) continue;
+      const ToolAnswer behind =
+          read_tool_calls(format, "Let me look.\n" + text + "\n", kWeatherTools);
+      check_called(behind, calls);
       CHECK(behind.content == "Let me look.\n");
     }
   }
@@ -101,8 +102,8 @@ TEST_CASE("an answer without calls stays as it is, in every format") {
                                           "(1, 2)"};
   for (const ToolFormat& format : tool_formats()) {
     for (const std::string& text : texts) {
-      INFO(shown(format, text));
-      const ToolAnswer answer = read_tool_calls(format, text, kTools);
+      INFO(labelled(format, text));
+      const ToolAnswer answer = read_tool_calls(format, text, kWeatherTools);
       CHECK(answer.calls.empty());
       CHECK(answer.content == text);
       CHECK_FALSE(answer.has_unread_call);
@@ -112,20 +113,20 @@ TEST_CASE("an answer without calls stays as it is, in every format") {
 
 TEST_CASE("an answer cut at any byte loses nothing, in every format") {
   for (const ToolFormat& format : tool_formats()) {
-    for (const std::vector<WrittenCall>& calls : kAnswers) {
+    for (const std::vector<WrittenCall>& calls : kCalledAnswers) {
       const std::string text = write_calls(format, calls);
       for (size_t cut = 0; cut <= text.size(); ++cut) {
         const std::string part = text.substr(0, cut);
-        const ToolAnswer answer = read_tool_calls(format, part, kTools);
+        const ToolAnswer answer = read_tool_calls(format, part, kWeatherTools);
         std::string all = answer.reasoning + answer.content;
         for (const ToolCall& call : answer.calls) all += "\n" + call.name + "\n" + call.arguments;
         for (const std::string word : {"Bern", "Basel", "Lugano", "Genf", "Sion", "Biel", "bold",
-                                       "slash", "lines", "Chur", "json"}) {
+                                       "slash", "lines", "Chur", "at all"}) {
           if (part.find(word) == std::string::npos || all.find(word) != std::string::npos) continue;
-          FAIL_CHECK(shown(format, part) << " lost " << word);
+          FAIL_CHECK(labelled(format, part) << " lost " << word);
         }
         if (answer.calls.empty() && format.body != CallBody::harmony && answer.content != part) {
-          FAIL_CHECK(shown(format, part) << " became " << answer.content);
+          FAIL_CHECK(labelled(format, part) << " became " << answer.content);
         }
       }
     }
@@ -145,13 +146,20 @@ TEST_CASE("hostile answers are read in time linear in their bytes") {
       parts.push_back(begin + "{\"name\": \"");
       parts.push_back(begin + std::string(format.tags.call_open) + "x");
       parts.push_back(begin + "[\"\",");
+      const std::string key =
+          std::string(format.tags.key_open) + "k" + std::string(format.tags.key_close);
+      parts.push_back(key + std::string(format.tags.value_open) + "x");
+      parts.push_back(key + std::string(format.tags.value_open) + "x" +
+                      std::string(format.tags.value_close) + "y");
     }
     for (const std::string& part : parts) {
-      std::string text;
+      std::string text(format.markers.front().begin);
+      text +=
+          std::string(format.tags.call_open) + "f" + (format.tags.call_open.empty() ? "\n" : ">");
       while (text.size() < 400'000) text += part;
-      INFO(shown(format, part));
+      INFO(labelled(format, part));
       const auto start = std::chrono::steady_clock::now();
-      const ToolAnswer answer = read_tool_calls(format, text, kTools);
+      const ToolAnswer answer = read_tool_calls(format, text, kWeatherTools);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       CHECK(took.count() < 2);
       CHECK(answer.content.size() + answer.calls.size() > 0);

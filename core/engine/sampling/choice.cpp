@@ -48,7 +48,7 @@ bool Choice::ended() const {
 void Choice::accept(TokenId token) {
   sequence_.output.push_back(token);
   sampling_.accept(token);
-  const bool is_free = guide_.matcher() == nullptr;
+  const bool is_free = !guide_.masks();
   guide_.accept(token);
   const bool last = ends_with(token, is_free);
   // A token that ends the choice has no part in the text, nor in what stop strings are looked for

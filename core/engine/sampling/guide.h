@@ -1,9 +1,10 @@
-// What holds an answer to its form: the end of its reasoning, then its grammar.
+// What holds an answer to its form: where its reasoning begins and ends, then its grammar.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,25 +13,26 @@
 
 namespace plimsoll::engine {
 
-/// Follows one answer. Reasoning (Thinking) is free of the grammar, and ends by its marker in the
-/// text, or because its budget is used up: then the marker's tokens are the only ones that may
-/// come.
+/// Follows one answer. An answer with a grammar begins with the marker of reasoning (Thinking) or
+/// by the grammar. Reasoning is free of the grammar. It ends by its marker in the text, or because
+/// its budget is used up: then the marker's tokens are the only ones that may come.
 class Guide {
  public:
   /// `params` must outlive it. `ends`: tokens that end an answer.
   Guide(const SamplingParams& params, std::vector<TokenId> ends);
 
   /// True when the request has a grammar or reasoning to follow.
-  [[nodiscard]] bool holds() const { return matcher_.has_value() || thinking_ != Place::after; }
-  /// The grammar, where the next token must follow it; else null.
-  [[nodiscard]] grammar::Matcher* matcher() {
-    return matcher_ && thinking_ == Place::after ? &*matcher_ : nullptr;
-  }
-  /// The only token that may come next, while the marker of an end is written.
+  [[nodiscard]] bool holds() const { return matcher_.has_value() || place_ != Place::after; }
+  /// The only token that may come next, while a marker is written.
   [[nodiscard]] std::optional<TokenId> forced() const;
+  /// True when the next token follows the grammar, or may be another's first: fill_mask says which.
+  [[nodiscard]] bool masks() const { return matcher_ && !marker_ && place_ != Place::within; }
+  /// As grammar::Matcher::fill_mask, with first tokens of reasoning's markers where it may begin.
+  grammar::Matcher::Next fill_mask(std::span<int32_t> words);
+  [[nodiscard]] size_t mask_words() const { return matcher_->mask_words(); }
   /// True when the answer is whole by its grammar.
   [[nodiscard]] bool ended() const {
-    return matcher_ && thinking_ == Place::after && matcher_->ended();
+    return matcher_ && place_ == Place::after && matcher_->ended();
   }
 
   /// Takes the next token. Throws std::logic_error for one that the mask excludes.
@@ -39,17 +41,22 @@ class Guide {
   void look(std::string_view text);
 
  private:
-  enum class Place : uint8_t { before, within, after };
+  enum class Place : uint8_t { before, within, after };  // of reasoning
 
+  void enter();
+  /// Takes the first token of an answer with a grammar.
+  void begin(TokenId token);
+  void write(const std::vector<TokenId>& marker, size_t written);
   /// True where one of the markers ends in the text behind `searched_`, which then is behind it.
   bool find(std::string_view text, std::span<const std::string> markers);
 
   const SamplingParams& params_;
   std::optional<grammar::Matcher> matcher_;
-  Place thinking_ = Place::after;
-  int64_t tokens_ = 0;   // of the reasoning
-  size_t written_ = 0;   // tokens of the forced marker
-  size_t searched_ = 0;  // bytes of the text
+  Place place_ = Place::after;
+  int64_t tokens_ = 0;                            // of the reasoning
+  const std::vector<TokenId>* marker_ = nullptr;  // that is being written
+  size_t written_ = 0;                            // tokens of it
+  size_t searched_ = 0;                           // bytes of the text
 };
 
 }  // namespace plimsoll::engine

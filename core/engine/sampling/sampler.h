@@ -98,9 +98,8 @@ class SamplingState {
 
  private:
   void list_masked(LastToken last, ChangeList& to) const;
-  [[nodiscard]] static grammar::Matcher::Next mask_by_grammar(grammar::Matcher& matcher,
-                                                              std::span<float> adjusted,
-                                                              std::span<int32_t> room);
+  [[nodiscard]] grammar::Matcher::Next mask_by_grammar(std::span<float> adjusted,
+                                                       std::span<int32_t> room) const;
   void mask_bad_words(std::span<float> adjusted) const;
   void apply_penalties(std::span<float> adjusted) const;
 

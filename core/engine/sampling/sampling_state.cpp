@@ -87,9 +87,7 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
     }
   }
   auto next = grammar::Matcher::Next::tokens;
-  if (grammar::Matcher* matcher = guide_ != nullptr ? guide_->matcher() : nullptr) {
-    next = mask_by_grammar(*matcher, adjusted, room);
-  }
+  if (guide_ != nullptr && guide_->masks()) next = mask_by_grammar(adjusted, room);
   mask_bad_words(adjusted);
   if (position() < params_.min_tokens && next != grammar::Matcher::Next::ends_alone) {
     for (const TokenId token : eos_) at(adjusted, token) = kMasked;
@@ -132,12 +130,11 @@ void SamplingState::list_masked(LastToken last, ChangeList& to) const {
   for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
 }
 
-grammar::Matcher::Next SamplingState::mask_by_grammar(grammar::Matcher& matcher,
-                                                      std::span<float> adjusted,
-                                                      std::span<int32_t> room) {
+grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
+                                                      std::span<int32_t> room) const {
   constexpr size_t kBits = 32;
-  const std::span<int32_t> words = room.first(matcher.mask_words());
-  const grammar::Matcher::Next next = matcher.fill_mask(words);
+  const std::span<int32_t> words = room.first(guide_->mask_words());
+  const grammar::Matcher::Next next = guide_->fill_mask(words);
   for (size_t word = 0; word < words.size(); ++word) {
     const auto bits = static_cast<uint32_t>(words[word]);
     if (bits == ~uint32_t{0}) continue;

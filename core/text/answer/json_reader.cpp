@@ -136,23 +136,16 @@ bool JsonReader::write_array(std::string& out, int depth) {
   return true;
 }
 
-// Half of a surrogate pair stays as it is spelled: no text stands for it.
 bool JsonReader::write_string(std::string& out) {
   const std::string_view whole = quoted();
   if (whole.empty()) return false;
-  if (whole.find('\\') == kNowhere) {
+  if (whole.find('\\') == std::string_view::npos) {
     out += whole;
     return true;
   }
   const std::optional<std::string> text = decoded(whole);
-  if (!text) {
-    // A bad escape is no JSON; half of a surrogate pair is.
-    for (size_t i = whole.find('\\'); i < whole.size(); i = whole.find('\\', i + 2)) {
-      constexpr std::string_view kEscapes = "\"\\/bfnrtu";
-      if (kEscapes.find(whole[i + 1]) == kNowhere) return false;
-    }
-  }
-  out += text ? json_quoted(*text) : std::string(whole);
+  if (!text) return false;
+  out += json_quoted(*text);
   return true;
 }
 

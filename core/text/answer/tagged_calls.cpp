@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kMostParameters = 1024;
 
 constexpr size_t kLongestAttributes = 64;
+// Malformed calls make the reader look for tags again and again: so often through the whole text.
+constexpr size_t kMostLooks = 16;
 
 /// The schema of a function's parameter; null: the request has none.
 const OrderedJson* parameter_schema(const OrderedJson& tools, std::string_view function,
@@ -187,16 +189,29 @@ class TaggedReader {
   }
 
   /// Where the value ends that begins here: at the closing tag that another tag follows, because a
-  /// value may contain such a tag; or, where that is missing, at the next tag.
-  [[nodiscard]] size_t value_end() const {
+  /// value may contain such a tag; or, where that is missing, at the next tag, on a line of its
+  /// own.
+  size_t value_end() {
     const std::string_view text = from_.text;
-    for (size_t at = text.find(tags_.value_close, at_); at != kNowhere;
-         at = text.find(tags_.value_close, at + 1)) {
+    size_t at = find(tags_.value_close, at_);
+    if (tags_.own_lines && at != kNowhere) {
+      const std::string_view before = text.substr(at_, at - at_);
+      const size_t next = before.find("\n" + std::string(tags_.key_open));
+      if (next != kNowhere) return at_ + next;
+    }
+    for (; at != kNowhere; at = find(tags_.value_close, at + 1)) {
       const std::string_view behind =
           text.substr(behind_blanks(text, at + tags_.value_close.size()));
       if (behind.starts_with(tags_.key_open) || behind.starts_with(closing_tag())) return at;
     }
-    return std::min(text.find(tags_.key_open, at_), text.find(closing_tag(), at_));
+    return std::min(find(tags_.key_open, at_), find(closing_tag(), at_));
+  }
+  /// The place of a tag, as far as the work for one answer goes.
+  size_t find(std::string_view tag, size_t from) {
+    if (work_ == 0) return kNowhere;
+    const size_t at = from_.text.find(tag, from);
+    work_ -= std::min(work_, std::min(at, from_.text.size()) - from + 1);
+    return at;
   }
   [[nodiscard]] std::string_view closing_tag() const {
     return tags_.call_close.empty() ? from_.end : tags_.call_close;
@@ -246,6 +261,7 @@ class TaggedReader {
   const CallText& from_;
   const OrderedJson& tools_;
   size_t at_;
+  size_t work_ = kMostLooks * (from_.text.size() + 1);  // bytes that may still be looked through
 };
 
 }  // namespace
