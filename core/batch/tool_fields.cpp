@@ -134,6 +134,8 @@ void read_tools(const OrderedJson& body, RequestFields& fields, bool has_form) {
   fields.constraint = grammar::Constraint{
       .kind = grammar::Constraint::Kind::schema, .text = schema.dump(), .field = "tools"};
   fields.constraint->options.strict = asks_strictly(*fields.tools);
+  // Calls are written as models learn them, without spaces to wander about in.
+  fields.constraint->options.any_whitespace = false;
 }
 
 }  // namespace plimsoll::batch
