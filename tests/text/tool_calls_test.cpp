@@ -156,7 +156,7 @@ TEST_CASE("hostile answers are read in time linear in their bytes") {
       std::string text(format.markers.front().begin);
       text +=
           std::string(format.tags.call_open) + "f" + (format.tags.call_open.empty() ? "\n" : ">");
-      while (text.size() < 400'000) text += part;
+      while (text.size() < 200'000) text += part;
       INFO(labelled(format, part));
       const auto start = std::chrono::steady_clock::now();
       const ToolAnswer answer = read_tool_calls(format, text, kWeatherTools);
@@ -177,7 +177,7 @@ TEST_CASE("formats have names of vLLM's parsers, each once") {
       CHECK(find_tool_format(name) == &format);
     }
   }
-  CHECK(names.size() == 41);
+  CHECK(names.size() == 40);
   CHECK(find_tool_format("") == nullptr);
   CHECK(find_tool_format("herms") == nullptr);
 }

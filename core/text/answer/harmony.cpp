@@ -1,6 +1,7 @@
 #include "text/answer/harmony.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "base/trim.h"
@@ -52,7 +53,7 @@ class HarmonyReader {
 
  private:
   bool read_message() {
-    const size_t begin = std::min(rest_.find(kStart), rest_.find(kChannel));
+    const size_t begin = next_mark(Marks::headers);
     const size_t message = begin == kNowhere ? kNowhere : rest_.find(kMessage, begin);
     if (message == kNowhere) {
       // No message follows: the rest is text, a header that was cut too.
@@ -62,7 +63,7 @@ class HarmonyReader {
     if (!is_blank(rest_.substr(0, begin))) add(answer_.content, rest_.substr(0, begin));
     const std::string_view header = rest_.substr(begin, message - begin);
     rest_.remove_prefix(message + kMessage.size());
-    const size_t end = end_of_body();
+    const size_t end = next_mark(Marks::all);
     take(header, rest_.substr(0, end));
     rest_.remove_prefix(std::min(end, rest_.size()));
     for (const std::string_view mark : kEnds) {
@@ -71,19 +72,19 @@ class HarmonyReader {
     return true;
   }
 
-  /// Bytes of the message's text; kNowhere: all that is left.
-  [[nodiscard]] size_t end_of_body() const {
-    size_t from = 0;
-    while (true) {
-      const size_t at = rest_.find("<|", from);
-      if (at == kNowhere) return kNowhere;
+  enum class Marks : uint8_t { headers, all };
+  /// The place of the next mark that begins a header, or of one that ends a message's text too;
+  /// kNowhere: none.
+  [[nodiscard]] size_t next_mark(Marks marks) const {
+    for (size_t at = rest_.find("<|"); at != kNowhere; at = rest_.find("<|", at + 1)) {
       const std::string_view mark = rest_.substr(at);
       if (mark.starts_with(kStart) || mark.starts_with(kChannel)) return at;
-      if (std::ranges::any_of(kEnds, [&](std::string_view end) { return mark.starts_with(end); })) {
+      if (marks == Marks::all &&
+          std::ranges::any_of(kEnds, [&](std::string_view end) { return mark.starts_with(end); })) {
         return at;
       }
-      from = at + 1;
     }
+    return kNowhere;
   }
 
   void take(std::string_view header, std::string_view body) {
