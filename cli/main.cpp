@@ -55,6 +55,7 @@ int dispatch(std::vector<std::string> arguments) {
   if (!misspelt.empty()) throw Error(ExitCode::usage, misspelt);
   try {
     arguments = cli::expand_pasted_line(std::move(arguments), plan_options);
+    arguments = cli::take_engine_words(std::move(arguments), plan_options);
     // CLI11 takes the first from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {

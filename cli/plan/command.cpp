@@ -17,6 +17,7 @@
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
+#include "engines/engine.h"
 #include "launch/arguments.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
@@ -119,6 +120,8 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
     case PlanFormat::args:  // a launch that does not fit has no line to paste
       return result.fits.value_or(true) ? plan::to_args(result) : "";
     case PlanFormat::serve: {
+      if (const engines::Engine* other = engines::find_engine(result.engine); other != nullptr)
+        return result.fits.value_or(true) ? engine_line(*other, result, options) : "";
       const char* program = result.engine == "vllm" ? "vllm serve" : "plimsoll run";
       return result.fits.value_or(true)
                  ? fmt::format("{} {} {}", program, shell_quoted(options.model),
@@ -149,13 +152,26 @@ struct Planned {
   PlanOptions options;
 };
 
-Planned planned(const PlanOptions& given, const Environment& environment) {
+Planned planned(const PlanOptions& asked, const Environment& environment) {
+  PlanOptions given = asked;
+  if (given.engine == "vllm" && !given.engine_version.empty()) {
+    given.launch.args.version = vllm::parse_version(given.engine_version);
+    given.launch.args.development_build =
+        model::is_development_build(given.engine_version) ? given.engine_version : "";
+  }
   if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
   Json config = model::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
   if (given.engine == "vllm" && given.launch.args.overrides)
     vllm::override_config(config, *given.launch.args.overrides);
+  if (engines::find_engine(given.engine) != nullptr) {
+    const std::optional<hardware::Gpu> card = choose_gpu(given);
+    plan::PlanResult result =
+        make_engine_plan(ConfigView(config, file.string()), given, environment, card);
+    result.model = given.model;
+    return {std::move(result), std::move(given)};
+  }
   const std::string left_over = drop_left_over_quantization(given, file, config);
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);

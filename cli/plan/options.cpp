@@ -4,18 +4,78 @@
 #include <CLI/CLI.hpp>
 #include <stdexcept>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/borrowed_flags.h"
 #include "cli/launch_flags.h"
 #include "cli/value_flag.h"
+#include "engines/engine.h"
 
 namespace plimsoll::cli {
 namespace {
 
+Choices<std::string> engine_names() {
+  Choices<std::string> names = {{"plimsoll", "plimsoll"}, {"vllm", "vllm"}};
+  for (const engines::Engine& engine : engines::engines()) {
+    names.emplace_back(engine.name, engine.name);
+    for (const std::string_view alias : engine.aliases) names.emplace_back(alias, engine.name);
+  }
+  return names;
+}
+
+/// A size in GiB, as the engines' logs print it; "23.1GiB:22.8GiB" of several cards is the least.
+double read_gib(const std::string& text) {
+  double least = 0;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t colon = std::min(text.find(':', begin), text.size());
+    const std::string size = text.substr(begin, colon - begin);
+    const size_t unit = size.find_first_not_of("0123456789.");
+    // A number of GiB as it stands: a size in bytes would round it.
+    const double gib = unit == std::string::npos || size.substr(unit) == "GiB"
+                           ? std::stod(size)
+                           : static_cast<double>(parse_size(size, 1, 1)) / 0x1p30;
+    least = begin == 0 ? gib : std::min(least, gib);
+    begin = colon + 1;
+  }
+  return least;
+}
+
+engines::FreeMemory read_free_memory(const std::string& text) {
+  engines::FreeMemory free;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, comma - begin);
+    const size_t equals = std::min(part.find('='), part.size());
+    const std::string name = part.substr(0, equals);
+    const std::string size = equals < part.size() ? part.substr(equals + 1) : "";
+    constexpr double kMost = 1 << 20;
+    double gib = 0;
+    try {
+      gib = read_gib(size);
+    } catch (const std::exception&) {
+    }
+    if ((name != "before" && name != "after") || !(gib > 0) || gib > kMost)
+      throw std::invalid_argument(
+          "expected before=SIZE,after=SIZE, such as before=78.4GiB,after=63.1GiB");
+    (name == "before" ? free.before : free.after) = gib;
+    begin = comma + 1;
+  }
+  if (free.after == 0) throw std::invalid_argument("expected after=SIZE too");
+  return free;
+}
+
 void declare_answer(CLI::App& command, PlanOptions& o) {
-  choice_flag(command, "--engine", o.engine,
-              {{"plimsoll", std::string("plimsoll")}, {"vllm", "vllm"}},
-              "whose launch (default plimsoll)");
+  choice_flag(command, "--engine", o.engine, engine_names(), "whose launch (default plimsoll)");
+  value_flag(command, "--engine-version", "X.Y[.Z]", "the engine's version (default: the newest)",
+             [&o](const std::string& text) { o.engine_version = text; });
+  value_flag(command, "--engine-args", "JSON", "fields of the engine's Python config",
+             [&o](const std::string& text) {
+               o.engine_fields = parse_json<Json>(text);
+               if (!o.engine_fields.is_object()) throw std::invalid_argument("expected an object");
+             });
+  value_flag(command, "--free-memory", "before=SIZE,after=SIZE",
+             "free memory of a card before loading, and when the cache is sized",
+             [&o](const std::string& text) { o.free_memory = read_free_memory(text); });
   value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
              [&o](const std::string& text) {
                o.engine = "vllm";

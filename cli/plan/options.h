@@ -11,6 +11,7 @@
 
 #include "cli/cli11_names.h"
 #include "cli/run/options.h"
+#include "engines/question.h"
 #include "launch/request.h"
 
 namespace plimsoll::cli {
@@ -21,6 +22,11 @@ struct PlanOptions {
   std::string model;
   std::string engine = "plimsoll";
   launch::LaunchRequest launch;
+  // Of an engine other than vLLM and ours: its own flags, fields of its Python config, version.
+  std::vector<std::string> engine_words;
+  Json engine_fields;
+  std::string engine_version;
+  std::optional<engines::FreeMemory> free_memory;
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
   std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
   std::optional<int64_t> gpu_total_memory;
@@ -58,6 +64,12 @@ std::vector<std::string> ignored_flags(const PlanOptions& options);
 /// manifest or a Python call of LLM(...). Throws Error(usage).
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
                                             PlanOptions& options);
+
+/// Sets the flags of --engine NAME apart, where NAME is an engine other than vLLM and ours: its own
+/// flags, and ours that it has under another name, become `options.engine_words`. Returns plan's
+/// own arguments.
+std::vector<std::string> take_engine_words(std::vector<std::string> arguments,
+                                           PlanOptions& options);
 
 /// " (left out of what was pasted: ...)", for messages of refusals; empty when nothing was left
 /// out.

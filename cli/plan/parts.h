@@ -8,6 +8,7 @@
 #include "base/config_view.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
+#include "engines/engine.h"
 #include "hardware/gpu_catalogue.h"
 #include "plan/plan_result.h"
 
@@ -17,9 +18,18 @@ namespace plimsoll::cli {
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<hardware::Gpu>& gpu);
 
+/// Makes the plan of an engine other than vLLM and ours.
+plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& options,
+                                  const Environment& environment,
+                                  const std::optional<hardware::Gpu>& gpu);
+
 /// Adds to result.arguments the launch's flags that were given and have an effect, unless the plan
 /// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);
+
+/// The line that launches another engine, to paste.
+std::string engine_line(const engines::Engine& engine, const plan::PlanResult& result,
+                        const PlanOptions& options);
 
 /// Quotes a word for a shell where that is needed.
 std::string shell_quoted(const std::string& text);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engines/answer.h"
 #include "vllm/engine_args.h"
 #include "vllm/figures.h"
 #include "vllm/kv/kv_plan.h"
@@ -150,6 +151,8 @@ struct PlanResult : StageFigures {
   /// Arguments of the engine, resolved, by flag.
   std::vector<std::pair<std::string, std::string>> arguments;
   std::vector<Suggestion> advice;
+  /// What an engine other than vLLM and ours says; null: of the other two.
+  std::shared_ptr<const engines::Answer> other_engine;
   std::string solved;              // what the solver found, with the constraint that binds
   std::vector<std::string> notes;  // assumptions, estimates, what is not modelled
 };

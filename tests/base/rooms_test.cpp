@@ -14,9 +14,10 @@ namespace fs = std::filesystem;
 /// Each room stands behind all that it may include. The plan of our own engine is a room above the
 /// other plan, which knows nothing of it.
 const std::vector<std::string> kRooms = {
-    "base",  "hardware", "files",  "model",   "quantization",  "checkpoint", "memory",
-    "text",  "grammar",  "image",  "backend", "engine",        "processes",  "batch",
-    "shard", "vllm",     "launch", "plan",    "plan/plimsoll", "kernels",    "cli"};
+    "base",      "hardware",      "files",   "model", "quantization", "checkpoint",
+    "memory",    "text",          "grammar", "image", "backend",      "engine",
+    "processes", "batch",         "shard",   "vllm",  "engines",      "launch",
+    "plan",      "plan/plimsoll", "kernels", "cli"};
 
 /// Place of a file's room in the list, or -1.
 long place_of(const std::string& path) {

@@ -12,6 +12,7 @@
 #include "cli/backend_variable.h"
 #include "cli/plan/options.h"
 #include "cli/plan/paste/shell_words.h"
+#include "vllm/launch/machine.h"
 
 namespace plimsoll::cli {
 namespace {

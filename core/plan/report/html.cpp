@@ -85,7 +85,7 @@ function start(){
   recompute();
 }
 draw();advise();
-if(plan.total_bytes){
+if(plan.total_bytes&&typeof plan.engine==='string'){
   id('util').value=Math.round(1000*plan.gpu_memory_utilization)/10;id('length').max=plan.max_model_len;id('length').value=plan.fits&&plan.auto_max_model_len||plan.max_model_len;
   for(const name of ['util','length','batch'])id(name).oninput=recompute;
   start();

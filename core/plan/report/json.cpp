@@ -91,11 +91,13 @@ void put_stages(OrderedJson& json, const PlanResult& result) {
 }
 
 void put_cache(OrderedJson& json, const PlanResult& result) {
-  if (result.kv_kinds.empty()) return;
+  if (result.kv_kinds.empty() && result.other_engine == nullptr) return;
   json["kv_bytes_per_token"] = result.kv_bytes_per_token;
   json["block_size"] = result.block_size;
-  json["kv_kinds"] = kinds_json(result);
-  json["group_sizes"] = result.group_sizes;
+  if (!result.kv_kinds.empty()) {
+    json["kv_kinds"] = kinds_json(result);
+    json["group_sizes"] = result.group_sizes;
+  }
   for (const KvKindCount& kind : result.kv_kinds) {
     if (kind.spec.kind == KvKind::chunked)
       json["attention_chunk_sizes"].push_back(kind.spec.window);
@@ -153,6 +155,22 @@ void put_host(OrderedJson& json, const PlanResult& result) {
                   {"parts", parts_json(result.host)}};
 }
 
+/// The engine by its name; another than vLLM and ours with what it settles on, sizes and says.
+void put_engine(OrderedJson& json, const PlanResult& result) {
+  if (result.other_engine == nullptr) {
+    json["engine"] = result.engine;
+    return;
+  }
+  const engines::Answer& answer = *result.other_engine;
+  json["engine"] = {{"name", result.engine},
+                    {"resolved", answer.resolved},
+                    {"sizing", answer.sizing},
+                    {"says", answer.says}};
+  if (!answer.refused) return;
+  json["engine"]["stage"] = answer.refused->stage;
+  json["engine"]["refused"] = answer.refused->words;
+}
+
 void put_advice(OrderedJson& json, const PlanResult& result) {
   if (!result.solved.empty()) json["solved"] = result.solved;
   if (result.advice.empty()) return;
@@ -187,7 +205,7 @@ std::string to_json(const PlanResult& result) {
   if (result.fits) json["fits"] = *result.fits;
   if (result.fits && !result.gpu.empty()) json["verdict"] = verdict_name(result);
   if (!result.reason.empty()) json["reason"] = result.reason;
-  json["engine"] = result.engine;
+  put_engine(json, result);
   if (!result.version.empty()) json["engine_version"] = result.version;
   json["model"] = result.model;
   json["architecture"] = result.architecture;

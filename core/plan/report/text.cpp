@@ -159,7 +159,25 @@ std::string cold_text(const PlanResult& result, int columns) {
       columns, 2);
 }
 
+/// What another engine makes of its cache, and what it will log.
+std::string other_cache(const PlanResult& result, int columns) {
+  std::string text;
+  if (result.has_kv) {
+    text += "KV cache\n" + bounds_text(result);
+    text += fmt::format("  {} tokens of {} each, in blocks of {}\n", result.kv_tokens,
+                        readable_bytes(result.kv_bytes_per_token), result.block_size);
+    text +=
+        fmt::format("  {:.2f} requests of {} tokens at once; longest that fits {}\n\n",
+                    result.max_concurrency, result.max_model_len, result.estimated_max_model_len);
+  }
+  if (result.other_engine->says.empty()) return text;
+  text += fmt::format("What {} will log\n", result.engine);
+  for (const std::string& line : result.other_engine->says) text += wrapped_text(line, columns, 2);
+  return text + "\n";
+}
+
 std::string cache(const PlanResult& result, int columns) {
+  if (result.other_engine != nullptr) return other_cache(result, columns);
   if (result.kv_kinds.empty()) return "";
   std::string text = "KV cache\n";
   for (const KvKindCount& kind : result.kv_kinds) {

@@ -1,0 +1,51 @@
+// What an engine makes of a launch: what it settles on, the memory it shares out, what it refuses.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace plimsoll::engines {
+
+/// A launch that the engine ends by itself, in the engine's words.
+struct Refusal {
+  std::string stage;  // "arguments": parser or resolver; "model": no such class; "memory"
+  std::string words;
+};
+
+/// Bytes on one rank, and counts, which reports of every engine show.
+struct Figures {
+  std::string dtype;
+  std::string kv_dtype;
+  int64_t ranks = 1;           // GPUs of the launch
+  int64_t context = 0;         // tokens of the longest request
+  int64_t running = 0;         // requests at once, at most
+  int64_t step_tokens = 0;     // tokens of one prefill step
+  int64_t block_tokens = 1;    // tokens of a page or block
+  int64_t kv_tokens = 0;       // that the cache holds
+  double bytes_per_token = 0;  // of the cache, on one rank
+  int64_t kv_bytes = 0;        // of the cache, as allocated
+  int64_t state_bytes = 0;     // of recurrent states
+  int64_t beside_bytes = 0;    // taken beside the cache once it stands (a request table, masks)
+  int64_t runtime_bytes = 0;   // kept free for steps
+  double share = 0;            // of the card, or of what is free, that the engine may take
+  std::string share_of;        // what the share is of, in words
+  int64_t graphs = 0;          // CUDA graphs that are captured
+  std::string kv_formula, state_formula, runtime_formula, beside_formula;
+};
+
+struct Answer {
+  OrderedJson resolved;            // null: refused before anything was settled
+  OrderedJson sizing;              // null: nothing was sized
+  std::vector<std::string> says;   // the engine's log lines
+  std::vector<std::string> notes;  // what the plan assumes, or cannot know
+  std::optional<Refusal> refused;
+  Figures figures;
+  std::string version;    // as planned
+  std::string asked_for;  // another version was asked for; empty: `version`
+};
+
+}  // namespace plimsoll::engines

@@ -1,0 +1,54 @@
+// Command lines that Python's argparse reads: names of flags may be cut as long as one flag is
+// meant, refusals are argparse's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::engines {
+
+enum class FlagKind { bare, text, integer, number, list };
+
+struct Flag {
+  std::string_view names;  // "--tensor-parallel-size,--tp-size"; the first is the flag's key
+  FlagKind kind = FlagKind::text;
+  std::string_view choices = {};  // "auto,fp8_e5m2"; empty: any
+  /// False: taken, as the engine takes it, and no matter for memory.
+  bool moves = true;
+};
+
+/// Which flag a word names: "--tp" of "--tp 2". Null: none, or several (`candidates` names them).
+const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
+                      std::vector<std::string>* candidates = nullptr);
+
+class CommandLine {
+ public:
+  /// Reads an engine's flags. `program` begins argparse's refusals. Throws Refusal("arguments").
+  CommandLine(std::span<const Flag> flags, std::string_view program,
+              const std::vector<std::string>& words);
+
+  /// `key`: the first name of a flag.
+  [[nodiscard]] bool has(std::string_view key) const { return values_.contains(key); }
+  [[nodiscard]] std::string text(std::string_view key, std::string_view missing) const;
+  [[nodiscard]] std::optional<int64_t> integer(std::string_view key) const;
+  [[nodiscard]] int64_t integer(std::string_view key, int64_t missing) const;
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;
+  [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
+  /// Flags given that move no memory, by their keys.
+  [[nodiscard]] const std::vector<std::string>& unmoved() const { return unmoved_; }
+
+ private:
+  void check(const Flag& flag, const std::vector<std::string>& values) const;
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  std::string program_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> unmoved_;
+};
+
+}  // namespace plimsoll::engines

@@ -1,0 +1,35 @@
+// The engines beside vLLM and ours whose launches `plan` knows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engines/answer.h"
+#include "engines/command_line.h"
+#include "engines/question.h"
+
+namespace plimsoll::engines {
+
+/// A flag of `run` and `plan`, and the engine's own flag for it.
+using OwnFlag = std::pair<std::string_view, std::string_view>;
+
+struct Engine {
+  std::string_view name;
+  std::vector<std::string_view> aliases;
+  std::string_view program;     // of a line to paste, such as "sglang serve"
+  std::string_view model_flag;  // in front of MODEL in that line; empty: MODEL stands alone
+  std::span<const Flag> flags;
+  std::span<const OwnFlag> own_flags;
+  Answer (*ask)(const Question&);
+};
+
+/// All engines, in the order in which they are listed.
+std::span<const Engine> engines();
+
+/// The engine of a name or an alias, in any case; null: none of these.
+const Engine* find_engine(std::string_view name);
+
+}  // namespace plimsoll::engines

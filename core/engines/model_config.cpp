@@ -1,0 +1,117 @@
+#include "engines/model_config.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/class_defaults.h"
+
+namespace plimsoll::engines {
+namespace {
+
+constexpr Keys kTextParts = {"text_config", "llm_config", "language_config"};
+
+Json completed(Json config) {
+  model::complete_config(config, model::ConfigClasses::transformers);
+  return config;
+}
+
+std::string first_architecture(const ConfigView& root) {
+  const std::vector<std::string> names = root.texts({"architectures"});
+  if (!names.empty()) return names.front();
+  fail(ExitCode::checkpoint_unusable,
+       "{}: \"architectures\" is missing, expected a list of one name, such as "
+       "[\"LlamaForCausalLM\"]",
+       root.path());
+}
+
+}  // namespace
+
+ModelConfig::ModelConfig(const Json& config, const std::string& path)
+    : stated_(config), config_(completed(config)), path_(path) {
+  architecture_ = first_architecture(root());
+}
+
+ConfigView ModelConfig::text() const {
+  const ConfigView whole = root();
+  if (whole.has_child({"thinker_config"})) {
+    const ConfigView thinker = whole.child({"thinker_config"});
+    if (thinker.has_child(kTextParts)) return thinker.child(kTextParts);
+  }
+  return whole.has_child(kTextParts) ? whole.child(kTextParts) : whole;
+}
+
+bool ModelConfig::states(const char* key) const {
+  const ConfigView whole(stated_, path_);
+  return whole.has(key) || (whole.has_child(kTextParts) && whole.child(kTextParts).has(key));
+}
+
+int64_t ModelConfig::layers() const {
+  return text().required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
+                         {1, int64_t{1} << 14});
+}
+
+int64_t ModelConfig::heads() const {
+  return text().required({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kSize);
+}
+
+int64_t ModelConfig::hidden() const {
+  return text().required({"n_embed", "hidden_size", "n_embd", "d_model"}, kSize);
+}
+
+int64_t ModelConfig::head_dim() const {
+  const int64_t stated = text().integer({"head_dim"}, 0, kSizeOrNone);
+  return stated > 0 ? stated : hidden() / heads();
+}
+
+int64_t ModelConfig::kv_heads() const {
+  const ConfigView config = text();
+  const bool falcon = config.text({"model_type"}, "") == "falcon" ||
+                      config.text({"model_type"}, "").starts_with("RefinedWeb");
+  if (falcon && !config.flag({"new_decoder_architecture"}, false) &&
+      config.flag({"multi_query"}, false)) {
+    return 1;
+  }
+  return config.integer(
+      {"n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"}, heads(),
+      kSize);
+}
+
+int64_t ModelConfig::vocabulary() const {
+  return text().required({"vocab_size", "padded_vocab_size"}, kSize);
+}
+
+std::string ModelConfig::dtype() const {
+  for (const ConfigView& part : {text(), root()}) {
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      if (!part.is_text(key)) continue;
+      std::string name = part.text({key}, "");
+      if (name.starts_with("torch.")) name.erase(0, std::string("torch.").size());
+      if (name == "half") return "float16";
+      if (name == "float") return "float32";
+      return name;
+    }
+  }
+  return "";
+}
+
+ConfigView ModelConfig::quantization() const {
+  const Keys keys = {"quantization_config", "compression_config"};
+  return root().has_child(keys) ? root().child(keys) : text().child(keys);
+}
+
+std::vector<std::string> ModelConfig::layer_types() const {
+  const ConfigView config = text();
+  if (config.has("layer_types")) return config.texts({"layer_types"});
+  return {};
+}
+
+int64_t count_of(const std::vector<std::string>& types, std::string_view kind) {
+  return std::ranges::count(types, kind);
+}
+
+int64_t element_bytes(std::string_view dtype) {
+  if (dtype.starts_with("float8") || dtype.starts_with("fp8")) return 1;
+  return dtype == "float32" ? 4 : 2;
+}
+
+}  // namespace plimsoll::engines

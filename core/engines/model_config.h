@@ -1,0 +1,59 @@
+// A config.json as engines in Python see it: with the defaults of its class, the language model's
+// part apart.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config_view.h"
+#include "base/json.h"
+
+namespace plimsoll::engines {
+
+/// Bounds of a size in a config: products of several stay far below 2^63.
+inline constexpr Bounds kSize{1, int64_t{1} << 24};
+inline constexpr Bounds kSizeOrNone{0, int64_t{1} << 24};
+
+class ModelConfig {
+ public:
+  /// Throws Error(checkpoint_unusable).
+  ModelConfig(const Json& config, const std::string& path);
+
+  [[nodiscard]] const std::string& architecture() const { return architecture_; }
+  [[nodiscard]] ConfigView root() const { return {config_, path_}; }
+  /// The language model's part: text_config, llm_config, language_config, or the whole.
+  [[nodiscard]] ConfigView text() const;
+  /// The same part as the file states it, without the defaults of a class.
+  [[nodiscard]] bool states(const char* key) const;
+  [[nodiscard]] bool has_part(Keys keys) const { return root().has_child(keys); }
+
+  [[nodiscard]] int64_t layers() const;
+  [[nodiscard]] int64_t heads() const;
+  [[nodiscard]] int64_t hidden() const;
+  [[nodiscard]] int64_t head_dim() const;
+  [[nodiscard]] int64_t kv_heads() const;
+  [[nodiscard]] int64_t vocabulary() const;
+  /// "bfloat16", "float16", "float32"; empty: not stated.
+  [[nodiscard]] std::string dtype() const;
+  /// The quantization's own object; empty: none.
+  [[nodiscard]] ConfigView quantization() const;
+  /// Layers by kind: layer_types as stated, or made of a config's other keys; empty: all alike.
+  [[nodiscard]] std::vector<std::string> layer_types() const;
+
+ private:
+  Json stated_;
+  Json config_;
+  std::string path_;
+  std::string architecture_;
+};
+
+/// Number of entries equal to `kind`.
+int64_t count_of(const std::vector<std::string>& types, std::string_view kind);
+
+/// Bytes of an element: bfloat16 2, float8_e4m3fn 1, float32 4; 2 for a name not known here.
+int64_t element_bytes(std::string_view dtype);
+
+}  // namespace plimsoll::engines

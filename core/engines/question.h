@@ -1,0 +1,40 @@
+// A launch of an engine that is not ours, as it is asked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "hardware/gpu_catalogue.h"
+
+namespace plimsoll::engines {
+
+/// Bytes of a GiB, in which the engines count memory.
+inline constexpr double kGib = 0x1p30;
+
+/// Free memory of the cards in GiB, the least over ranks, as the engines measure it.
+struct FreeMemory {
+  double before = 0;  // before the weights are loaded; 0: not stated
+  double after = 0;   // when the cache is sized
+};
+
+struct Question {
+  const Json* config = nullptr;    // config.json, with the quantization of a file beside it
+  std::string config_path;         // for messages
+  std::string model;               // as the engine is told: SGLang looks for names in it
+  std::string version;             // of the engine; empty: the newest known
+  std::vector<std::string> words;  // the engine's own flags with their values
+  Json fields;                     // --engine-args: fields of a Python config; null: none
+  const hardware::Gpu* gpu = nullptr;
+  /// Total of a card in bytes, as nvidia-smi prints it, or as CUDA has it (transformers); 0: the
+  /// card's own.
+  int64_t card_bytes = 0;
+  std::optional<FreeMemory> free;
+  /// Reads the config of a draft model by what a flag names; throws Error.
+  std::function<Json(const std::string&)> read_config;
+};
+
+}  // namespace plimsoll::engines

@@ -1,0 +1,67 @@
+#include "engines/sglang/sglang.h"
+
+#include "engines/sglang/flags.h"
+#include "engines/sglang/launch.h"
+#include "engines/sglang/models.h"
+#include "engines/sglang/releases.h"
+#include "engines/sglang/sizing.h"
+
+namespace plimsoll::engines::sglang {
+namespace {
+
+constexpr std::string_view kProgram = "sglang serve";  // as argparse names it
+
+void fill_figures(const Launch& launch, Figures& figures) {
+  figures.dtype = launch.dtype;
+  figures.kv_dtype = launch.kv_dtype;
+  figures.ranks = launch.tp * launch.pp * (launch.attention_dp > 1 ? 1 : launch.dp);
+  figures.context = launch.context;
+  figures.running = launch.max_running.value_or(0);
+  figures.step_tokens = launch.chunk > 0 ? launch.chunk : launch.max_prefill;
+  figures.block_tokens = launch.page;
+  figures.share = launch.fraction;
+  figures.share_of = "--mem-fraction-static, of what is free before loading";
+  if (launch.decode_graphs) figures.graphs += std::ssize(*launch.decode_graphs);
+  if (launch.prefill_graphs) figures.graphs += std::ssize(*launch.prefill_graphs);
+}
+
+void answer_to(const Question& question, Version version, Answer& answer) {
+  const CommandLine line(flags(), kProgram, question.words);
+  const ModelConfig config(*question.config, question.config_path);
+  const Launch launch = resolve(question, config, line, version);
+  const bool own_class = has_class(config.architecture());
+  const bool sized = own_class && launch.pp == 1;
+  answer.resolved = resolved_json(launch, sized);
+  fill_figures(launch, answer.figures);
+  for (const std::string& flag : line.unmoved())
+    answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
+  if (!own_class) {
+    throw Refusal{"model",
+                  "not among SGLang's own models; at best served through its Transformers backend"};
+  }
+  if (launch.pp > 1) {
+    answer.notes.emplace_back(
+        "pipeline stages of SGLang are not sized: which layers a stage takes is not known here");
+    return;
+  }
+  if (question.free) size(launch, config, *question.free, answer);
+}
+
+}  // namespace
+
+Answer ask(const Question& question) {
+  Answer answer;
+  const Version asked =
+      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
+  const Version version = std::min(asked, kNewest);
+  answer.version = model::version_text(version);
+  if (asked != version) answer.asked_for = question.version;
+  try {
+    answer_to(question, version, answer);
+  } catch (const Refusal& refusal) {
+    answer.refused = refusal;
+  }
+  return answer;
+}
+
+}  // namespace plimsoll::engines::sglang

@@ -1,0 +1,104 @@
+#include "engines/sglang/states.h"
+
+#include <algorithm>
+
+namespace plimsoll::engines::sglang {
+namespace {
+
+/// Values of one layer's state on one rank.
+struct StateShape {
+  int64_t convolution = 0;
+  int64_t recurrent = 0;
+};
+
+StateShape gated_delta(const ConfigView& text, int64_t tp) {
+  const int64_t v_heads = text.required({"linear_num_value_heads"}, kSize);
+  const int64_t v_dim = text.required({"linear_value_head_dim"}, kSize);
+  const int64_t k_heads = text.required({"linear_num_key_heads"}, kSize);
+  const int64_t k_dim = text.required({"linear_key_head_dim"}, kSize);
+  const int64_t kernel = text.integer({"linear_conv_kernel_dim"}, 4, {1, 1024});
+  return {(v_heads * v_dim + 2 * k_heads * k_dim) / tp * (kernel - 1),
+          v_heads / tp * v_dim * k_dim};
+}
+
+StateShape mamba2(const ConfigView& text, int64_t tp) {
+  const int64_t heads = text.required({"mamba_num_heads", "mamba_n_heads"}, kSize);
+  const int64_t width = text.required({"mamba_head_dim", "mamba_d_head"}, kSize);
+  const int64_t state = text.required({"ssm_state_size", "mamba_d_state"}, kSize);
+  const int64_t kernel = text.integer({"conv_kernel", "mamba_d_conv"}, 4, {1, 1024});
+  int64_t groups = text.integer({"n_groups", "mamba_n_groups"}, 1, kSize);
+  if (groups % tp != 0) groups = tp;
+  return {(heads * width + 2 * groups * state) / tp * (kernel - 1), heads / tp * width * state};
+}
+
+StateShape kimi_delta(const ConfigView& linear, int64_t tp) {
+  const int64_t heads = linear.required({"num_heads"}, kSize);
+  const int64_t width = linear.required({"head_dim"}, kSize);
+  const int64_t kernel = linear.integer({"short_conv_kernel_size"}, 4, {1, 1024});
+  return {3 * heads * width / tp * (kernel - 1), heads / tp * width * width};
+}
+
+/// Layers with states and with attention, by the way in which a config states them.
+States layers_of(const ModelConfig& config) {
+  const ConfigView text = config.text();
+  const int64_t all = config.layers();
+  States states;
+  const auto set = [&](int64_t layers, int64_t attention) {
+    states.layers = std::min(layers, all);
+    states.attention_layers = std::min(attention, all);
+    return states;
+  };
+  if (text.has_child({"linear_attn_config"})) {
+    const ConfigView linear = text.child({"linear_attn_config"});
+    return set(std::ssize(linear.integers({"kda_layers"})),
+               std::ssize(linear.integers({"full_attn_layers"})));
+  }
+  if (text.is_text("hybrid_override_pattern")) {
+    const std::string pattern = text.text({"hybrid_override_pattern"}, "");
+    return set(std::ranges::count(pattern, 'M'), std::ranges::count(pattern, '*'));
+  }
+  if (text.has("layers_block_type")) {
+    const std::vector<std::string> types = text.texts({"layers_block_type"});
+    return set(count_of(types, "mamba"), count_of(types, "attention"));
+  }
+  if (text.has("layer_types")) {
+    const std::vector<std::string> types = text.texts({"layer_types"});
+    const int64_t attention = count_of(types, "full_attention") + count_of(types, "attention");
+    return set(all - attention, attention);
+  }
+  if (config.architecture().starts_with("FalconH1")) return set(all, all);
+  const int64_t interval = text.integer({"full_attention_interval"}, 4, {1, 1 << 14});
+  return set(all - all / interval, all / interval);
+}
+
+}  // namespace
+
+States states_of(const Launch& launch, const ModelConfig& config) {
+  const ConfigView text = config.text();
+  const int64_t tp = launch.attention_tp;
+  States states = layers_of(config);
+  StateShape shape;
+  if (text.has_child({"linear_attn_config"})) {
+    shape = kimi_delta(text.child({"linear_attn_config"}), tp);
+  } else if (text.has("linear_num_value_heads")) {
+    shape = gated_delta(text, tp);
+  } else if (text.has("conv_L_cache")) {  // LFM2: a short convolution alone
+    const int64_t kernel = text.integer({"conv_L_cache"}, 3, {1, 1024});
+    shape = {config.hidden() / tp * (kernel - 1), 0};
+  } else {
+    shape = mamba2(text, tp);
+  }
+  std::string dtype = launch.state_dtype;
+  if (dtype.empty()) dtype = text.text({"mamba_ssm_dtype"}, "float32");
+  states.bytes_per_request =
+      states.layers * (shape.convolution * 2 + shape.recurrent * element_bytes(dtype));
+  return states;
+}
+
+int64_t slots_per_request(const Launch& launch) {
+  if (!launch.radix) return 1;
+  if (launch.state_strategy == "extra_buffer") return 5;
+  return launch.state_strategy == "extra_buffer_lazy" ? 4 : 3;
+}
+
+}  // namespace plimsoll::engines::sglang

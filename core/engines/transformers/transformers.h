@@ -1,0 +1,23 @@
+// What transformers' continuous batching makes of a launch.
+#pragma once
+
+#include <span>
+
+#include "engines/answer.h"
+#include "engines/command_line.h"
+#include "engines/question.h"
+#include "engines/release.h"
+
+namespace plimsoll::engines::transformers {
+
+inline constexpr Version kNewest{5, 24, 0};
+
+/// Flags of `transformers serve` that bear on memory, and of plain generate.
+std::span<const Flag> flags();
+
+/// Answers for a question with fields of ContinuousBatchingConfig, and `attn`, `tp`, `hints`,
+/// `processors` beside them; with `cache_implementation` dynamic or static for plain generate.
+/// Throws Error(usage, checkpoint_unusable).
+Answer ask(const Question& question);
+
+}  // namespace plimsoll::engines::transformers
