@@ -62,7 +62,7 @@ No GPU and no weights are needed. The flags are those of run.
 
   --gpu NAME|auto|list       the card, by a loose name; list prints all
   --gpus N|auto              cards at hand; auto: as few as it takes
-  --engine NAME              plimsoll, vllm, sglang, lmdeploy, transformers
+  --engine NAME              plimsoll, vllm, sglang, lmdeploy ...; all
   --max-model-len N|auto     context length; auto: the longest that fits
   --max-num-seqs N|auto      sequences at once; auto: the most that fit
   --advise                   what would save memory

@@ -128,6 +128,8 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                                plan::to_args(result))
                  : "";
     }
+    case PlanFormat::log:
+      return plan::to_log(result);
     case PlanFormat::text:
       break;
   }
@@ -199,6 +201,28 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   return {std::move(result), std::move(options)};
 }
 
+/// `--engine all`: the plans of all engines; exit status 0 where one of them fits.
+int plan_all(const PlanOptions& given) {
+  const Environment environment = read_sound_environment();
+  std::vector<plan::PlanResult> results;
+  for (const PlanOptions& options : options_of_all(given)) {
+    try {
+      results.push_back(planned(options, environment).result);
+    } catch (const Error& error) {
+      plan::PlanResult refused;
+      refused.engine = options.engine;
+      refused.fits = false;
+      refused.refused = true;
+      refused.reason = error.what();
+      results.push_back(std::move(refused));
+    }
+  }
+  print(given.format == PlanFormat::json ? json_of_all(results) : table_of_all(results));
+  const bool any = std::ranges::any_of(
+      results, [](const plan::PlanResult& result) { return result.fits.value_or(true); });
+  return static_cast<int>(any ? ExitCode::done : ExitCode::does_not_fit);
+}
+
 /// `--check FILE`: a report of run, or a log of vLLM beside the plan of its launch.
 int check_file(const PlanOptions& given) {
   const std::string text = read_text_file(given.check);
@@ -266,6 +290,7 @@ int plan_command(const PlanOptions& given) {
     return static_cast<int>(ExitCode::done);
   }
   if (!given.check.empty()) return check_file(given);
+  if (given.engine == "all") return plan_all(given);
   try {
     const plan::PlanResult result = show_plan(given);
     const bool fits = result.fits.value_or(true);

@@ -80,7 +80,7 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   question.read_config = [&environment](const std::string& model) {
     return draft_config(model, environment);
   };
-  plan::PlanResult result = plan::plan_engine(engine, question, config);
+  plan::PlanResult result = plan::plan_engine(engine, question, config, options.advise);
   add_words(result, options.engine_words);
   if (!options.left_out.empty()) {
     result.notes.push_back(

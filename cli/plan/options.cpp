@@ -20,6 +20,7 @@ Choices<std::string> engine_names() {
     names.emplace_back(engine.name, engine.name);
     for (const std::string_view alias : engine.aliases) names.emplace_back(alias, engine.name);
   }
+  names.emplace_back("all", "all");
   return names;
 }
 
@@ -30,6 +31,7 @@ double read_gib(const std::string& text) {
     const size_t colon = std::min(text.find(':', begin), text.size());
     const std::string size = text.substr(begin, colon - begin);
     const size_t unit = size.find_first_not_of("0123456789.");
+    if (std::ranges::count(size, '.') > 1) throw std::invalid_argument("expected one point");
     // A number of GiB as it stands: a size in bytes would round it.
     const double gib = unit == std::string::npos || size.substr(unit) == "GiB"
                            ? std::stod(size)
@@ -99,8 +101,10 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
        {"html", PlanFormat::html},
        {"args", PlanFormat::args},
        {"serve", PlanFormat::serve},
+       {"log", PlanFormat::log},
        {"ids", PlanFormat::text}},  // run's
-      "what to print (default text); args: the launch's flags, to paste; serve: the whole line");
+      "what to print (default text); args: the launch's flags, to paste; serve: the whole line; "
+      "log: what the engine will log");
   size_flag(command, "--available-kv-memory", o.launch.args.available_kv,
             "stands in for the KV budget left after weights");
   text_flag(command, "--explain", o.explain, "PART", "the formula of a part with its numbers");

@@ -16,7 +16,7 @@
 
 namespace plimsoll::cli {
 
-enum class PlanFormat { text, json, html, args, serve };
+enum class PlanFormat { text, json, html, args, serve, log };
 
 struct PlanOptions {
   std::string model;

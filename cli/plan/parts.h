@@ -27,6 +27,12 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
 /// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);
 
+/// A launch's options for each engine, with our flags under its names.
+std::vector<PlanOptions> options_of_all(const PlanOptions& options);
+/// Plans of one launch by several engines, as a table and as JSON.
+std::string table_of_all(const std::vector<plan::PlanResult>& results);
+std::string json_of_all(const std::vector<plan::PlanResult>& results);
+
 /// The line that launches another engine, to paste.
 std::string engine_line(const engines::Engine& engine, const plan::PlanResult& result,
                         const PlanOptions& options);

@@ -41,6 +41,7 @@ struct Answer {
   OrderedJson resolved;            // null: refused before anything was settled
   OrderedJson sizing;              // null: nothing was sized
   std::vector<std::string> says;   // the engine's log lines
+  std::vector<std::string> log;    // all lines of memory in order, `says` among them
   std::vector<std::string> notes;  // what the plan assumes, or cannot know
   std::optional<Refusal> refused;
   Figures figures;

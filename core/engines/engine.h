@@ -16,6 +16,12 @@ namespace plimsoll::engines {
 /// A flag of `run` and `plan`, and the engine's own flag for it.
 using OwnFlag = std::pair<std::string_view, std::string_view>;
 
+/// A change that may let a launch fit, in the engine's flags.
+struct Remedy {
+  std::string_view words;  // to add to its line
+  std::string_view change, cost;
+};
+
 struct Engine {
   std::string_view name;
   std::vector<std::string_view> aliases;
@@ -23,6 +29,7 @@ struct Engine {
   std::string_view model_flag;  // in front of MODEL in that line; empty: MODEL stands alone
   std::span<const Flag> flags;
   std::span<const OwnFlag> own_flags;
+  std::span<const Remedy> remedies;
   Answer (*ask)(const Question&);
 };
 

@@ -51,7 +51,7 @@ int64_t ModelConfig::layers() const {
 }
 
 int64_t ModelConfig::heads() const {
-  return text().required({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kSize);
+  return text().required({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kHead);
 }
 
 int64_t ModelConfig::hidden() const {
@@ -59,7 +59,7 @@ int64_t ModelConfig::hidden() const {
 }
 
 int64_t ModelConfig::head_dim() const {
-  const int64_t stated = text().integer({"head_dim"}, 0, kSizeOrNone);
+  const int64_t stated = text().integer({"head_dim"}, 0, kHeadOrNone);
   return stated > 0 ? stated : hidden() / heads();
 }
 
@@ -73,11 +73,11 @@ int64_t ModelConfig::kv_heads() const {
   }
   return config.integer(
       {"n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"}, heads(),
-      kSize);
+      kHead);
 }
 
 int64_t ModelConfig::vocabulary() const {
-  return text().required({"vocab_size", "padded_vocab_size"}, kSize);
+  return text().required({"vocab_size", "padded_vocab_size"}, {1, int64_t{1} << 24});
 }
 
 std::string ModelConfig::dtype() const {

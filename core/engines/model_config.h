@@ -13,9 +13,12 @@
 
 namespace plimsoll::engines {
 
-/// Bounds of a size in a config: products of several stay far below 2^63.
-inline constexpr Bounds kSize{1, int64_t{1} << 24};
-inline constexpr Bounds kSizeOrNone{0, int64_t{1} << 24};
+/// Bounds of sizes in a config: products of several stay below 2^63.
+inline constexpr Bounds kSize{1, int64_t{1} << 20};
+inline constexpr Bounds kSizeOrNone{0, int64_t{1} << 20};
+/// Bounds of numbers of heads and of their widths.
+inline constexpr Bounds kHead{1, int64_t{1} << 13};
+inline constexpr Bounds kHeadOrNone{0, int64_t{1} << 13};
 
 class ModelConfig {
  public:

@@ -203,9 +203,6 @@ TEST_CASE("a pasted command that starts no vLLM is refused as such") {
   for (const auto& [text, words] : std::initializer_list<std::pair<const char*, const char*>>{
            {"ollama run qwen3", "ollama is another engine"},
            {"llama-server -m model.gguf", "llama-server is another engine"},
-           {"docker run --gpus all lmsysorg/sglang:latest python3 -m sglang.launch_server "
-            "--model-path m",
-            "sglang:latest is another engine"},
            {"helm install server --set model=m",
             "no launch of vLLM was found behind \"helm install"},
            {"plimsoll run m --max-num-seqs 4", "plimsoll's own flags go to plan as they are"}}) {

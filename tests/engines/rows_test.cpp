@@ -13,19 +13,19 @@ using namespace plimsoll::engines;
 
 namespace {
 
-const std::string kData = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/engines/";
+const std::string kRows = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/engines/";
 
 std::vector<Json> rows_of(const std::string& engine) {
-  std::ifstream file(kData + engine + ".jsonl");
+  std::ifstream file(kRows + engine + ".jsonl");
   std::vector<Json> rows;
   for (std::string line; std::getline(file, line);) rows.push_back(parse_json<Json>(line));
   return rows;
 }
 
 /// A published config, with ModelOpt's file beside it as read_config would take it.
-Json config_named(const std::string& name) {
-  Json config = read_json_file(kData + "configs/" + name + ".json");
-  const std::string beside = kData + "configs/hf_quant_config/" + name + ".json";
+Json config_beside(const std::string& name) {
+  Json config = read_json_file(kRows + "configs/" + name + ".json");
+  const std::string beside = kRows + "configs/hf_quant_config/" + name + ".json";
   if (std::ifstream(beside) && !config.contains("quantization_config"))
     config["quantization_config"] = read_json_file(beside);
   return config;
@@ -73,7 +73,7 @@ void check_rows(const std::string& name, size_t least) {
   REQUIRE(rows.size() >= least);
   for (const Json& row : rows) {
     INFO(row["config"] << " " << row["card"] << " " << row.value("args", Json()).dump());
-    const Json config = config_named(row["config"].get<std::string>());
+    const Json config = config_beside(row["config"].get<std::string>());
     const Answer answer = find_engine(name)->ask(question_of(row, config));
     CHECK(differences(row.value("resolved", Json()), answer.resolved) == "");
     CHECK(differences(row.value("sizing", Json()), answer.sizing) == "");

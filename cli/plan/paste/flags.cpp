@@ -266,7 +266,9 @@ void check_flags_alone(const Words& words) {
     for (const std::string_view engine : kOtherEngines) {
       if (i == 0 ? program != engine : words[i].find(engine) == std::string::npos) continue;
       fail(ExitCode::usage,
-           "--from: {} is another engine; plan knows launches of vLLM and plimsoll's own", program);
+           "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy and "
+           "TensorRT-LLM",
+           program);
     }
   }
   if (is_word(0) && is_word(1))
@@ -274,6 +276,38 @@ void check_flags_alone(const Words& words) {
          "--from: no launch of vLLM was found behind \"{} {}\"; paste from the word vllm on, such "
          "as 'vllm serve MODEL'",
          words[0], words[1]);
+}
+
+/// The release in an image's tag: lmsysorg/sglang:v0.5.4-cu128; empty: the tag names none.
+std::string release_in(const std::string& image) {
+  const size_t colon = image.find_first_of(":@", image.rfind('/') + 1);
+  std::string tag = colon == std::string::npos ? "" : image.substr(colon + 1);
+  if (tag.starts_with("v")) tag.erase(0, 1);
+  const size_t end = tag.find_first_not_of("0123456789.");
+  tag = tag.substr(0, end);
+  return tag.find('.') == std::string::npos ? "" : tag;
+}
+
+/// A line of an engine other than vLLM: its words stand before the others, which win.
+std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
+                                             const std::vector<std::string>& arguments,
+                                             PlanOptions& options) {
+  options.engine = launch.engine;
+  options.gpus_pasted = launch.gpus;
+  options.left_out = launch.left_out;
+  if (std::string release = release_in(launch.image); !release.empty()) {
+    options.engine_version = std::move(release);
+  } else if (!launch.image.empty()) {
+    options.pasted_notes.push_back(
+        fmt::format("the image {} does not say its release: planned as the newest known "
+                    "(--engine-version X.Y.Z says another)",
+                    launch.image));
+  }
+  std::vector<std::string> all = {arguments.front()};
+  const Words words = rewrite_arguments(launch.words);
+  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), arguments.begin() + 1, arguments.end());
+  return all;
 }
 
 /// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
@@ -331,6 +365,10 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   CLI::App known("", "");
   declare_plan_flags(known, options);
   PastedLaunch launch = launch_of(text);
+  if (!launch.engine.empty()) {
+    arguments.erase(from, end);
+    return expand_other_engine(launch, arguments, options);
+  }
   read_config_file(launch);
   options.left_out = launch.left_out;
   read_variables(launch, options);

@@ -25,6 +25,7 @@ inline bool is_among(KnownNames names, std::string_view name) {
 struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Variables variables;          // of its environment
+  std::string engine;           // another engine than vLLM, by its name in engines/engine.h
   std::string image;            // of the container; empty: none
   std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;

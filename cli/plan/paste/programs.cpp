@@ -113,8 +113,45 @@ bool take_command(const Words& words, size_t at, PastedLaunch& launch) {
   return false;
 }
 
+/// A program or module that starts an engine other than vLLM, and the words behind its name that
+/// belong to it.
+struct OtherProgram {
+  std::string_view name;
+  std::vector<std::string_view> words;
+  std::string_view engine;
+};
+const std::vector<OtherProgram>& other_programs() {
+  static const std::vector<OtherProgram> kPrograms = {
+      {"sglang", {"serve"}, "sglang"},
+      {"sglang.launch_server", {}, "sglang"},
+      {"sglang", {}, "sglang"},
+      {"lmdeploy", {"serve", "api_server"}, "lmdeploy"},
+      {"lmdeploy", {"serve"}, "lmdeploy"},
+      {"trtllm-serve", {"serve"}, "tensorrt-llm"},
+      {"trtllm-serve", {}, "tensorrt-llm"},
+  };
+  return kPrograms;
+}
+
+/// `at` is the word that names a program or a module.
+bool take_other(const Words& words, size_t at, PastedLaunch& launch) {
+  const std::string name = std::filesystem::path(words[at]).filename();
+  for (const OtherProgram& program : other_programs()) {
+    if (name != program.name) continue;
+    size_t behind = at + 1;
+    bool all = true;
+    for (const std::string_view word : program.words)
+      all = all && behind < words.size() && words[behind++] == word;
+    if (!all) continue;
+    launch.engine = program.engine;
+    return take(words, behind, vllm::Usage::server, launch);
+  }
+  return false;
+}
+
 bool take_module(const Words& words, size_t at, PastedLaunch& launch) {
   const std::string& module = words[at];
+  if (take_other(words, at, launch)) return true;
   if (!module.starts_with("vllm")) return false;
   if (module == "vllm" || module.ends_with(".cli.main") || module.ends_with(".scripts"))
     return take_command(words, at + 1, launch);
@@ -237,6 +274,7 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
     }
     const std::string name = std::filesystem::path(word).filename();
     if (name == "vllm") return take_command(words, at + 1, launch);
+    if (take_other(words, at, launch)) return true;
     if (name.starts_with("python") || name == "torchrun")
       return find_in_python(words, at + 1, launch);
     if (is_among(kShells, name)) return find_in_shell(words, at + 1, launch);
@@ -277,6 +315,12 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
   Words words = entrypoint;
   words.insert(words.end(), command.begin(), command.end());
   if (find_launch(words, 0, launch)) return true;
+  if (entrypoint.empty() && launch.image.find("lmdeploy") != std::string::npos && !words.empty() &&
+      words.front() == "serve") {
+    Words line = {"lmdeploy"};
+    line.insert(line.end(), words.begin(), words.end());
+    return take_other(line, 0, launch);
+  }
   // The entrypoint of vLLM's image is the server itself.
   if (!entrypoint.empty() || launch.image.find("vllm") == std::string::npos) return false;
   return take(words, !words.empty() && words.front() == "serve" ? 1 : 0, vllm::Usage::server,

@@ -22,7 +22,7 @@ int64_t layers_of_ratio(const ModelConfig& config, int64_t ratio) {
 }
 
 int64_t index_width(const ModelConfig& config) {
-  return config.text().integer({"index_head_dim"}, 128, kSize);
+  return config.text().integer({"index_head_dim"}, 128, kHead);
 }
 
 /// Layers that select tokens by an index of their own.
@@ -85,10 +85,10 @@ int64_t slot_bytes(const Launch& launch, const ModelConfig& config) {
   }
   if (!launch.hybrid) return 0;
   const int64_t linear = all - launch.layers;
-  const int64_t k_heads = text.required({"linear_num_key_heads"}, kSize);
-  const int64_t k_dim = text.required({"linear_key_head_dim"}, kSize);
-  const int64_t v_heads = text.required({"linear_num_value_heads"}, kSize);
-  const int64_t v_dim = text.required({"linear_value_head_dim"}, kSize);
+  const int64_t k_heads = text.required({"linear_num_key_heads"}, kHead);
+  const int64_t k_dim = text.required({"linear_key_head_dim"}, kHead);
+  const int64_t v_heads = text.required({"linear_num_value_heads"}, kHead);
+  const int64_t v_dim = text.required({"linear_value_head_dim"}, kHead);
   const int64_t kernel =
       text.integer({"linear_conv_kernel_dim"}, 4, {1, 1024}) + launch.draft_tokens;
   return up(linear * (2 * k_heads * k_dim + v_heads * v_dim) / launch.tp * kernel * 2) +

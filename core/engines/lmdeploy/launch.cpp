@@ -125,7 +125,7 @@ void check_fields(const Fields& fields) {
       unknown.front()));
 }
 
-constexpr Bounds kTokens{-(int64_t{1} << 40), int64_t{1} << 40};
+constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
 
 void read_fields(Launch& launch, const Question& question, const Fields& fields) {
   launch.batch = fields.integer("max_batch_size", batch_of(question.gpu), kTokens);
@@ -143,8 +143,8 @@ void read_fields(Launch& launch, const Question& question, const Fields& fields)
   launch.tp = fields.integer("attn_tp_size",
                              std::max<int64_t>(1, ranks / fields.integer("dp", 1, {1, 1 << 12})),
                              {1, 1 << 12});
-  launch.block = fields.integer("block_size", launch.block, {1, 1 << 20});
-  launch.kernel_block = fields.integer("kernel_block_size", launch.block, {1, 1 << 20});
+  launch.block = fields.integer("block_size", launch.block, {1, 1 << 12});
+  launch.kernel_block = fields.integer("kernel_block_size", launch.block, {1, 1 << 12});
   if (launch.kernel_block < 16 || launch.block % launch.kernel_block != 0)
     refuse_launch("AssertionError: invalid kernel_block_size");
   launch.blocks = fields.integer("num_gpu_blocks", kTokens);
@@ -167,7 +167,7 @@ void read_heads(Launch& launch, const ModelConfig& config) {
   if (is_latent(launch.architecture)) {
     launch.kv_heads = 1;
     launch.k_dim =
-        text.required({"kv_lora_rank"}, kSize) + text.integer({"qk_rope_head_dim"}, 0, kSizeOrNone);
+        text.required({"kv_lora_rank"}, kHead) + text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
   } else {
     launch.kv_heads = config.kv_heads();
     launch.k_dim = launch.v_dim = config.head_dim();
@@ -209,7 +209,7 @@ void read_attention(Launch& launch, const Question& question, const ModelConfig&
 void read_drafts(Launch& launch, const ModelConfig& config, const Fields& fields) {
   if (!fields.has("speculative")) return;
   const Fields drafts = fields.object("speculative");
-  launch.draft_tokens = drafts.integer("num_speculative_tokens", 1, {1, 1 << 10});
+  launch.draft_tokens = drafts.integer("num_speculative_tokens", 1, {1, 1 << 6});
   const std::string method = drafts.text("method", "");
   if (method == "deepseek_mtp")
     launch.draft_layers = config.text().integer({"num_nextn_predict_layers"}, 1, {0, 1024});

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/amount.h"
 #include "engines/lmdeploy/launch.h"
 
 namespace plimsoll::engines::lmdeploy {
@@ -64,15 +65,16 @@ void size(const Launch& launch, const ModelConfig& config, double free_gib, Answ
   const int64_t block = block_bytes(launch, config);
   const int64_t slot = slot_bytes(launch, config);
   const int64_t slots = slot > 0 ? launch.batch + 2 + launch.state_budget : 0;
+  const int64_t states = (Amount{slots} * slot).value();
   json["block_bytes"] = block;
   json["draft_block_bytes"] = launch.draft_layers > 0 ? OrderedJson(drafts) : OrderedJson(nullptr);
-  json["state_bytes"] = slots * slot;
+  json["state_bytes"] = states;
   json["state_slots"] = slot > 0 ? OrderedJson(slots) : OrderedJson(nullptr);
-  figures.state_bytes = slots * slot;
+  figures.state_bytes = states;
   figures.state_formula =
       fmt::format("({} sequences + 2 + {}) x {} bytes", launch.batch, launch.state_budget, slot);
   double free = static_cast<double>(static_cast<int64_t>(free_gib * kGib));
-  free -= static_cast<double>(slots * slot);
+  free -= static_cast<double>(states);
   if (free <= 0 && slots > 0) {
     refuse_size(
         "AssertionError: No enough gpu memory for state cache. Please reduce max_batch_size.");
@@ -98,7 +100,7 @@ void size(const Launch& launch, const ModelConfig& config, double free_gib, Answ
   if (launch.selects) answer.says.emplace_back("Reserve 512 MiB for DSA prefill score workspace.");
   figures.kv_tokens = tokens;
   figures.bytes_per_token = static_cast<double>(block + drafts) / static_cast<double>(launch.block);
-  figures.kv_bytes = blocks.count * (block + drafts);
+  figures.kv_bytes = (Amount{blocks.count} * (block + drafts)).value();
   figures.kv_formula = fmt::format("{} blocks x {} bytes of {} layers", blocks.count,
                                    block + drafts, launch.layers + launch.draft_layers);
   figures.runtime_bytes = runtime_bytes(launch, blocks.prefill);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/amount.h"
 #include "base/rounding.h"
 #include "engines/sglang/models.h"
 #include "engines/sglang/states.h"
@@ -33,16 +34,16 @@ struct Widths {
 Widths widths_of(const ModelConfig& config, const char* key_name, const char* value_name,
                  int64_t missing) {
   const ConfigView text = config.text();
-  const int64_t key = text.integer({key_name}, missing, kSizeOrNone);
+  const int64_t key = text.integer({key_name}, missing, kHeadOrNone);
   const int64_t wide = key > 0 ? key : missing;
-  const int64_t value = text.integer({value_name}, wide, kSizeOrNone);
+  const int64_t value = text.integer({value_name}, wide, kHeadOrNone);
   return {wide, value > 0 ? value : wide};
 }
 
 int64_t latent_width(const ModelConfig& config) {
   const ConfigView text = config.text();
-  return text.required({"kv_lora_rank"}, kSize) +
-         text.integer({"qk_rope_head_dim"}, 0, kSizeOrNone);
+  return text.required({"kv_lora_rank"}, kHead) +
+         text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
 }
 
 /// Layers that select tokens by an index of their own.
@@ -67,15 +68,15 @@ int64_t selecting_layers(const ModelConfig& config, int64_t layers) {
 int64_t index_bytes(const ModelConfig& config) {
   constexpr int64_t kScaled = 128;  // values of a scale of 4 bytes
   const ConfigView text = config.text();
-  const int64_t width = text.integer({"index_head_dim"}, 128, kSize);
+  const int64_t width = text.integer({"index_head_dim"}, 128, kHead);
   return divide_up(width + width / kScaled * 4, text.integer({"index_kpool"}, 1, {1, 1024}));
 }
 
 /// Latent attention of one layer where an indexer selects tokens.
 int64_t sparse_layer_bytes(const Launch& launch, const ModelConfig& config) {
   const ConfigView text = config.text();
-  const int64_t rank = text.required({"kv_lora_rank"}, kSize);
-  const int64_t rope = text.integer({"qk_rope_head_dim"}, 0, kSizeOrNone);
+  const int64_t rank = text.required({"kv_lora_rank"}, kHead);
+  const int64_t rope = text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
   if (launch.kv_dtype == "bfloat16") return (rank + rope) * 2;
   constexpr int64_t kConsumer = 12;
   const bool scaled =
@@ -97,18 +98,18 @@ Cells window_cells(const Launch& launch, const ModelConfig& config) {
   Cells cells;
   const int64_t heads = config.kv_heads();
   if (launch.facts.architecture.starts_with("Gemma4")) {
-    const int64_t wide = text.integer({"global_head_dim"}, config.head_dim(), kSize);
-    const int64_t few = text.integer({"num_global_key_value_heads"}, heads, kSize);
+    const int64_t wide = text.integer({"global_head_dim"}, config.head_dim(), kHead);
+    const int64_t few = text.integer({"num_global_key_value_heads"}, heads, kHead);
     cells.full_layer_bytes = plain_layer_bytes(launch, few, wide, wide);
     cells.window_layer_bytes =
         plain_layer_bytes(launch, heads, config.head_dim(), config.head_dim());
   } else {
     const Widths full = widths_of(config, "head_dim", "v_head_dim", config.head_dim());
-    const Widths window = {text.integer({"swa_head_dim"}, full.key, kSize),
-                           text.integer({"swa_v_head_dim"}, full.value, kSize)};
+    const Widths window = {text.integer({"swa_head_dim"}, full.key, kHead),
+                           text.integer({"swa_v_head_dim"}, full.value, kHead)};
     cells.full_layer_bytes = plain_layer_bytes(launch, heads, full.key, full.value);
     cells.window_layer_bytes = plain_layer_bytes(
-        launch, text.integer({"swa_num_key_value_heads"}, heads, kSize), window.key, window.value);
+        launch, text.integer({"swa_num_key_value_heads"}, heads, kHead), window.key, window.value);
   }
   const int64_t drafts = launch.speculation ? launch.speculation->draft_layers : 0;
   cells.kv_layers = config.layers();
@@ -137,9 +138,12 @@ Cells cells_of(const Launch& launch, const ModelConfig& config) {
   int64_t layer = 0;
   if (launch.facts.latent) {
     layer = latent_width(config) * kv_element_bytes(launch);
+    cells.key_share = 1;
   } else {
     const Widths widths = widths_of(config, "head_dim", "v_head_dim", config.head_dim());
     layer = plain_layer_bytes(launch, config.kv_heads(), widths.key, widths.value);
+    cells.key_share =
+        static_cast<double>(widths.key) / static_cast<double>(widths.key + widths.value);
   }
   int64_t bytes = layer * cells.kv_layers;
   // A draft's layers cost what the target's do, whatever the draft's own heads are.
@@ -154,7 +158,7 @@ CompressedCells compressed_cells(const Launch& launch, const ModelConfig& config
   const bool drafts = launch.speculation.has_value();
   const int64_t layers = config.layers();
   const auto width = static_cast<double>(config.head_dim());
-  const auto index = static_cast<double>(text.integer({"index_head_dim"}, 128, kSize));
+  const auto index = static_cast<double>(text.integer({"index_head_dim"}, 128, kHead));
   std::vector<int64_t> ratios = text.integers({"compress_ratios"});
   if (std::ssize(ratios) > layers) ratios.resize(static_cast<size_t>(layers));
   const auto fourths = static_cast<double>(std::ranges::count(ratios, int64_t{4}));
@@ -175,7 +179,8 @@ CompressedCells compressed_cells(const Launch& launch, const ModelConfig& config
   const int64_t running = launch.max_running.value_or(256) / launch.attention_dp;
   const int64_t rows =
       round_up((running + 1) * cells.request_rows + cells.request_rows + 1, int64_t{128});
-  cells.fixed_bytes = rows * 2 * config.head_dim() * 4 * static_cast<int64_t>(hundreds);
+  cells.fixed_bytes =
+      (Amount{rows} * 2 * config.head_dim() * 4 * static_cast<int64_t>(hundreds)).value();
   return cells;
 }
 

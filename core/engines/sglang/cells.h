@@ -13,6 +13,7 @@ struct Cells {
   /// Bytes of a token over all layers; with two pools a share of the window layers is in it.
   double token_bytes = 0;
   bool is_whole = true;  // token_bytes is an integer
+  double key_share = 0;  // of token_bytes; 1: one latent for both
   int64_t kv_layers = 0;
   int64_t full_layer_bytes = 0, window_layer_bytes = 0;  // with two pools, of a token in a layer
   int64_t state_layers = 0;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/amount.h"
 #include "engines/sglang/cells.h"
 #include "engines/sglang/states.h"
 
@@ -22,6 +23,12 @@ std::string python_float(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
+}
+
+/// A number of bytes; what no card could hold is the most that is told.
+int64_t told_bytes(double bytes) {
+  constexpr double kMost = 0x1p62;
+  return static_cast<int64_t>(std::clamp(bytes, 0.0, kMost));
 }
 
 class Sizing {
@@ -86,9 +93,11 @@ class Sizing {
       slots = *launch_.max_running / launch_.attention_dp;
     } else if (per_request > 0) {
       const double budget = rest_ * kGib * launch_.state_ratio / (1 + launch_.state_ratio);
+      constexpr double kMost = 0x1p40;
       slots = static_cast<int64_t>(
-          std::floor((budget - per_request * (1 + drafts)) /
-                     (per_request * (1 + drafts / static_cast<double>(each)))));
+          std::clamp(std::floor((budget - per_request * (1 + drafts)) /
+                                (per_request * (1 + drafts / static_cast<double>(each)))),
+                     -kMost, kMost));
     }
     if (slots <= 0 && cells.state_bytes > 0) {
       refuse_memory(fmt::format(
@@ -109,7 +118,7 @@ class Sizing {
     slots_ = slots;
     const double pool = per_request * static_cast<double>(slots + 1);
     rest_ -= (taken + pool) / kGib;
-    answer_.figures.state_bytes = static_cast<int64_t>(taken + pool);
+    answer_.figures.state_bytes = told_bytes(taken + pool);
     answer_.figures.state_formula =
         fmt::format("({} slots + 1) x {} bytes of {} layers{}", slots, cells.state_bytes,
                     cells.state_layers, drafts > 0 ? ", and the drafts' steps" : "");
@@ -157,6 +166,7 @@ class Sizing {
     tokens_ = capped(tokens_);
     check_tokens(tokens_);
     kv_bytes_ = static_cast<double>(tokens_ + launch_.page) * cells.token_bytes;
+    key_share_ = cells.key_share;
     answer_.figures.kv_formula = fmt::format("{} tokens and a page x {} bytes of {} layers",
                                              tokens_, cells.token_bytes, cells.kv_layers);
   }
@@ -166,8 +176,8 @@ class Sizing {
     const int64_t drafts = launch_.speculation ? launch_.speculation->draft_tokens : 1;
     const int64_t each = launch_.facts.window.value_or(0) + 128 * drafts + 2 * launch_.page;
     const int64_t chunks = 2 * std::max<int64_t>(launch_.chunk, 0) + launch_.page;
-    const int64_t tokens = running * each + chunks;
-    return (tokens + launch_.page - 1) / launch_.page * launch_.page;
+    const Amount tokens = Amount{running} * each + chunks;
+    return (ceil_div(tokens, launch_.page) * launch_.page).value();
   }
 
   void size_windows(const Cells& cells, double bytes) {
@@ -221,6 +231,7 @@ class Sizing {
     check_rest();
     const double bytes = std::floor(rest_ * kGib);
     const double ratio = launch_.window_ratio.value_or(0);
+    check_tokens(cells.token_bytes > 0 ? 1 : 0);
     int64_t full = pages((bytes - static_cast<double>(cells.fixed_bytes)) / cells.token_bytes);
     full = capped(full);
     check_tokens(full);
@@ -312,10 +323,40 @@ class Sizing {
     figures.kv_tokens = tokens_;
     figures.running = requests;
     figures.bytes_per_token = token_bytes_;
-    figures.kv_bytes = static_cast<int64_t>(kv_bytes_);
+    figures.kv_bytes = told_bytes(kv_bytes_);
     figures.beside_bytes = table;
+    log(requests, table);
     figures.beside_formula = fmt::format("({} requests + 1) x ({} + {} tokens) x 4 bytes", requests,
                                          launch_.context, beyond);
+  }
+
+  /// The whole of what a server logs of its memory, up to the graphs.
+  void log(int64_t requests, int64_t table) {
+    std::vector<std::string>& log = answer_.log;
+    log.push_back(fmt::format("Load weight begin. avail mem={:.2f} GB", free_.before));
+    log.push_back(fmt::format("Load weight end. type={}, avail mem={:.2f} GB, mem usage={:.2f} GB.",
+                              launch_.facts.architecture, free_.after, free_.before - free_.after));
+    log.insert(log.end(), answer_.says.begin(), answer_.says.end());
+    const double gib = kv_bytes_ / kGib;
+    if (key_share_ == 1) {
+      log.push_back(
+          fmt::format("KV Cache is allocated. dtype: torch.{}, #tokens: {}, KV size: {:.2f} GB",
+                      launch_.kv_dtype, tokens_, gib));
+    } else if (key_share_ > 0) {
+      log.push_back(
+          fmt::format("KV Cache is allocated. dtype: torch.{}, #tokens: {}, K size: {:.2f} GB, V "
+                      "size: {:.2f} GB",
+                      launch_.kv_dtype, tokens_, gib * key_share_, gib * (1 - key_share_)));
+    }
+    const double left =
+        free_.after - (kv_bytes_ + static_cast<double>(answer_.figures.state_bytes) +
+                       static_cast<double>(table)) /
+                          kGib;
+    log.push_back(fmt::format("Memory pool end. avail mem={:.2f} GB", left));
+    log.push_back(
+        fmt::format("max_total_num_tokens={}, chunked_prefill_size={}, max_prefill_tokens={}, "
+                    "max_running_requests={}, context_len={}",
+                    tokens_, launch_.chunk, launch_.max_prefill, requests, launch_.context));
   }
 
   const Launch& launch_;
@@ -326,6 +367,7 @@ class Sizing {
   double rest_ = 0;  // GiB
   double token_bytes_ = 0;
   double kv_bytes_ = 0;
+  double key_share_ = 0;
   int64_t tokens_ = 0;
   std::optional<int64_t> full_, sliding_, slots_;
 };

@@ -12,28 +12,28 @@ struct StateShape {
 };
 
 StateShape gated_delta(const ConfigView& text, int64_t tp) {
-  const int64_t v_heads = text.required({"linear_num_value_heads"}, kSize);
-  const int64_t v_dim = text.required({"linear_value_head_dim"}, kSize);
-  const int64_t k_heads = text.required({"linear_num_key_heads"}, kSize);
-  const int64_t k_dim = text.required({"linear_key_head_dim"}, kSize);
+  const int64_t v_heads = text.required({"linear_num_value_heads"}, kHead);
+  const int64_t v_dim = text.required({"linear_value_head_dim"}, kHead);
+  const int64_t k_heads = text.required({"linear_num_key_heads"}, kHead);
+  const int64_t k_dim = text.required({"linear_key_head_dim"}, kHead);
   const int64_t kernel = text.integer({"linear_conv_kernel_dim"}, 4, {1, 1024});
   return {(v_heads * v_dim + 2 * k_heads * k_dim) / tp * (kernel - 1),
           v_heads / tp * v_dim * k_dim};
 }
 
 StateShape mamba2(const ConfigView& text, int64_t tp) {
-  const int64_t heads = text.required({"mamba_num_heads", "mamba_n_heads"}, kSize);
-  const int64_t width = text.required({"mamba_head_dim", "mamba_d_head"}, kSize);
-  const int64_t state = text.required({"ssm_state_size", "mamba_d_state"}, kSize);
+  const int64_t heads = text.required({"mamba_num_heads", "mamba_n_heads"}, kHead);
+  const int64_t width = text.required({"mamba_head_dim", "mamba_d_head"}, kHead);
+  const int64_t state = text.required({"ssm_state_size", "mamba_d_state"}, kHead);
   const int64_t kernel = text.integer({"conv_kernel", "mamba_d_conv"}, 4, {1, 1024});
-  int64_t groups = text.integer({"n_groups", "mamba_n_groups"}, 1, kSize);
+  int64_t groups = text.integer({"n_groups", "mamba_n_groups"}, 1, kHead);
   if (groups % tp != 0) groups = tp;
   return {(heads * width + 2 * groups * state) / tp * (kernel - 1), heads / tp * width * state};
 }
 
 StateShape kimi_delta(const ConfigView& linear, int64_t tp) {
-  const int64_t heads = linear.required({"num_heads"}, kSize);
-  const int64_t width = linear.required({"head_dim"}, kSize);
+  const int64_t heads = linear.required({"num_heads"}, kHead);
+  const int64_t width = linear.required({"head_dim"}, kHead);
   const int64_t kernel = linear.integer({"short_conv_kernel_size"}, 4, {1, 1024});
   return {3 * heads * width / tp * (kernel - 1), heads / tp * width * width};
 }

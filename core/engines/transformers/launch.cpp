@@ -147,7 +147,7 @@ Launch resolve(const ModelConfig& config, const Fields& fields) {
   read_groups(launch, config);
   launch.flash = fields.text("attn", "flash_attention_2").starts_with("flash");
   launch.processors = fields.flag("processors", false);
-  launch.page = fields.integer("page_size", launch.page, {1, 1 << 20});
+  launch.page = fields.integer("page_size", launch.page, {1, 1 << 12});
   launch.share = fields.number("max_memory_percent", launch.processors ? 0.8 : 0.9);
   launch.requests = fields.integer("max_requests_per_batch", launch.requests, {1, 1 << 30});
   if (!launch.flash || launch.slides()) launch.blocks_per_request = 0;
@@ -157,7 +157,7 @@ Launch resolve(const ModelConfig& config, const Fields& fields) {
   launch.graphs = fields.flag("use_cuda_graph", launch.flash);
   launch.async = fields.flag("use_async_batching", launch.flash && launch.graphs);
   launch.logprobs = fields.flag("return_logprobs", false);
-  launch.blocks = fields.integer("num_blocks", {0, int64_t{1} << 40});
+  launch.blocks = fields.integer("num_blocks", {0, int64_t{1} << 31});
   launch.batch_tokens = fields.integer("max_batch_tokens", {1, int64_t{1} << 32});
   launch.sequences = fields.integer("batch_size", 1, {1, 1 << 24});
   launch.length = fields.integer(

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "engines/question.h"
 #include "engines/transformers/launch.h"
 
 namespace plimsoll::engines::transformers {
@@ -49,7 +50,8 @@ Sectors sectors_of(const Launch& launch) {
     out.all_layers += group.layers * layer;
   }
   for (const LayerGroup& group : launch.groups)
-    out.tokens = std::max(out.tokens, out.bytes / (group.layers * layer) * launch.page);
+    out.tokens =
+        std::max(out.tokens, (Amount{out.bytes} / (group.layers * layer) * launch.page).value());
   out.io = launch.async ? 2 : 1;
   const int64_t kv = launch.flash ? 2 * launch.kv_heads : 2 * launch.heads + launch.kv_heads;
   out.masks = launch.flash ? 0 : launch.slides() ? 2 : 1;

@@ -129,6 +129,42 @@ void weigh_edges(PlanResult& result, const Engine& engine, Question question,
   }
 }
 
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return words;
+}
+
+/// Tries the engine's remedies, each by itself, with the same free memory.
+void advise(PlanResult& result, const Engine& engine, const Question& question) {
+  const CacheFigures before = cache_of(*result.other_engine);
+  for (const engines::Remedy& remedy : engine.remedies) {
+    Question changed = question;
+    const std::vector<std::string> words = words_of(remedy.words);
+    changed.words.insert(changed.words.end(), words.begin(), words.end());
+    const Answer answer = engine.ask(changed);
+    const CacheFigures after = cache_of(answer);
+    if (!after.fits || after.kv_tokens <= before.kv_tokens) continue;
+    Suggestion suggestion;
+    suggestion.change = remedy.change;
+    suggestion.flag = remedy.words;
+    suggestion.cost = remedy.cost;
+    suggestion.fits = true;
+    suggestion.length = answer.figures.context;
+    suggestion.requests_before = before.max_concurrency;
+    suggestion.requests = after.max_concurrency;
+    if (!before.fits) {
+      suggestion.longest_before = before.longest;
+      suggestion.longest = after.longest;
+    }
+    result.advice.push_back(std::move(suggestion));
+  }
+}
+
 void fill_verdict(PlanResult& result, const Answer& answer) {
   if (answer.refused) {
     result.fits = false;
@@ -141,7 +177,8 @@ void fill_verdict(PlanResult& result, const Answer& answer) {
 
 }  // namespace
 
-PlanResult plan_engine(const Engine& engine, const Question& given, const ConfigView& config) {
+PlanResult plan_engine(const Engine& engine, const Question& given, const ConfigView& config,
+                       bool advised) {
   PlanResult result;
   result.engine = engine.name;
   Question question = given;
@@ -177,6 +214,8 @@ PlanResult plan_engine(const Engine& engine, const Question& given, const Config
   }
   fill_verdict(result, answer);
   if (predicted) weigh_edges(result, engine, question, *predicted);
+  const bool lacking = result.fits && !*result.fits && !result.refused;
+  if (question.free && (advised || lacking)) advise(result, engine, question);
   return result;
 }
 

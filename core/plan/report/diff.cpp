@@ -24,11 +24,43 @@ void take_middles(OrderedJson& plan) {
   }
 }
 
+/// Puts what another engine settles on and sizes beside the plan's own keys, the engine by its
+/// name.
+void flatten_engine(OrderedJson& plan) {
+  if (!plan.contains("engine") || !plan["engine"].is_object()) return;
+  const OrderedJson engine = plan["engine"];
+  plan["engine"] = engine.value("name", "");
+  for (const char* part : {"resolved", "sizing"}) {
+    const OrderedJson object = engine.value(part, OrderedJson());
+    if (!object.is_object()) continue;
+    for (const auto& [key, value] : object.items())
+      if (!value.is_array() && !value.is_object()) plan[fmt::format("{}.{}", part, key)] = value;
+  }
+}
+
+/// Bytes of a plan's parts with their formulas, which say why they differ.
+std::string parts_difference(const OrderedJson& before, const OrderedJson& after) {
+  std::string text;
+  const auto add = [&](const OrderedJson& plan) {
+    text += fmt::format("\n{} {}\n", plan.value("engine", ""), plan.value("engine_version", ""));
+    for (const OrderedJson& part : plan["parts"]) {
+      if (!part.is_object()) continue;
+      text +=
+          fmt::format("  {:<26}{:>12}  {}\n", part.value("name", ""),
+                      readable_bytes(part.value("bytes", int64_t{0})), part.value("formula", ""));
+    }
+  };
+  add(before);
+  add(after);
+  return text;
+}
+
 OrderedJson parse_plan(const std::string& text, const char* which) {
   try {
     OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
     if (json.is_object() && json.contains("schema_version") && json.contains("parts")) {
       take_middles(json);
+      flatten_engine(json);
       return json;
     }
   } catch (const JsonError& error) {
@@ -68,6 +100,8 @@ std::string diff_plans(const std::string& before_text, const std::string& after_
     if (!after.contains(key) && std::ranges::find(kUncompared, key) == std::end(kUncompared))
       text += fmt::format("{:<26} {} -> (absent)\n", key, shown(key, value));
   }
+  if (before.value("engine", "") != after.value("engine", ""))
+    text += parts_difference(before, after);
   return text.empty() ? "no difference\n" : text;
 }
 

@@ -30,6 +30,9 @@ std::string to_html(const PlanResult& result);
 /// The engine's arguments that the plan resolved, as one line to paste.
 std::string to_args(const PlanResult& result);
 
+/// The lines about memory that the engine will log, and why it ends where it does.
+std::string to_log(const PlanResult& result);
+
 /// The formula of one part with its numbers and their sources. Throws Error(usage) listing the
 /// parts for an unknown name; a prefix that fits one part alone is enough.
 std::string explain_part(const PlanResult& result, const std::string& name);

@@ -1,0 +1,198 @@
+// Source: tensorrt_llm/_torch/pyexecutor/_util.py and resource_manager.py of the 1.3.0rc class,
+// read and never run.
+#include "engines/tensorrt_llm/tensorrt_llm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/rounding.h"
+#include "engines/fields.h"
+#include "engines/model_config.h"
+
+namespace plimsoll::engines::tensorrt_llm {
+namespace {
+
+using enum FlagKind;
+
+constexpr std::string_view kTrtllm = "trtllm-serve";
+
+constexpr Flag kTrtllmFlags[] = {
+    {"--tp-size,--tp_size", integer},
+    {"--pp-size,--pp_size", integer},
+    {"--ep-size,--ep_size", integer},
+    {"--max-batch-size,--max_batch_size", integer},
+    {"--max-num-tokens,--max_num_tokens", integer},
+    {"--max-seq-len,--max_seq_len", integer},
+    {"--max-beam-width,--max_beam_width", integer},
+    {"--kv-cache-free-gpu-memory-fraction,--kv_cache_free_gpu_memory_fraction", number},
+    {"--kv-cache-dtype,--kv_cache_dtype", text, "auto,fp8,nvfp4"},
+    {"--backend", text},
+    {"--tokenizer", text, "", false},
+    {"--host", text, "", false},
+    {"--port", integer, "", false},
+    {"--log-level,--log_level", text, "", false},
+    {"--gpus-per-node,--gpus_per_node", integer, "", false},
+    {"--cluster-size,--cluster_size", integer, "", false},
+    {"--trust-remote-code,--trust_remote_code", bare, "", false},
+    {"--extra-llm-api-options,--extra_llm_api_options,--config", text, "", false},
+    {"--reasoning-parser,--reasoning_parser", text, "", false},
+    {"--tool-parser,--tool_parser", text, "", false},
+    {"--num-postprocess-workers,--num_postprocess_workers", integer, "", false},
+    {"--served-model-name,--served_model_name", text, "", false},
+};
+
+constexpr FieldFlag kTrtllmMeanings[] = {
+    {"--tp-size", "tensor_parallel_size"},
+    {"--max-batch-size", "max_batch_size"},
+    {"--max-num-tokens", "max_num_tokens"},
+    {"--max-seq-len", "max_seq_len"},
+    {"--max-beam-width", "max_beam_width"},
+    {"--kv-cache-free-gpu-memory-fraction", "free_gpu_memory_fraction"},
+    {"--kv-cache-dtype", "kv_cache_dtype"},
+};
+
+struct Settled {
+  int64_t tp = 1, batch = 2048, tokens = 8192, length = 0, block = 32;
+  double fraction = 0.9;
+  std::optional<int64_t> most_tokens;
+  int64_t layers = 0, token_bytes = 0;
+  bool fp8 = false;
+};
+
+Settled settle(const ModelConfig& config, const Fields& fields) {
+  constexpr Bounds kTokens{1, int64_t{1} << 40};
+  const Fields cache = fields.object("kv_cache_config");
+  Settled out;
+  out.tp = fields.integer("tensor_parallel_size", 1, {1, 1 << 12});
+  out.batch = fields.integer("max_batch_size", out.batch, kTokens);
+  out.tokens = fields.integer("max_num_tokens", out.tokens, {1, 1 << 24});
+  out.length = fields.integer(
+      "max_seq_len", config.text().integer({"max_position_embeddings"}, 2048, kTokens), kTokens);
+  out.block = cache.integer("tokens_per_block", out.block, {1, 1 << 16});
+  out.fraction = fields.number("free_gpu_memory_fraction",
+                               cache.number("free_gpu_memory_fraction", out.fraction));
+  if (!(out.fraction > 0 && out.fraction <= 1)) {
+    throw Refusal{"arguments",
+                  "ValueError: kv_cache_config.free_gpu_memory_fraction must be a float between 0 "
+                  "and 1"};
+  }
+  out.most_tokens = cache.integer("max_tokens", kTokens);
+  const std::string dtype = fields.text("kv_cache_dtype", cache.text("dtype", "auto"));
+  out.fp8 = dtype == "fp8";
+  out.layers = config.layers();
+  const ConfigView text = config.text();
+  const int64_t element = out.fp8 ? 1 : 2;
+  if (text.has("kv_lora_rank")) {
+    out.token_bytes = out.layers * element *
+                      (text.required({"kv_lora_rank"}, kHead) +
+                       text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone));
+  } else {
+    out.token_bytes = std::max<int64_t>(1, out.layers) * config.head_dim() *
+                      std::max<int64_t>(1, config.kv_heads() / out.tp) * 2 * element;
+  }
+  return out;
+}
+
+/// Activations of a step of the profile, estimated: the widest layer's inputs and outputs, and the
+/// logits of a batch in float32. The engine measures them.
+int64_t activation_bytes(const Settled& launch, const ModelConfig& config) {
+  const ConfigView text = config.text();
+  const int64_t wide = text.integer({"intermediate_size", "n_inner", "moe_intermediate_size"},
+                                    4 * config.hidden(), kSizeOrNone);
+  const int64_t step = launch.tokens * 2 * (3 * wide / launch.tp + 6 * config.hidden());
+  return step + std::min(launch.batch, launch.tokens) * config.vocabulary() * 4;
+}
+
+void size_cache(const Settled& launch, const ModelConfig& config, double free_gib, double total,
+                Answer& answer) {
+  OrderedJson& json = answer.sizing;
+  const int64_t activation = activation_bytes(launch, config);
+  const double available = (free_gib * kGib - static_cast<double>(activation)) * launch.fraction;
+  json["activation_bytes"] = activation;
+  json["kv_bytes_per_token"] = launch.token_bytes;
+  json["available_bytes"] = static_cast<int64_t>(available);
+  if (available <= 0) {
+    throw Refusal{"memory",
+                  "RuntimeError: no memory is left for the KV cache once weights and the profile's "
+                  "peak are taken"};
+  }
+  int64_t tokens = static_cast<int64_t>(available) / launch.token_bytes;
+  if (launch.most_tokens) tokens = std::min(tokens, *launch.most_tokens);
+  tokens = round_up(tokens, launch.block);
+  json["max_tokens"] = tokens;
+  json["tokens_per_block"] = launch.block;
+  const double peak = (total - free_gib) + static_cast<double>(activation) / kGib;
+  answer.says.push_back(fmt::format(
+      "Peak memory during memory usage profiling (torch + non-torch): {:.2f} GiB, available KV "
+      "cache memory when calculating max tokens: {:.2f} GiB, fraction is set {}, kv size per token "
+      "is {}. device total memory {:.2f} GiB",
+      peak, available / kGib, launch.fraction, launch.token_bytes, total));
+  answer.says.push_back(
+      fmt::format("[MemUsageChange] Allocated {:.2f} GiB for max tokens in paged "
+                  "KV cache ({}).",
+                  static_cast<double>(tokens * launch.token_bytes) / kGib, tokens));
+  Figures& figures = answer.figures;
+  figures.kv_tokens = tokens;
+  figures.bytes_per_token = static_cast<double>(launch.token_bytes);
+  figures.kv_bytes = tokens * launch.token_bytes;
+  figures.kv_formula =
+      fmt::format("{} tokens x {} bytes of {} layers", tokens, launch.token_bytes, launch.layers);
+  figures.runtime_bytes = activation;
+  figures.runtime_formula = fmt::format("a step of {} tokens, estimated", launch.tokens);
+}
+
+void answer_trtllm(const Question& question, Answer& answer) {
+  const CommandLine line(kTrtllmFlags, kTrtllm, question.words);
+  const ModelConfig config(*question.config, question.config_path);
+  const Fields fields(with_flags(question.fields, line, kTrtllmFlags, kTrtllmMeanings));
+  const Settled launch = settle(config, fields);
+  answer.resolved = {{"architecture", config.architecture()},
+                     {"max_batch_size", launch.batch},
+                     {"max_num_tokens", launch.tokens},
+                     {"max_seq_len", launch.length},
+                     {"free_gpu_memory_fraction", launch.fraction},
+                     {"tensor_parallel_size", launch.tp},
+                     {"kv_cache_dtype", launch.fp8 ? "fp8" : "auto"}};
+  Figures& figures = answer.figures;
+  figures.dtype = config.dtype().empty() ? "bfloat16" : config.dtype();
+  figures.kv_dtype = launch.fp8 ? "fp8" : figures.dtype;
+  figures.ranks = launch.tp;
+  figures.context = launch.length;
+  figures.running = launch.batch;
+  figures.step_tokens = launch.tokens;
+  figures.block_tokens = launch.block;
+  figures.share = launch.fraction;
+  figures.share_of = "free_gpu_memory_fraction, of what the profile's peak leaves";
+  answer.notes.emplace_back(
+      "TensorRT-LLM measures the peak of its profile; here its activations are estimated, by up to "
+      "half of them, so the tokens are a range");
+  if (!question.free) return;
+  double total = static_cast<double>(question.card_bytes) / kGib;
+  if (total <= 0 && question.gpu != nullptr)
+    total = static_cast<double>(question.gpu->visible_bytes()) / kGib;
+  size_cache(launch, config, question.free->after, total, answer);
+}
+
+}  // namespace
+
+std::span<const Flag> flags() {
+  return kTrtllmFlags;
+}
+
+Answer ask(const Question& question) {
+  Answer answer;
+  const Version asked =
+      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
+  answer.version = model::version_text(kNewest);
+  if (asked != kNewest) answer.asked_for = question.version;
+  try {
+    answer_trtllm(question, answer);
+  } catch (const Refusal& refusal) {
+    answer.refused = refusal;
+  }
+  return answer;
+}
+
+}  // namespace plimsoll::engines::tensorrt_llm

@@ -1,0 +1,140 @@
+// `plan` of engines other than vLLM and ours, as a user calls it.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using namespace plimsoll::test;
+using Catch::Contains;
+
+namespace {
+
+const std::string kLlama = kConfigs + "llama-3.1-8b.json";
+
+Json planned_json(const Scratch& scratch, const std::string& flags, int status = 0) {
+  const Outcome outcome = shell(scratch, "plimsoll plan " + kLlama + " --format json " + flags);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == status);
+  return parse_json<Json>(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("an engine's own flags stand beside plan's") {
+  const Scratch scratch;
+  const Json plan = planned_json(scratch,
+                                 "--engine sglang --gpu h100 --mem-fraction-static 0.85 --tp-size "
+                                 "1 --free-memory before=78.45,after=63.11");
+  CHECK(plan["fits"] == true);
+  CHECK(plan["engine"]["name"] == "sglang");
+  CHECK(plan["engine"]["resolved"]["mem_fraction_static"] == 0.85);
+  CHECK(plan["engine"]["sizing"]["max_total_num_tokens"] == 420597);
+  CHECK(plan["kv_tokens"] == 420597);
+}
+
+TEST_CASE("plan's flags have the engine's names where they differ") {
+  const Scratch scratch;
+  const Json plan = planned_json(scratch, "--engine sglang --gpu h100 --max-model-len 8192 -tp 2");
+  CHECK(plan["engine"]["resolved"]["context_length"] == 8192);
+  CHECK(plan["gpus"] == 2);
+  const Json other = planned_json(scratch, "--engine lmdeploy --gpu h100 --max-num-seqs 16");
+  CHECK(other["engine"]["resolved"]["max_batch_size"] == 16);
+}
+
+TEST_CASE("refusals have the engine's words, a stage and an exit status") {
+  const Scratch scratch;
+  const Json arguments =
+      planned_json(scratch, "--engine sglang --gpu h100 --context-length 999999", 2);
+  CHECK(arguments["engine"]["stage"] == "arguments");
+  CHECK_THAT(arguments["engine"]["refused"].get<std::string>(),
+             Contains("User-specified context_length (999999) is greater"));
+  const Json memory =
+      planned_json(scratch, "--engine lmdeploy --gpu 4090 --free-memory after=2.0", 6);
+  CHECK(memory["engine"]["stage"] == "memory");
+  CHECK(memory["verdict"] == "does not fit");
+  CHECK(memory["advice"].size() > 0);
+}
+
+TEST_CASE("free memory that nobody states is predicted, with bounds") {
+  const Scratch scratch;
+  const Json plan = planned_json(scratch, "--engine sglang --gpu h100");
+  CHECK(plan["bounds"]["kv_tokens"]["low"] < plan["bounds"]["kv_tokens"]["high"]);
+  CHECK_THAT(shell(scratch, "plimsoll plan " + kLlama + " --engine sglang --gpu h100").out,
+             Contains("free memory is predicted") && Contains("KV cache"));
+  for (const char* text : {"after", "after=", "before=3", "after=-1", "after=x", "after=1.2.3"}) {
+    INFO(text);
+    const Outcome outcome = shell(
+        scratch, "plimsoll plan " + kLlama + " --engine sglang --gpu h100 --free-memory " + text);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains("--free-memory: expected"));
+  }
+}
+
+TEST_CASE("a pasted line chooses its engine, and an image its release") {
+  const Scratch scratch;
+  const auto from = [&](const std::string& line, const std::string& flags) {
+    const Outcome outcome =
+        shell(scratch, "plimsoll plan --from '" + line + "' --gpu h100 --format json " + flags);
+    INFO(outcome.err);
+    REQUIRE((outcome.status == 0 || outcome.status == 6));
+    return parse_json<Json>(outcome.out);
+  };
+  const Json sglang = from(
+      "docker run --gpus all lmsysorg/sglang:v0.5.4-cu128 python3 -m "
+      "sglang.launch_server --model-path " +
+          kLlama + " --tp 2 --host 0.0.0.0",
+      "");
+  CHECK(sglang["engine"]["name"] == "sglang");
+  CHECK(sglang["engine_version"] == "0.5.4");
+  CHECK(sglang["gpus"] == 2);
+  CHECK(from("sglang serve --model-path " + kLlama + " --kv_cache_dtype fp8_e4m3",
+             "")["engine"]["resolved"]["kv_cache_dtype"] == "fp8_e4m3");
+  CHECK(from("lmdeploy serve api_server " + kLlama + " --cache-max-entry-count 0.5",
+             "")["engine"]["resolved"]["cache_max_entry_count"] == 0.5);
+  CHECK(from("docker run openmmlab/lmdeploy:v0.18.0 lmdeploy serve api_server " + kLlama,
+             "")["engine"]["name"] == "lmdeploy");
+  CHECK(from("trtllm-serve " + kLlama + " --max_batch_size 64",
+             "")["engine"]["resolved"]["max_batch_size"] == 64);
+  // A flag beside --from has the last word.
+  CHECK(from("sglang serve --model-path " + kLlama + " --page-size 16",
+             "--page-size 32")["engine"]["resolved"]["page_size"] == 32);
+}
+
+TEST_CASE("the lines to paste and to expect are the engine's") {
+  const Scratch scratch;
+  const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";
+  CHECK(shell(scratch, plan + "sglang --page-size 16 --format args").out == "--page-size 16\n");
+  CHECK_THAT(shell(scratch, plan + "sglang --page-size 16 --format serve").out,
+             Catch::StartsWith("sglang serve --model-path "));
+  CHECK_THAT(shell(scratch, plan + "sglang --format log").out,
+             Contains("KV Cache is allocated. dtype: torch.bfloat16, #tokens: "));
+  CHECK_THAT(shell(scratch, plan + "vllm --max-model-len 8192 --format log").out,
+             Contains("GPU KV cache size: ") &&
+                 Contains("Maximum concurrency for 8,192 tokens per request: "));
+}
+
+TEST_CASE("one table has every engine") {
+  const Scratch scratch;
+  const Outcome outcome =
+      shell(scratch, "plimsoll plan " + kLlama + " --engine all --gpu h100 --max-model-len 8192");
+  CHECK(outcome.status == 0);
+  for (const char* name :
+       {"plimsoll", "vllm", "sglang", "lmdeploy", "tensorrt-llm", "transformers"})
+    CHECK_THAT(outcome.out, Contains(std::string("\n  ") + name + " "));
+  const Json json = planned_json(scratch, "--engine all --gpu h100 --max-model-len 8192");
+  CHECK(json["plans"].size() == 6);
+}
+
+TEST_CASE("two engines' plans differ by parts that are named") {
+  const Scratch scratch;
+  const Outcome outcome =
+      shell(scratch, "plimsoll plan " + kLlama +
+                         " --engine sglang --gpu h100 --format json > a; plimsoll "
+                         "plan " +
+                         kLlama +
+                         " --engine lmdeploy --gpu h100 --format json > b; plimsoll plan "
+                         "--diff a b");
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.out,
+             Contains("sglang -> lmdeploy") && Contains("kv cache") && Contains("kv_tokens"));
+}

@@ -1,0 +1,155 @@
+// What is asked of engines beside the rows that their own functions answered: releases, command
+// lines, hostile configs.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "engines/engine.h"
+#include "engines/release.h"
+#include "engines/sglang/fraction.h"
+#include "engines/sglang/graphs.h"
+#include "engines/sglang/releases.h"
+
+using namespace plimsoll;
+using namespace plimsoll::engines;
+
+namespace {
+
+const std::string kData = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/engines/configs/";
+
+Json config_named(const std::string& name) {
+  return read_json_file(kData + name + ".json");
+}
+
+Answer ask(const std::string& engine, const Json& config, std::vector<std::string> words,
+           const char* card = "h100", const std::string& version = "") {
+  Question question;
+  question.config = &config;
+  question.config_path = "config.json";
+  question.words = std::move(words);
+  question.version = version;
+  question.gpu = &hardware::find_gpu(card);
+  question.free = FreeMemory{78.45, 63.11};
+  return find_engine(engine)->ask(question);
+}
+
+std::string refusal(const Answer& answer) {
+  return answer.refused ? answer.refused->stage + ": " + answer.refused->words : "";
+}
+
+}  // namespace
+
+TEST_CASE("an engine is found by its name and its aliases") {
+  CHECK(find_engine("sglang")->name == "sglang");
+  CHECK(find_engine("HF")->name == "transformers");
+  CHECK(find_engine("trtllm")->name == "tensorrt-llm");
+  CHECK(find_engine("vllm") == nullptr);
+}
+
+TEST_CASE("the fraction that SGLang takes follows the release") {
+  struct Row {
+    Version version;
+    int64_t mib;
+    double fraction;
+  };
+  // reserved = 512 + 1.5 chunk + 128 + graphs, MiB, by release (releases.cpp).
+  const Row rows[] = {
+      {{0, 4, 4}, 81559, 0.88},  {{0, 4, 6}, 81559, 0.88},  {{0, 5, 2}, 81559, 0.874},
+      {{0, 5, 3}, 81559, 0.836}, {{0, 5, 9}, 81559, 0.836}, {{0, 5, 12}, 81559, 0.83},
+      {{0, 5, 23}, 81559, 0.83},
+  };
+  for (const Row& row : rows) {
+    INFO(model::version_text(row.version));
+    const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+    const Answer answer = ask("sglang", config, {}, "h100", model::version_text(row.version));
+    CHECK(answer.resolved["mem_fraction_static"] == row.fraction);
+  }
+  sglang::FractionInputs unknown;  // a card that nvidia-smi does not print
+  unknown.version = {0, 5, 20};
+  CHECK(sglang::default_fraction(unknown) == 0.88);
+  unknown.version = {0, 5, 21};
+  CHECK(sglang::default_fraction(unknown) == 0.95);
+}
+
+TEST_CASE("defaults by card are those of the release") {
+  CHECK(sglang::tier_of({0, 5, 20}, 24564).chunk == 2048);
+  CHECK(sglang::tier_of({0, 5, 20}, 24564).graphs == 24);
+  CHECK(sglang::tier_of({0, 5, 21}, 24564).chunk == 4096);
+  CHECK(sglang::tier_of({0, 5, 21}, 24564).graphs == 48);
+  CHECK(sglang::tier_of({0, 5, 23}, std::nullopt).chunk == 4096);
+}
+
+TEST_CASE("sizes of graphs end at the largest") {
+  CHECK(sglang::decode_sizes(1000, false, true).back() == 1000);
+  CHECK(sglang::decode_sizes(512, true, true).size() == 67);
+  CHECK(sglang::prefill_sizes(16384).size() == 74);
+  CHECK(sglang::prefill_sizes(-1).empty());
+  CHECK(sglang::decode_sizes(int64_t{1} << 40, false, false).size() <= 1 << 16);
+}
+
+TEST_CASE("a release that is not known is planned as the newest") {
+  const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+  const Answer answer = ask("sglang", config, {}, "h100", "0.6.1");
+  CHECK(answer.version == "0.5.23");
+  CHECK(answer.asked_for == "0.6.1");
+  CHECK_THROWS_WITH(ask("sglang", config, {}, "h100", "new"),
+                    Catch::Contains("--engine-version new: expected a version such as 0.5.23"));
+}
+
+TEST_CASE("a command line is refused in argparse's words") {
+  const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+  const auto said = [&](std::vector<std::string> words) {
+    return refusal(ask("sglang", config, std::move(words)));
+  };
+  CHECK(said({"--tp", "2"}) == "");
+  CHECK(said({"--tp-size=two"}) ==
+        "arguments: sglang serve: error: argument --tensor-parallel-size/--tp-size: invalid int "
+        "value: 'two'");
+  CHECK(said({"--page-size"}) ==
+        "arguments: sglang serve: error: argument --page-size: expected one argument");
+  CHECK(said({"--no-such-flag", "3"}) ==
+        "arguments: sglang serve: error: unrecognized arguments: --no-such-flag 3");
+  CHECK(said({"--disable-radix-cache=1"}) ==
+        "arguments: sglang serve: error: argument --disable-radix-cache: ignored explicit argument "
+        "'1'");
+}
+
+TEST_CASE("fields of a Python config are checked by name and type") {
+  const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+  Question question;
+  question.config = &config;
+  question.config_path = "config.json";
+  question.gpu = &hardware::find_gpu("h100");
+  question.fields = Json{{"max_batch", 4}};
+  CHECK(refusal(find_engine("lmdeploy")->ask(question)) ==
+        "arguments: TypeError: PytorchEngineConfig.__init__() got an unexpected keyword argument "
+        "'max_batch'");
+  question.fields = Json{{"max_batch_size", "many"}};
+  CHECK_THROWS_WITH(find_engine("lmdeploy")->ask(question),
+                    "--engine-args: \"max_batch_size\" is \"many\", expected an integer");
+}
+
+TEST_CASE("no number of a config brings an engine down") {
+  for (const char* name :
+       {"deepseek-ai__DeepSeek-V3.2", "deepseek-ai__DeepSeek-V4-Flash", "Qwen__Qwen3.5-27B",
+        "openai__gpt-oss-20b", "XiaomiMiMo__MiMo-V2-Flash", "google__gemma-3-27b-it"}) {
+    const Json config = config_named(name);
+    const Json flat = config.flatten();
+    for (const auto& [pointer, value] : flat.items()) {
+      for (const Json& strange : {Json(0), Json(-1), Json(int64_t{1} << 31), Json(1e300), Json("x"),
+                                  Json(nullptr), Json::array({1}), Json::object()}) {
+        Json changed = config;
+        changed[Json::json_pointer(pointer)] = strange;
+        INFO(name << " " << pointer << " " << strange.dump());
+        for (const Engine& engine : engines::engines()) {
+          try {
+            const Answer answer = ask(std::string(engine.name), changed, {});
+            CHECK((answer.refused || answer.figures.kv_tokens >= 0));
+          } catch (const Error& error) {
+            CHECK(error.what() != std::string());
+          }
+        }
+      }
+    }
+  }
+}
