@@ -47,14 +47,11 @@ constexpr FieldFlag kServeMeanings[] = {
     {"--max-length", "max_length"},
 };
 
-void fill_terms(const Launch& launch, const ModelConfig& config, Figures& figures) {
+void fill_terms(const Launch& launch, Figures& figures) {
   figures.dtype = launch.dtype;
   figures.kv_dtype = launch.dtype;
   figures.ranks = launch.tp;
-  figures.context = launch.cache == "paged"
-                        ? config.text().integer({"max_position_embeddings", "n_positions"},
-                                                launch.length, {1, int64_t{1} << 40})
-                        : launch.length;
+  figures.context = launch.length;
   figures.running = launch.cache == "paged" ? launch.requests : launch.sequences;
   figures.block_tokens = launch.cache == "paged" ? launch.page : 1;
   figures.share = launch.share;
@@ -77,7 +74,7 @@ void answer_for(const Question& question, Answer& answer) {
   answer.resolved = resolved_json(launch);
   answer.sizing = OrderedJson::object();
   check_heads(launch, config);
-  fill_terms(launch, config, answer.figures);
+  fill_terms(launch, answer.figures);
   if (config.text().has("kv_lora_rank")) {
     answer.notes.emplace_back(
         "latent attention: transformers sizes its paged cache by the config's head_dim, which is "

@@ -24,12 +24,25 @@ void take_middles(OrderedJson& plan) {
   }
 }
 
-/// Puts what another engine settles on and sizes beside the plan's own keys, the engine by its
-/// name.
-void flatten_engine(OrderedJson& plan) {
+constexpr const char* kEngineParts = "engine parts";
+
+/// The text at a key; empty where there is none.
+std::string text_at(const OrderedJson& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+/// Has the engine be its name, and keeps what another engine than vLLM and ours says apart.
+void name_engine(OrderedJson& plan) {
   if (!plan.contains("engine") || !plan["engine"].is_object()) return;
-  const OrderedJson engine = plan["engine"];
-  plan["engine"] = engine.value("name", "");
+  plan[kEngineParts] = plan["engine"];
+  plan["engine"] = text_at(plan[kEngineParts], "name");
+}
+
+/// Puts what an engine settles on and sizes beside the plan's own keys.
+void put_flat(OrderedJson& plan) {
+  if (!plan.contains(kEngineParts)) return;
+  const OrderedJson engine = plan[kEngineParts];
   for (const char* part : {"resolved", "sizing"}) {
     const OrderedJson object = engine.value(part, OrderedJson());
     if (!object.is_object()) continue;
@@ -42,12 +55,12 @@ void flatten_engine(OrderedJson& plan) {
 std::string parts_difference(const OrderedJson& before, const OrderedJson& after) {
   std::string text;
   const auto add = [&](const OrderedJson& plan) {
-    text += fmt::format("\n{} {}\n", plan.value("engine", ""), plan.value("engine_version", ""));
+    text += fmt::format("\n{} {}\n", text_at(plan, "engine"), text_at(plan, "engine_version"));
     for (const OrderedJson& part : plan["parts"]) {
-      if (!part.is_object()) continue;
-      text +=
-          fmt::format("  {:<26}{:>12}  {}\n", part.value("name", ""),
-                      readable_bytes(part.value("bytes", int64_t{0})), part.value("formula", ""));
+      if (!part.is_object() || !part.contains("bytes") || !part["bytes"].is_number_integer())
+        continue;
+      text += fmt::format("  {:<26}{:>12}  {}\n", text_at(part, "name"),
+                          readable_bytes(part["bytes"].get<int64_t>()), text_at(part, "formula"));
     }
   };
   add(before);
@@ -60,7 +73,7 @@ OrderedJson parse_plan(const std::string& text, const char* which) {
     OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
     if (json.is_object() && json.contains("schema_version") && json.contains("parts")) {
       take_middles(json);
-      flatten_engine(json);
+      name_engine(json);
       return json;
     }
   } catch (const JsonError& error) {
@@ -79,8 +92,13 @@ std::string shown(const std::string& key, const OrderedJson& value) {
 }  // namespace
 
 std::string diff_plans(const std::string& before_text, const std::string& after_text) {
-  const OrderedJson before = parse_plan(before_text, "first");
-  const OrderedJson after = parse_plan(after_text, "second");
+  OrderedJson before = parse_plan(before_text, "first");
+  OrderedJson after = parse_plan(after_text, "second");
+  const bool alike = text_at(before, "engine") == text_at(after, "engine");
+  for (OrderedJson* plan : {&before, &after}) {
+    if (alike) put_flat(*plan);
+    plan->erase(kEngineParts);
+  }
   std::string text;
   for (const auto& [key, value] : after.items()) {
     if (std::ranges::find(kUncompared, key) != std::end(kUncompared)) continue;
@@ -100,8 +118,7 @@ std::string diff_plans(const std::string& before_text, const std::string& after_
     if (!after.contains(key) && std::ranges::find(kUncompared, key) == std::end(kUncompared))
       text += fmt::format("{:<26} {} -> (absent)\n", key, shown(key, value));
   }
-  if (before.value("engine", "") != after.value("engine", ""))
-    text += parts_difference(before, after);
+  if (!alike) text += parts_difference(before, after);
   return text.empty() ? "no difference\n" : text;
 }
 
