@@ -86,7 +86,7 @@ TEST_CASE("bash completes commands and values") {
   CHECK(offered(scratch, "plimsoll p") == Names{"plan"});
   CHECK(offered(scratch, "plimsoll --v") == Names{"--version"});
   CHECK(offered(scratch, "plimsoll plan x --format ''") ==
-        Names{"args", "html", "json", "serve", "text"});
+        Names{"args", "html", "json", "log", "serve", "text"});
   CHECK(offered(scratch, "plimsoll plan x --format = h") == Names{"html"});
   CHECK(offered(scratch, "plimsoll run x --dtype b") == Names{"bfloat16"});
   CHECK(offered(scratch, "plimsoll run x --threads ''").empty());
