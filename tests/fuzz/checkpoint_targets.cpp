@@ -3,6 +3,7 @@
 #include "base/config_view.h"
 #include "base/error.h"
 #include "batch/scratch.h"
+#include "checkpoint/gguf/model.h"
 #include "checkpoint/index.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
@@ -24,6 +25,25 @@ void safetensors(std::string_view bytes) {
       at = entry.end;
     }
     if (header.data_start + at != bytes.size()) throw std::logic_error("bytes of no tensor");
+  } catch (const Error&) {
+  }
+}
+
+void gguf(std::string_view bytes) {
+  static const test::Scratch scratch;
+  const std::string file = scratch.write("model.gguf", std::string(bytes));
+  try {
+    const auto model = checkpoint::gguf::Model::open(file);
+    for (const checkpoint::gguf::Tensor& tensor : model.tensors()) {
+      if (tensor.offset > bytes.size() || tensor.bytes > bytes.size() - tensor.offset)
+        throw std::logic_error("a tensor beyond the file");
+    }
+    for (const checkpoint::gguf::Pair& pair : model.pairs()) {
+      (void)pair.value.number();
+      (void)pair.value.text();
+      (void)pair.value.integers();
+      (void)pair.value.texts();
+    }
   } catch (const Error&) {
   }
 }

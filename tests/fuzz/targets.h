@@ -10,6 +10,7 @@ namespace plimsoll::fuzz {
 void chat_template(std::string_view bytes);  // chat_template.jinja, rendered
 void config(std::string_view bytes);         // config.json, quantization_config too
 void gif(std::string_view bytes);            // images, headers and pixels
+void gguf(std::string_view bytes);           // a GGUF file's header and metadata
 void in_flight(std::string_view bytes);      // OUT.running
 void index(std::string_view bytes);          // model.safetensors.index.json
 void jpeg(std::string_view bytes);
@@ -37,6 +38,7 @@ inline constexpr Target kTargets[] = {
     {"chat_template", chat_template},
     {"config", config},
     {"gif", gif},
+    {"gguf", gguf},
     {"in_flight", in_flight},
     {"index", index},
     {"jpeg", jpeg},

@@ -13,32 +13,17 @@
 #include "base/dtype.h"
 #include "base/float8.h"
 #include "base/json.h"
+#include "reference/drawn_numbers.h"
 
 namespace plimsoll::testing {
 namespace {
 
-uint64_t fnv1a64(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 std::vector<float> values(const Json& tensor, uint64_t seed, size_t count) {
-  const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
+  const DrawnNumbers z(tensor.at("name").get<std::string>(), seed);
   const double mean = tensor.at("mean").get<double>();
   const double amplitude = tensor.at("amplitude").get<double>();
   std::vector<float> result(count);
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t bits = mix(start + (i + 1) * 0x9E3779B97F4A7C15u) >> 40;
-    result[i] =
-        static_cast<float>(mean + amplitude * ((static_cast<double>(bits) + 0.5) / 8388608.0 - 1));
-  }
+  for (size_t i = 0; i < count; ++i) result[i] = z.value(i, mean, amplitude);
   return result;
 }
 
@@ -134,8 +119,7 @@ Element floats_of(const Json& tensor) {
 
 // Kinds of entry beside the formula with mean and amplitude.
 std::vector<char> integers(const Json& tensor, uint64_t seed, size_t count, size_t size) {
-  const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
-  const Element z = [start](uint64_t i) { return mix(start + (i + 1) * 0x9E3779B97F4A7C15u); };
+  const Element z = DrawnNumbers(tensor.at("name").get<std::string>(), seed);
   const Element element = tensor.at("dtype") == "F32" ? floats_of(tensor) : integers_of(tensor, z);
   std::vector<char> bytes(count * size);
   for (size_t i = 0; i < count; ++i) {

@@ -1,0 +1,20 @@
+// GGUF files from recipes (tests/data/golden/README.md), and broken ones.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace plimsoll::testing {
+
+/// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors". Pairs
+/// "@tokenizer" are made of the tokenizer.json that they name, below `data`.
+std::string gguf_bytes(const Json& recipe, const std::string& data = "");
+
+/// Names and bytes of the files of a list such as tests/data/golden/gguf/hostile.jsonl, the valid
+/// one first.
+std::vector<std::pair<std::string, std::string>> hostile_gguf_files(const std::string& list);
+
+}  // namespace plimsoll::testing
