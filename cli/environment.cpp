@@ -67,6 +67,12 @@ std::string hub_cache() {
   return variable("HOME").value_or("") + "/.cache/huggingface/hub";
 }
 
+std::string ollama_store() {
+  if (const auto folder = variable("OLLAMA_MODELS")) return *folder;
+  const auto home = variable("HOME");
+  return home ? *home + "/.ollama/models" : "";
+}
+
 // A Slurm array's ids may begin anywhere, and may have gaps.
 std::optional<JobPlace> array_place() {
   const auto id = number<uint64_t>("SLURM_ARRAY_TASK_ID", 0);
@@ -165,6 +171,7 @@ VllmVariable vllm_variable(std::string_view name, std::string_view value) {
 Environment read_environment() {
   Environment environment;
   environment.hub_cache = hub_cache();
+  environment.ollama = ollama_store();
   environment.threads = setting<int>("OMP_NUM_THREADS", 1, environment.fault, Form::list);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");

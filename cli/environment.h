@@ -29,6 +29,7 @@ struct MpiPlace {
 
 struct Environment {
   std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
+  std::string ollama;                          // OLLAMA_MODELS, else ~/.ollama/models
   std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
   std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB
   std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
+#include "checkpoint/read_model.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/plan/extras.h"
@@ -44,12 +46,20 @@ fs::path find_config(const PlanOptions& options, const Environment& environment)
   const std::string& model = options.model;
   if (model.empty())
     fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
-  const bool weights = model.ends_with(".gguf") || model.ends_with(".safetensors");
+  const bool weights = model.ends_with(".safetensors") || checkpoint::gguf::is_gguf_path(model);
   if (fs::is_regular_file(model) && !weights) return model;
   const fs::path folder = checkpoint::find_model(
       model,
       {environment.hub_cache,
-       options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json"});
+       options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json",
+       environment.ollama});
+  if (checkpoint::gguf::is_gguf_path(folder)) {
+    if (options.engine != "vllm") return folder;
+    fail(ExitCode::usage,
+         "{}: vLLM's core no longer loads GGUF files (the plug-in vllm-gguf-plugin does); plan the "
+         "original model's safetensors for vLLM, or this file with --engine plimsoll",
+         folder.string());
+  }
   // Mistral's own format, which vLLM prefers to a config.json only beside its own weights.
   if (!fs::exists(folder / "config.json") && fs::exists(folder / "params.json"))
     return folder / "params.json";
@@ -163,7 +173,7 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   }
   if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
-  Json config = model::read_config(file);
+  Json config = checkpoint::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
   if (given.engine == "vllm" && given.launch.args.overrides)
     vllm::override_config(config, *given.launch.args.overrides);
@@ -180,8 +190,10 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   if (options.engine == "vllm")
     model::complete_config(config, model::ConfigClasses::vllm);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
+  const bool is_gguf = checkpoint::gguf::is_gguf_path(file);
+  if (is_gguf) options.folder = fs::absolute(file);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
-  options.is_lone_config = file == options.model;
+  options.is_lone_config = file == options.model && !is_gguf;
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   if (gpu && !options.gpu_total_memory && options.gpu != "auto") {
     if (std::string note = hardware::gpu_note(options.gpu, *gpu); !note.empty())
@@ -197,7 +209,7 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
         plan::readable_bytes(gpu->memory_bytes - gpu->visible_bytes()),
         plan::readable_bytes(gpu->visible_bytes())));
   }
-  if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
+  if (options.has_prompts) add_prompts(result, options, view, is_gguf ? file : file.parent_path());
   return {std::move(result), std::move(options)};
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/gguf/model.h"
 #include "cli/own_arguments.h"
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
@@ -29,8 +30,10 @@ launch::Arguments own_arguments_of(const PlanOptions& options, const Environment
 /// The model that a plan of our own engine is of, with the headers of its weights.
 std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
                                                   const PlanOptions& options) {
-  launch::ModelFolder folder = model_folder(
-      options.run, std::filesystem::path(config.path()).parent_path(), launch::Weights::if_present);
+  const std::filesystem::path path(config.path());
+  launch::ModelFolder folder =
+      model_folder(options.run, checkpoint::gguf::is_gguf_path(path) ? path : path.parent_path(),
+                   launch::Weights::if_present);
   if (options.is_lone_config) folder.weights = launch::Weights::none;
   return std::make_shared<launch::ModelSource>(plan::own::read_spec(config, options.launch.args),
                                                config.json(), std::move(folder),

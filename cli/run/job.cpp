@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
 #include "files/identity.h"
 #include "files/names.h"
 #include "launch/parameters.h"
@@ -80,22 +81,31 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
   return launch;
 }
 
+/// Digests of a model's files: a folder's, or a GGUF model's parts.
+OrderedJson digests_of(const fs::path& model) {
+  if (!checkpoint::gguf::is_gguf_path(model)) return files::model_digests(model);
+  OrderedJson digests = OrderedJson::object();
+  for (const auto& file : checkpoint::gguf::Model::open(model).files())
+    digests[file->path().filename().string()] = files::sampled_digest(file->path());
+  return digests;
+}
+
 }  // namespace
 
 OrderedJson describe_job(const RunOptions& options, const Environment& environment,
                          const DeviceChoice& device, files::InputFile& input,
                          const ScannedInput& scanned) {
-  const checkpoint::HubCache cache{environment.hub_cache};
+  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
   OrderedJson job;
   job["version"] = options.build;
   job["input"] = describe_input(input);
   job["lines"] = batch::lines_json(scanned.slice, scanned.all_lines);
   job["max_line_bytes"] = options.max_line_bytes;
   job["strict"] = options.unknown_fields == batch::UnknownFields::refuse;
-  job["model"] = files::model_digests(checkpoint::find_model(options.model, cache));
+  job["model"] = digests_of(checkpoint::find_model(options.model, cache));
   job["tokenizer"] = options.tokenizer.empty()
                          ? OrderedJson()
-                         : files::model_digests(checkpoint::find_model(options.tokenizer, cache));
+                         : digests_of(checkpoint::find_model(options.tokenizer, cache));
   job["answers"] = describe_answers(options);
   job["launch"] = describe_launch(options, device);
   job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";

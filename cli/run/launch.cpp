@@ -9,6 +9,7 @@
 #include "base/size_text.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/read_model.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
@@ -205,7 +206,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                                DeviceChoice device,
                                const std::function<void(const Launch&)>& before_weights,
                                engine::Processes* processes) {
-  const checkpoint::HubCache cache{environment.hub_cache};
+  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
   launch->device = std::move(device);
@@ -213,7 +214,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const backend::Footprint& footprint = launch->backend->footprint();
   launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
-  auto [config, spec] = model::read_model_folder(folder);
+  auto [config, spec] = checkpoint::read_model(folder);
   launch::ModelSource model(std::move(spec), config,
                             model_folder(options, folder, launch::Weights::checkpoint),
                             launch::Experts::all);

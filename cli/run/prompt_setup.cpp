@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/gguf/tokenizer.h"
 #include "cli/run/launch.h"
 #include "text/chat_template.h"
 
@@ -29,8 +30,18 @@ text::AnswerFormats answer_formats(const RunOptions& options, const batch::ChatO
               : text::find_reasoning_format(options.reasoning_parser)};
 }
 
+/// The tokenizer and the templates in a GGUF file's metadata.
+void read_gguf_texts(const std::filesystem::path& file, PromptSetup& setup) {
+  const auto model = checkpoint::gguf::Model::open(file);
+  setup.tokenizer = text::Tokenizer::parse(checkpoint::gguf::tokenizer_json(model), file.string());
+  setup.chat.templates = checkpoint::gguf::chat_templates(model);
+  setup.chat.special_tokens = checkpoint::gguf::special_tokens(model);
+}
+
 void read_texts(const RunOptions& options, const std::filesystem::path& folder,
                 PromptSetup& setup) {
+  setup.chat.chat_template = options.chat_template;
+  if (checkpoint::gguf::is_gguf_path(folder)) return read_gguf_texts(folder, setup);
   try {
     setup.tokenizer = text::Tokenizer::load(folder);
   } catch (const Error& error) {
@@ -39,8 +50,6 @@ void read_texts(const RunOptions& options, const std::filesystem::path& folder,
   }
   setup.chat.templates = text::folder_templates(folder);
   setup.chat.special_tokens = text::special_token_texts(folder);
-  setup.chat.chat_template = options.chat_template;
-  setup.formats = answer_formats(options, setup.chat);
 }
 
 model::GenerationConfig read_generation(const RunOptions& options,
@@ -70,8 +79,11 @@ PromptSetup read_prompt_setup(const RunOptions& options, const Environment& envi
   }
   const bool own = options.tokenizer.empty();
   read_texts(options,
-             own ? folder : checkpoint::find_model(options.tokenizer, {environment.hub_cache}),
+             own ? folder
+                 : checkpoint::find_model(options.tokenizer,
+                                          {environment.hub_cache, {}, environment.ollama}),
              setup);
+  setup.formats = answer_formats(options, setup.chat);
   return setup;
 }
 

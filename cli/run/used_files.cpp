@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
 #include "files/names.h"
 
 namespace plimsoll::cli {
@@ -28,7 +29,10 @@ void add_folder(const std::filesystem::path& folder, std::vector<files::UsedFile
 void add_model(const std::string& model, const checkpoint::HubCache& cache,
                std::vector<files::UsedFile>& used) {
   try {
-    add_folder(checkpoint::find_model(model, cache), used);
+    const std::filesystem::path found = checkpoint::find_model(model, cache);
+    if (!checkpoint::gguf::is_gguf_path(found)) return add_folder(found, used);
+    for (const auto& file : checkpoint::gguf::Model::open(found).files())
+      used.push_back({"the model's", file->path().string(), Use::read});
   } catch (const Error&) {
   }
 }
@@ -77,7 +81,7 @@ void check_files(const RunOptions& options, const Environment& environment) {
   for (const std::string& input : input_paths(options)) used.push_back({"-i", input, Use::read});
   add_if_file("--chat-template", options.chat_template_given, used);
   add_if_file("--structured-outputs", options.structured_outputs, used);
-  const checkpoint::HubCache cache{environment.hub_cache};
+  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
   add_model(options.model, cache, used);
   if (!options.tokenizer.empty()) add_model(options.tokenizer, cache, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);

@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/shard/progress.h"
@@ -24,7 +26,13 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path find_folder(const std::string& model, const Environment& environment) {
-  return checkpoint::find_model(model, {environment.hub_cache});
+  const fs::path found =
+      checkpoint::find_model(model, {environment.hub_cache, {}, environment.ollama});
+  if (!checkpoint::gguf::is_gguf_path(found)) return found;
+  fail(ExitCode::checkpoint_unusable,
+       "{}: a GGUF file is not sharded, because vLLM loads no shards of its types; `plimsoll run` "
+       "reads the file as it is, and vLLM's shards need the original model's safetensors",
+       found.string());
 }
 
 // Options of the job, with the layers of the stages that the environment states, as in vLLM.

@@ -1,10 +1,12 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/gguf/model.h"
 #include "checkpoint/index.h"
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
@@ -87,6 +89,25 @@ struct Checkpoint::Impl {
   std::vector<std::unique_ptr<MappedFile>> files;
   std::map<std::string, TensorEntry> tensors;
   std::map<std::string, std::string> promised;  // file by tensor, of an index
+  std::optional<gguf::Model> gguf;
+
+  void open_gguf(const fs::path& path) {
+    gguf.emplace(gguf::Model::open(path));
+    for (const gguf::Tensor& from : gguf->tensors()) {
+      TensorEntry tensor{.name = from.name,
+                         .dtype = gguf::plain_dtype(*from.type),
+                         .shape = {from.ne.rbegin(), from.ne.rend()},
+                         .data = from.data(),
+                         .bytes = from.bytes,
+                         .file = from.file,
+                         .blocks = from.type};
+      while (tensor.shape.size() > 2) {
+        tensor.shape[1] *= tensor.shape[0];
+        tensor.shape.erase(tensor.shape.begin());
+      }
+      tensors.emplace(from.name, std::move(tensor));
+    }
+  }
 
   void add(const fs::path& path) {
     files.push_back(std::make_unique<MappedFile>(path));
@@ -115,6 +136,10 @@ Checkpoint::~Checkpoint() = default;
 
 Checkpoint Checkpoint::open(const fs::path& folder) {
   auto impl = std::make_unique<Impl>();
+  if (gguf::is_gguf_path(folder)) {
+    impl->open_gguf(folder);
+    return Checkpoint(std::move(impl));
+  }
   const fs::path index_file = folder / "model.safetensors.index.json";
   std::error_code error;
   if (!fs::exists(fs::symlink_status(index_file, error))) {
@@ -139,6 +164,10 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
 const TensorEntry* Checkpoint::find(const std::string& name) const {
   const auto at = impl_->tensors.find(name);
   return at == impl_->tensors.end() ? nullptr : &at->second;
+}
+
+const gguf::Model* Checkpoint::gguf() const {
+  return impl_->gguf ? &*impl_->gguf : nullptr;
 }
 
 std::string Checkpoint::promised_file(const std::string& name) const {

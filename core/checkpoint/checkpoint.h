@@ -11,22 +11,28 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/ggml/types.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::checkpoint {
 
 /// Hugging Face's cache of models; the caller reads the environment (HF_HOME, HF_HUB_CACHE, HOME).
 struct HubCache {
-  std::filesystem::path folder;  // ".../hub"
-  std::string wanted = {};       // file names that suffice; empty: the whole model
+  std::filesystem::path folder;       // ".../hub"
+  std::string wanted = {};            // file names that suffice; empty: the whole model
+  std::filesystem::path ollama = {};  // Ollama's store ("~/.ollama/models"); empty: none
 };
 
-/// The folder of MODEL: a local directory, or a hub id ("org/name", "org/name@revision") that the
-/// cache holds (newest snapshot of refs/main). Throws Error(checkpoint_unusable); for a miss it
-/// names the `hf download` command.
+/// The folder or GGUF file of MODEL: a local directory (or the one GGUF model in it), a GGUF file,
+/// "ollama:NAME" or "ollama:NAME:TAG" for one of Ollama's, or a hub id ("org/name",
+/// "org/name@revision") that the cache holds (newest snapshot of refs/main). Throws
+/// Error(checkpoint_unusable); for a miss it names the `hf download` command.
 std::filesystem::path find_model(const std::string& model, const HubCache& cache);
 
 class MappedFile;
+namespace gguf {
+class Model;
+}
 
 /// One tensor of a safetensors file, in the memory map.
 struct TensorEntry {
@@ -36,21 +42,29 @@ struct TensorEntry {
   const std::byte* data = nullptr;  // unaligned; read it under a GuardedRead of `file`
   size_t bytes = 0;
   const MappedFile* file = nullptr;  // lives as long as the Checkpoint
+  /// Type of a GGUF file's tensor, else null. `dtype` is then the type that plain reads give: its
+  /// own, or float32 of packed types.
+  const GgmlTypeInfo* blocks = nullptr;
+
+  [[nodiscard]] bool is_packed() const { return blocks != nullptr && blocks->is_packed(); }
 };
 
-/// All tensors of a model folder, memory-mapped and validated as hostile input.
+/// All tensors of a model folder or of a GGUF model, memory-mapped and validated as hostile input.
 class Checkpoint {
  public:
   /// model.safetensors.index.json with its files, or model.safetensors (or the only *.safetensors).
-  /// Throws Error(checkpoint_unusable) naming file, tensor and cure; recognises LFS pointers,
-  /// .bin/.pt-only, GGUF.
-  static Checkpoint open(const std::filesystem::path& folder);
+  /// A GGUF file: its tensors under their own names, shapes in the order of PyTorch, of two
+  /// dimensions at most ([experts * outputs, inputs]). Throws Error(checkpoint_unusable) naming
+  /// file, tensor and cure; recognises LFS pointers, .bin/.pt-only.
+  static Checkpoint open(const std::filesystem::path& folder_or_file);
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
 
   [[nodiscard]] const TensorEntry* find(const std::string& name) const;
   [[nodiscard]] const std::map<std::string, TensorEntry>& tensors() const;
+  /// The GGUF model that this is; null: it is none.
+  [[nodiscard]] const gguf::Model* gguf() const;
   /// The file that the index names for a tensor that no file holds; empty: it names none.
   [[nodiscard]] std::string promised_file(const std::string& name) const;
   /// Gives an existing tensor another shape of as many elements.

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/ggml/decode.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,10 +52,32 @@ void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype,
   }
 }
 
+/// Decodes the stored rows that a block needs, and copies it from these.
+void copy_decoded(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
+                  std::byte* to, int64_t to_stride) {
+  const int64_t columns = tensor.shape.back();
+  const int64_t first = transposed ? block.column : block.row;
+  const int64_t rows = transposed ? block.columns : block.rows;
+  const int64_t row_bytes = columns / tensor.blocks->values * tensor.blocks->bytes;
+  std::vector<float> decoded(static_cast<size_t>(rows * columns));
+  decode_ggml(tensor.blocks->type(), tensor.data + first * row_bytes, rows * columns,
+              decoded.data());
+  TensorEntry plain = tensor;
+  plain.dtype = DType::f32;
+  plain.blocks = nullptr;
+  plain.shape = {rows, columns};
+  plain.data = reinterpret_cast<const std::byte*>(decoded.data());
+  plain.bytes = decoded.size() * sizeof(float);
+  Block own = block;
+  (transposed ? own.column : own.row) = 0;
+  copy_block(plain, transposed, own, dtype, to, to_stride);
+}
+
 }  // namespace
 
 void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
                 std::byte* to, int64_t to_stride) {
+  if (tensor.is_packed()) return copy_decoded(tensor, transposed, block, dtype, to, to_stride);
   if (transposed) return copy_transposed(tensor, block, dtype, to, to_stride);
   const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));

@@ -4,11 +4,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
+#include "checkpoint/gguf/ollama.h"
 
 namespace plimsoll::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kOllama = "ollama:";
 
 struct HubId {
   std::string name;      // "org/name" or "name"
@@ -120,12 +124,17 @@ fs::path find_model(const std::string& model, const HubCache& cache) {
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) return path;
-  if (fs::exists(status)) {
-    const bool gguf = path.extension() == ".gguf";
-    fail(ExitCode::checkpoint_unusable, "{} is {}; expected a model's folder or a hub id", model,
-         gguf ? "a GGUF file" : "a file");
+  if (fs::is_directory(status)) {
+    if (!fs::exists(path / "config.json", error)) return gguf::find_in_folder(path).value_or(path);
+    return path;
   }
+  if (gguf::is_gguf_path(path)) return path;
+  if (fs::exists(status)) {
+    fail(ExitCode::checkpoint_unusable,
+         "{} is a file; expected a model's folder, a GGUF file or a hub id", model);
+  }
+  if (model.starts_with(kOllama))
+    return gguf::find_ollama(model.substr(kOllama.size()), cache.ollama);
   if (error == std::errc::too_many_symbolic_link_levels) {
     fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
   }

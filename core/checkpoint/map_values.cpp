@@ -41,6 +41,8 @@ void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* va
       return;
     case model::Mapping::minus_exp:
       return for_each_float(values, count, [](double x) { return -std::exp(x); });
+    case model::Mapping::log_minus:
+      return unmap_values(values, count);
     case model::Mapping::less_mean: {
       const double mean = mean_of(tensor);
       return for_each_float(values, count, [&](double x) {

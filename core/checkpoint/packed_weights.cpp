@@ -22,6 +22,12 @@ class PartRows final : public model::PackedRows {
       stored_->codes(row, run, to + done * block_.columns);
     });
   }
+  void blocks(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t bytes = part_.packing->block_row_bytes(block_.columns);
+    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->blocks(row, run, to + done * bytes);
+    });
+  }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
     const int64_t bytes = groups() * model::scale_bytes(part_.packing->scale);
     for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
@@ -72,6 +78,7 @@ quantization::FindStored find_stored(const Checkpoint& checkpoint, const model::
                                           .dtype = found->dtype,
                                           .shape = found->shape,
                                           .data = found->data,
+                                          .blocks = found->blocks,
                                           .guarded = [file = found->file](const auto& read) {
                                             const GuardedRead guard(*file);
                                             read();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/gguf/model.h"
 #include "launch/images.h"
 #include "quantization/online.h"
 #include "shard/shard_files.h"
@@ -41,7 +42,8 @@ ModelSource::ModelSource(model::ModelSpec spec, const Json& config, ModelFolder 
   const bool sharded = folder_.weights == Weights::sharded_state;
   if (sharded || folder_.weights == Weights::none) return;
   if (folder_.weights == Weights::if_present && !holds_weights(folder_.path)) return;
-  if (shard::looks_sharded(folder_.path)) {
+  const bool is_file = checkpoint::gguf::is_gguf_path(folder_.path);
+  if (!is_file && shard::looks_sharded(folder_.path)) {
     fail(ExitCode::checkpoint_unusable, "{} holds shards; give --load-format sharded_state",
          folder_.path.string());
   }
@@ -104,6 +106,7 @@ const checkpoint::WeightSource* ModelSource::reader(const model::ModelSpec& spec
 }
 
 bool holds_weights(const std::filesystem::path& folder) {
+  if (checkpoint::gguf::is_gguf_path(folder)) return true;
   // Shards are read by --load-format sharded_state alone.
   if (shard::looks_sharded(folder)) return false;
   if (std::filesystem::exists(folder / "model.safetensors.index.json")) return true;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "backend/cuda/slices.h"
+#include "base/error.h"
 #include "launch/images.h"
 
 namespace plimsoll::launch {
@@ -26,6 +27,19 @@ void add_widths_note(const Arguments& arguments, const backend::Footprint& footp
   }
 }
 
+/// Kernels of cards do not read ggml's blocks.
+void refuse_blocks_on_cards(const model::ModelSpec& spec, const backend::Footprint& footprint) {
+  if (footprint.name() == "cpu") return;
+  for (const model::WeightSpec& weight : spec.weights)
+    for (const model::Part& part : weight.parts)
+      if (part.packing && part.packing->has_blocks()) {
+        fail(ExitCode::usage,
+             "the GGUF file's packed types ({} is one: {}) are computed on the CPU alone so far: "
+             "give no card (--device cpu)",
+             part.tensor, find_ggml_type(static_cast<uint32_t>(part.packing->blocks))->name);
+      }
+}
+
 }  // namespace
 
 std::vector<engine::StageView> ResolvedLaunch::stage_views() const {
@@ -39,6 +53,7 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
   const EngineArgs& args = arguments.args;
   ResolvedLaunch launch;
   launch.spec = model.spec(args);
+  refuse_blocks_on_cards(launch.spec, footprint);
   launch.dtype = run_dtype(launch.spec, args);
   launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
                                                     .pipeline_parallel = args.pipeline_parallel,

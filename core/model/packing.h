@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 
 #include "base/dtype.h"
+#include "base/ggml/types.h"
 
 namespace plimsoll::model {
 
@@ -25,6 +27,7 @@ enum class PackedFormat : uint8_t {
   mxfp4,
   nf4,         // bitsandbytes
   online_fp8,  // plain weights that are quantized while they are loaded
+  ggml,        // blocks of a GGUF file
 };
 
 /// The number that a code stands for.
@@ -32,6 +35,7 @@ enum class Code : uint8_t {
   integer,  // itself
   e4m3,     // a float8, of 8 bits
   table,    // one of 16 numbers, of 4 bits
+  blocks,   // none: memory holds a ggml type's blocks as the file has them, scales included
 };
 
 /// The type that scales are kept as.
@@ -126,8 +130,9 @@ constexpr bool has_input_scale(InputRounding rounding) {
 struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;
-  int64_t bits = 4;   // 2, 3, 4, 8
-  int64_t group = 0;  // inputs that share a scale; 0: all inputs of an output
+  GgmlType blocks = GgmlType::f32;  // for Code::blocks
+  int64_t bits = 4;                 // 2, 3, 4, 8
+  int64_t group = 0;                // inputs that share a scale; 0: all inputs of an output
   ScaleType scale = ScaleType::f32;
   bool zeros = false;      // a zero point (a byte) beside each scale, to which `zero` is added
   int64_t zero = 0;        // integers without zero points: the zero point of all
@@ -145,6 +150,12 @@ struct Packing {
   int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;
+  [[nodiscard]] bool has_blocks() const { return code == Code::blocks; }
+  /// Bytes of a row of `columns` values, whole blocks.
+  [[nodiscard]] int64_t block_row_bytes(int64_t columns) const {
+    const GgmlTypeInfo& type = *find_ggml_type(static_cast<uint32_t>(blocks));
+    return columns / type.values * type.bytes;
+  }
   /// Inputs before `first` in the group of `first`.
   [[nodiscard]] int64_t inputs_before(int64_t first) const { return group > 0 ? first % group : 0; }
   [[nodiscard]] int64_t groups(int64_t columns) const {
@@ -180,6 +191,11 @@ class PackedRows {
   [[nodiscard]] virtual int64_t first_input() const { return 0; }
   /// Copies codes [count, columns], a byte each, of rows [first, first + count).
   virtual void codes(int64_t first, int64_t count, uint8_t* to) const = 0;
+  /// Copies the blocks of rows [first, first + count), row by row; only for Code::blocks, which has
+  /// neither codes nor scales.
+  virtual void blocks(int64_t /*first*/, int64_t /*count*/, std::byte* /*to*/) const {
+    throw std::logic_error("a packing without blocks was asked for them");
+  }
   /// Copies scales [count, groups], of type Packing::scale.
   virtual void scales(int64_t first, int64_t count, std::byte* to) const = 0;
   /// Copies zero points [count, groups]; only for packings with zero points.

@@ -15,6 +15,10 @@ int64_t slice_unit(const WeightSpec& weight) {
   int64_t unit = 2;
   for (const Part& part : weight.parts) {
     if (!part.packing) continue;
+    if (part.packing->has_blocks()) {
+      unit = std::lcm(unit, part.packing->group);
+      continue;
+    }
     unit = std::lcm(unit, word_inputs(part.packing->bits));
     // Groups of 128 float8 inputs may be cut, because ranks exchange their largest values.
     if (part.packing->inputs != InputRounding::fp8_group)

@@ -15,7 +15,8 @@ enum class WeightFormat : uint8_t {
   quark_int4,   // AMD Quark's, packed along the output like awq
   nvfp4,        // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
   mxfp4,        // 4 bits, an 8-bit exponent for each group of 32
-  bitsandbytes  // 4 or 8 bits; its constants are kept outside the parameters
+  bitsandbytes,  // 4 or 8 bits; its constants are kept outside the parameters
+  ggml           // blocks of a GGUF file, each tensor of a type of its own
 };
 
 enum class Scales : uint8_t { tensor, channel, block };

@@ -21,6 +21,13 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
   return Tokenizer(std::move(impl));
 }
 
+Tokenizer Tokenizer::parse(const std::string& tokenizer_json, const std::string& name) {
+  auto impl = std::make_unique<Impl>();
+  load_tokenizer_text(tokenizer_json, name, *impl);
+  impl->added.finish();
+  return Tokenizer(std::move(impl));
+}
+
 // Tokens that are matched in the raw text cut it first; each section between them is normalised,
 // cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,

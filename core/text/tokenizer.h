@@ -36,6 +36,9 @@ class Tokenizer {
   /// or from a tokenizer.json or tokenizer.model file itself. Throws Error(checkpoint_unusable)
   /// naming file and place.
   static Tokenizer load(const std::filesystem::path& folder_or_file);
+  /// Makes a tokenizer of a tokenizer.json's text; `name` is what messages call it. Throws as
+  /// load().
+  static Tokenizer parse(const std::string& tokenizer_json, const std::string& name);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +18,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/read_model.h"
 #include "checkpoint/resolve_model.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
 #include "like_cases.h"
 #include "model/config.h"
+#include "reference/gguf_bytes.h"
+#include "reference/gguf_tokenizer.h"
 #include "reference/recipe.h"
 #include "skipped.h"
 
@@ -120,6 +124,39 @@ inline bool is_served(const fs::path& folder) {
   }
 }
 
+/// The metadata of a GGUF recipe, with those of its tokenizer in place of "@tokenizer".
+inline Json complete_pairs(const Json& recipe, const fs::path& data) {
+  Json pairs = Json::array();
+  for (const Json& pair : recipe.at("kv")) {
+    if (pair.at(0) != "@tokenizer") {
+      pairs.push_back(pair);
+      continue;
+    }
+    fs::path file = data / pair.at(2).at("source").get<std::string>();
+    if (!fs::exists(file)) file += ".xz";
+    const Json tokenizer = parse_json(read_maybe_xz(file));
+    for (const Json& own : tokenizer_pairs(tokenizer, pair.at(1), pair.at(2).at("pre")))
+      pairs.push_back(own);
+  }
+  return pairs;
+}
+
+/// Writes the model of a recipe, whose "kv" makes it a GGUF file; returns the folder or file.
+inline fs::path write_model(const fs::path& folder, const fs::path& out) {
+  Json recipe = read_json_file(folder / "recipe.json");
+  if (!recipe.contains("kv")) {
+    write_checkpoint(folder, out);
+    return out;
+  }
+  fs::create_directories(out);
+  fs::path file = out / "model.gguf";
+  // Tokenizers are beside the golden results, GOLDEN/../data; in a plain clone tests/data.
+  const fs::path beside = folder / "../../../..";
+  recipe["kv"] = complete_pairs(recipe, fs::exists(beside / "data") ? beside / "data" : beside);
+  std::ofstream(file, std::ios::binary) << gguf_bytes(recipe);
+  return file;
+}
+
 /// A model of the golden results, from a checkpoint that is written for it.
 class Subject {
  public:
@@ -128,9 +165,9 @@ class Subject {
       : golden(folder),
         backend_(std::move(backend)),
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
-    write_checkpoint(folder, folder_);
-    const Json config = model::read_config(folder_);
-    spec_ = model::make_model_spec(config);
+    const fs::path model = write_model(folder, folder_);
+    auto [config, spec] = checkpoint::read_model(model);
+    spec_ = std::move(spec);
     for (const Case& c : golden.cases) {
       longest_ = std::max(longest_, c.length());
     }
@@ -138,7 +175,7 @@ class Subject {
     if (spec_.position_embedding == model::kNoWeight) {
       spec_.max_position = std::max(spec_.max_position, longest_);
     }
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint_.emplace(checkpoint::Checkpoint::open(model));
     checkpoint::resolve_stored(*checkpoint_, spec_);
     checkpoint::resolve_kept(config, &*checkpoint_, {.activations = activations}, spec_);
   }

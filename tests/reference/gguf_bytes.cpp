@@ -8,7 +8,6 @@
 #include "base/dtype.h"
 #include "base/ggml/types.h"
 #include "reference/drawn_numbers.h"
-#include "reference/gguf_tokenizer.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -170,18 +169,8 @@ std::string from_hex(const std::string& hex) {
 
 }  // namespace
 
-std::string gguf_bytes(const Json& recipe, const std::string& data) {
-  Json pairs = Json::array();
-  for (const Json& pair : recipe.at("kv")) {
-    if (pair.at(0) != "@tokenizer") {
-      pairs.push_back(pair);
-      continue;
-    }
-    const Json& from = pair.at(2);
-    for (const Json& each : tokenizer_pairs(data + "/" + from.at("source").get<std::string>(),
-                                            pair.at(1), from.at("pre")))
-      pairs.push_back(each);
-  }
+std::string gguf_bytes(const Json& recipe) {
+  const Json& pairs = recipe.at("kv");
   std::string bytes = "GGUF";
   put(bytes, uint32_t{3});
   put(bytes, static_cast<uint64_t>(recipe.at("tensors").size()));

@@ -9,9 +9,8 @@
 
 namespace plimsoll::testing {
 
-/// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors". Pairs
-/// "@tokenizer" are made of the tokenizer.json that they name, below `data`.
-std::string gguf_bytes(const Json& recipe, const std::string& data = "");
+/// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors".
+std::string gguf_bytes(const Json& recipe);
 
 /// Names and bytes of the files of a list such as tests/data/golden/gguf/hostile.jsonl, the valid
 /// one first.

@@ -155,9 +155,8 @@ class PairsOfTokenizer {
 
 }  // namespace
 
-Json tokenizer_pairs(const std::string& file, const std::string& kind, const std::string& pre) {
-  const Json json = read_json_file(file);
-  return PairsOfTokenizer(json, kind).make(pre);
+Json tokenizer_pairs(const Json& tokenizer, const std::string& kind, const std::string& pre) {
+  return PairsOfTokenizer(tokenizer, kind).make(pre);
 }
 
 }  // namespace plimsoll::testing

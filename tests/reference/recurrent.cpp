@@ -51,7 +51,7 @@ Matrix gated_delta(const DeltaTerms& terms, const model::RecurrentSpec& spec) {
   Matrix out(terms.v.rows, terms.v.columns);
   for (int64_t head = 0; head < spec.heads; ++head) {
     const int64_t keys = spec.state, values = spec.head_dim;
-    const int64_t group = head / (spec.heads / spec.groups) * keys;
+    const int64_t group = spec.key_head(head) * keys;
     Matrix s(keys, values);
     for (int64_t t = 0; t < out.rows; ++t) {
       double q_squares = 1e-6, k_squares = 1e-6;

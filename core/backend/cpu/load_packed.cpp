@@ -41,6 +41,18 @@ struct StripBuffers {
   std::vector<uint8_t> zeros;
 };
 
+/// Copies the blocks of a strip's rows, and their factors.
+void load_blocks(const model::Packing& packing, const PackedPart& layout,
+                 const model::PackedRows& rows, int64_t strip, std::byte* to) {
+  const int64_t first = strip * kStrip;
+  const int64_t count = std::min(kStrip, layout.rows - first);
+  rows.blocks(first, count, to + first * layout.row_bytes);
+  if (!packing.factors) return;
+  auto* const factors = reinterpret_cast<float*>(to + layout.factors) + first;
+  std::fill_n(factors, kStrip, 0.f);
+  rows.factors(first, count, factors);
+}
+
 void load_strip(const model::Packing& packing, const PackedPart& layout,
                 const model::PackedRows& rows, int64_t strip, StripBuffers& buffers,
                 std::byte* to) {
@@ -83,6 +95,7 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
   std::vector<StripBuffers> buffers(pool_.threads());
   pool_.run(divide_up(layout.rows, kStrip), 8 * layout.rows * columns,
             [&](int64_t strip, int thread) {
+              if (packing.has_blocks()) return load_blocks(packing, layout, rows, strip, to);
               load_strip(packing, layout, rows, strip, buffers[thread], to);
             });
   if (packing.ordered) rows.input_groups(reinterpret_cast<int32_t*>(to + layout.order));

@@ -191,6 +191,9 @@ class CpuBackend final : public Backend {
   /// A thread's room for `rows` rounded rows of `k` floats.
   float* rounded_rows(int thread, int64_t rows, int64_t k);
   void multiply(const Product& product);
+  /// Multiplies strips [first, last) of a plain matrix, up to `task_strips` side by side.
+  void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
+                       int64_t last_strip, int64_t task_strips) const;
   void multiply_region(const Product& product, const ProductJob& job,
                        const ProductRegion& region) const;
   /// Multiplies one strip whose sums lie side by side until they are whole: rows of `out` would be
@@ -202,6 +205,10 @@ class CpuBackend final : public Backend {
                       int64_t slice, const RegionSums& out) const;
   /// Multiplies strips [first, last) of a quantized part.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
+                       int64_t last_strip, int thread);
+  /// Multiplies strips [first, last) of a part that is kept as ggml's blocks: each is decoded to a
+  /// plain strip, once for all rows.
+  void multiply_blocks(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t last_strip, int thread);
   /// Multiplies one block of k of a tile's strips, of which `columns` are in use.
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
@@ -299,6 +306,7 @@ class CpuBackend final : public Backend {
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
   std::vector<std::vector<float>> nested_scales_;      // one for each thread
   std::vector<std::vector<float>> rounded_;            // one for each thread
+  std::vector<std::vector<float>> decoded_;            // one for each thread
 };
 
 }  // namespace plimsoll::backend

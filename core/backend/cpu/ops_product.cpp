@@ -47,6 +47,8 @@ void CpuBackend::multiply(const Product& product) {
     const int64_t last = std::min(strips, first + task_strips);
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
       multiply_integers(product, job, first, last);
+    } else if (job.part != nullptr && job.part->packing->has_blocks()) {
+      multiply_blocks(product, job, first, last, thread);
     } else if (job.planes > 0) {
       multiply_fixed(product, job, first, last, thread);
     } else if (job.part != nullptr) {
@@ -54,16 +56,21 @@ void CpuBackend::multiply(const Product& product) {
     } else if (has_tiles(product.dtype, product.k / product.slices)) {
       multiply_tiles(product, job, first, last);
     } else {
-      const int64_t tiles = product_tiles(job.rows);
-      const int64_t together = product.slices == 1 ? kTogether : kSliceTiles;
-      const int64_t width = tiles == 1 ? task_strips : 1;
-      for (int64_t tile = 0; tile < tiles; tile += together)
-        for (int64_t s = first; s < last; s += width)
-          multiply_region(product, job,
-                          {s, std::min(width, last - s), tile, std::min(tiles, tile + together)});
+      multiply_strips(product, job, first, last, task_strips);
     }
   };
   pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, run);
+}
+
+void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
+                                 int64_t last_strip, int64_t task_strips) const {
+  const int64_t tiles = product_tiles(job.rows);
+  const int64_t together = product.slices == 1 ? kTogether : kSliceTiles;
+  const int64_t width = tiles == 1 ? task_strips : 1;
+  for (int64_t tile = 0; tile < tiles; tile += together)
+    for (int64_t s = first_strip; s < last_strip; s += width)
+      multiply_region(product, job,
+                      {s, std::min(width, last_strip - s), tile, std::min(tiles, tile + together)});
 }
 
 void CpuBackend::multiply_region(const Product& product, const ProductJob& job,

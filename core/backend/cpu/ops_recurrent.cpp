@@ -133,7 +133,7 @@ void CpuBackend::compute(const ops::GatedDelta& op) {
             [&](int64_t task, int) {
               const SequenceRows rows = rows_of(*op.batch, op.states, task / spec.heads);
               const int64_t head = task % spec.heads;
-              const int64_t group = head / (spec.heads / spec.groups) * spec.state;
+              const int64_t group = spec.key_head(head) * spec.state;
               const float rate = -std::exp(floats(op.weights.decay_log)[head]);
               const int64_t decayed =
                   op.in.step.columns / spec.heads;  // numbers with one of theirs

@@ -8,6 +8,8 @@
 
 #include "backend/cpu/layout.h"
 #include "backend/cpu/ops.h"
+#include "backend/cpu/packed_layout.h"
+#include "base/ggml/decode.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -62,6 +64,22 @@ void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id
     std::memcpy(out + units * unit, from + units * kStrip * unit, dtype_size(dtype));
 }
 
+/// Row `id` of a table that is kept as ggml's blocks.
+void read_blocks(const Weight& table, int64_t id, float* row) {
+  for (const Segment& segment : packed_segments(*table.spec, table.dtype, 0).parts) {
+    const model::Part& part = *segment.part;
+    const int64_t own = id - segment.first_row;
+    if (own < 0 || own >= part.rows()) continue;
+    const PackedPart layout(part, table.spec->columns());
+    const std::byte* const data = static_cast<const std::byte*>(table.data) + segment.offset;
+    decode_ggml(part.packing->blocks, data + own * layout.row_bytes, layout.columns, row);
+    if (!part.packing->factors) return;
+    const float factor = reinterpret_cast<const float*>(data + layout.factors)[own];
+    for (int64_t i = 0; i < layout.columns; ++i) row[i] *= factor;
+    return;
+  }
+}
+
 }  // namespace
 
 void CpuBackend::load_rows(const Weight& weight, const RowReader& read, int64_t first, int64_t rows,
@@ -107,6 +125,7 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
 void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
   const auto* from = static_cast<const std::byte*>(table.data);
   const int64_t width = table.spec->columns();
+  if (table.spec->is_packed()) return read_blocks(table, id, row);
   const size_t row_bytes = width * dtype_size(table.dtype);
   const std::byte* stored = from + id * row_bytes;
   std::vector<std::byte> unpacked;

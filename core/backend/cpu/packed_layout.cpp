@@ -20,6 +20,12 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const model::Packing& packing = *part.packing;
   const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
   constexpr auto kRows = static_cast<size_t>(kStrip);
+  if (packing.has_blocks()) {
+    row_bytes = packing.block_row_bytes(columns);
+    (void)take(bytes, rows * row_bytes);
+    factors = take(bytes, packing.factors ? strips * kRows * sizeof(float) : 0);
+    return;
+  }
   groups = packing.groups(columns);
   strip_codes = divide_up(columns, model::word_inputs(packing.bits)) * unit_words(packing.bits) *
                 kRows * sizeof(uint32_t);

@@ -17,10 +17,12 @@ namespace plimsoll::backend {
 /// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits); with 3 bits, three
 /// words hold one bit each of 32 columns. Scales, zero points and factors lie beside them, for all
 /// strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then the data that the part
-/// has once.
+/// has once. Of Code::blocks a strip is 32 rows of blocks, one after the other as in the file, and
+/// the last strip has no more rows than the part.
 struct PackedPart {
   int64_t rows = 0, columns = 0, groups = 0;
   int64_t nested_blocks = 0;
+  int64_t row_bytes = 0;                                      // of Code::blocks
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
   // Offsets of the data after the codes.
   size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;

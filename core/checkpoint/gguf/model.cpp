@@ -135,6 +135,19 @@ Model Model::open(const fs::path& file) {
   return model;
 }
 
+DType plain_dtype(const GgmlTypeInfo& type) {
+  switch (type.type()) {
+    case GgmlType::f16:
+      return DType::f16;
+    case GgmlType::bf16:
+      return DType::bf16;
+    case GgmlType::f64:
+      return DType::f64;
+    default:
+      return DType::f32;
+  }
+}
+
 bool is_gguf_path(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "checkpoint/gguf/header.h"
 
 namespace plimsoll::checkpoint::gguf {
@@ -42,6 +43,9 @@ class Model {
   std::string architecture_;
   int64_t alignment_ = 0;
 };
+
+/// The dtype of values that a type's tensors are read as: its own, or float32 of packed types.
+DType plain_dtype(const GgmlTypeInfo& type);
 
 /// True when the path is a regular file that begins with GGUF's magic or ends in ".gguf".
 bool is_gguf_path(const std::filesystem::path& path);

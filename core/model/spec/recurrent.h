@@ -57,13 +57,19 @@ struct RecurrentSpec {
   Norm norm{};  // of the output, in `norm_groups` groups; weight [all], or [head_dim] for each head
   int64_t norm_groups = 1;
   enum class Gated : uint8_t { before_norm, after_norm } gated = Gated::before_norm;
-  GateKind gate = GateKind::silu;       // of z
-  float beta_factor = 1;                // gated delta
+  GateKind gate = GateKind::silu;  // of z
+  float beta_factor = 1;           // gated delta
+  /// Gated delta: value head i uses key head i mod `groups` (GGUF files), not i * groups / heads.
+  bool tiled = false;
   float in_factor = 1, out_factor = 1;  // Falcon-H1
   std::vector<float> factors{};         // Falcon-H1: of z, u, B, C, step; empty: none
   Linear out{};
 
   [[nodiscard]] int64_t width() const { return heads * head_dim; }
+  /// Gated delta: the head of q and k that head `head` of v uses.
+  [[nodiscard]] int64_t key_head(int64_t head) const {
+    return tiled ? head % groups : head / (heads / groups);
+  }
   /// Floats of a sequence's state, without those of the convolution.
   [[nodiscard]] int64_t state_floats() const { return heads * head_dim * state; }
   [[nodiscard]] int64_t conv_floats() const { return conv.width * (conv.taps - 1); }

@@ -44,11 +44,13 @@ enum class Mapping : uint8_t {
   none,
   minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
   unit_rows,  // x / its row's length (Baichuan 2's head)
+  log_minus,  // ln(-x), of what is stored as -e^x (A_log of a GGUF file's ssm_a)
   less_mean,  // x less the mean of its tensor, both rounded as stored (Param2's router biases)
 };
 /// True when the mapping takes each element by itself, in float32; else it takes whole rows.
 constexpr bool maps_each(Mapping mapping) {
-  return mapping == Mapping::minus_exp || mapping == Mapping::less_mean;
+  return mapping == Mapping::minus_exp || mapping == Mapping::log_minus ||
+         mapping == Mapping::less_mean;
 }
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];

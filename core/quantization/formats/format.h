@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ggml/types.h"
 #include "model/packing.h"
 #include "quantization/scheme.h"
 
@@ -21,7 +22,8 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::u8;
   std::vector<int64_t> shape;
-  const std::byte* data = nullptr;  // unaligned; read inside of `guarded` alone
+  const std::byte* data = nullptr;       // unaligned; read inside of `guarded` alone
+  const GgmlTypeInfo* blocks = nullptr;  // type of a GGUF file's tensor; else null
   std::function<void(const std::function<void()>&)> guarded;
 
   [[nodiscard]] int64_t elements() const;

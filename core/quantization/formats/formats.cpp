@@ -31,6 +31,8 @@ constexpr std::array kNf4 = {"weight",
                              "weight.quant_state.bitsandbytes__nf4",
                              "weight.quant_state.bitsandbytes__fp4"};
 
+constexpr std::array kGgml = {"weight", "scale"};
+
 using MakePacking = model::Packing (*)(const WeightScheme&, const StoredMatrix&);
 using Open = std::unique_ptr<model::PackedRows> (*)(const model::Packing&, const StoredMatrix&);
 
@@ -58,6 +60,7 @@ constexpr std::array kFormats = {
     Format{PackedFormat::mxfp4, "MXFP4", WeightFormat::mxfp4, kMxfp4, mxfp4_packing, open_mxfp4},
     Format{PackedFormat::nf4, "bitsandbytes, nf4", WeightFormat::bitsandbytes, kNf4, nf4_packing,
            open_nf4},
+    Format{PackedFormat::ggml, "GGUF", WeightFormat::ggml, kGgml, ggml_packing, open_ggml},
 };
 
 const Format& format_of(PackedFormat format) {

@@ -110,6 +110,7 @@ PLIMSOLL_FORMAT(eight_bits);
 PLIMSOLL_FORMAT(nvfp4);
 PLIMSOLL_FORMAT(mxfp4);
 PLIMSOLL_FORMAT(nf4);
+PLIMSOLL_FORMAT(ggml);
 #undef PLIMSOLL_FORMAT
 /// AMD Quark's int4, whose words are AWQ's.
 model::Packing quark_int4_packing(const WeightScheme& scheme, const StoredMatrix& matrix);

@@ -229,8 +229,8 @@ class Reader {
   bool has_right_ = false;
 };
 
-void read(const std::filesystem::path& file, TokenizerDocument& document, Place place) {
-  const std::string text = read_text_file(file, kMaxFile);
+void parse(const std::string& text, const std::string& name, TokenizerDocument& document,
+           Place place) {
   Reader reader(document, place);
   const size_t null = text.find('\0');  // where the parser would take the text to end
   if (Json::sax_parse(text, &reader) && null == std::string::npos) return;
@@ -242,8 +242,12 @@ void read(const std::filesystem::path& file, TokenizerDocument& document, Place 
       std::string_view(text).substr(0, std::min(reader.offset, text.size()));
   const size_t line_start =
       before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(),
+  fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", name,
        1 + std::ranges::count(before, '\n'), before.size() - line_start + 1, reader.problem);
+}
+
+void read(const std::filesystem::path& file, TokenizerDocument& document, Place place) {
+  parse(read_text_file(file, kMaxFile), file.string(), document, place);
 }
 
 }  // namespace
@@ -261,6 +265,12 @@ void with_file_name(const std::filesystem::path& file, const std::function<void(
 TokenizerDocument read_tokenizer_document(const std::filesystem::path& file) {
   TokenizerDocument document;
   with_file_name(file, [&] { read(file, document, Place::document); });
+  return document;
+}
+
+TokenizerDocument parse_tokenizer_document(const std::string& text, const std::string& name) {
+  TokenizerDocument document;
+  with_file_name(name, [&] { parse(text, name, document, Place::document); });
   return document;
 }
 

@@ -20,6 +20,8 @@ struct TokenizerConfig;
 void load_tokenizer(const std::filesystem::path& folder_or_file, Pipeline& tokenizer);
 
 void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer);
+/// Loads the text of a tokenizer.json; `name` is what messages call it.
+void load_tokenizer_text(const std::string& text, const std::string& name, Pipeline& tokenizer);
 /// Loads tokenizer.model: sentencepiece, or Llama 3's ranked byte strings (tiktoken). Without a
 /// config it is the bare model, with no added tokens.
 void load_tokenizer_model(const std::filesystem::path& file, const TokenizerConfig* config,
@@ -42,6 +44,7 @@ struct TokenizerDocument {
   bool has_merges = false;
 };
 TokenizerDocument read_tokenizer_document(const std::filesystem::path& file);
+TokenizerDocument parse_tokenizer_document(const std::string& text, const std::string& name);
 
 /// Runs `read`, and adds the file's name to its exceptions about models, patterns and JSON.
 void with_file_name(const std::filesystem::path& file, const std::function<void()>& read);

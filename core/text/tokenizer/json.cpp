@@ -56,10 +56,8 @@ size_t count_components(const Json& json) {
   return count;
 }
 
-}  // namespace
-
-void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer) {
-  TokenizerDocument document = read_tokenizer_document(file);
+void load_document(TokenizerDocument document, const std::filesystem::path& file,
+                   Pipeline& tokenizer) {
   const Json& root = document.root;
   const auto part = [&](const char* name) -> const Json& {
     static const Json absent;
@@ -84,6 +82,16 @@ void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer)
     tokenizer.added.add(parse_added_tokens(part("added_tokens")), *tokenizer.model,
                         tokenizer.normalizer.get());
   });
+}
+
+}  // namespace
+
+void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer) {
+  load_document(read_tokenizer_document(file), file, tokenizer);
+}
+
+void load_tokenizer_text(const std::string& text, const std::string& name, Pipeline& tokenizer) {
+  load_document(parse_tokenizer_document(text, name), name, tokenizer);
 }
 
 }  // namespace plimsoll::text

@@ -115,6 +115,8 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
       return outputs * shape.inputs / 2 + outputs * (shape.inputs / scheme.group);
     case WeightFormat::bitsandbytes:
       return outputs * shape.inputs * scheme.bits / 8;
+    case WeightFormat::ggml:  // no configuration of vLLM's names it
+      break;
   }
   return 0;
 }
@@ -267,6 +269,8 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
       return bytes + packed_expert_bytes(scheme, shape, element);
     case WeightFormat::bitsandbytes:
       return bytes + weights * scheme.bits / 8;
+    case WeightFormat::ggml:
+      break;
   }
   return bytes;
 }

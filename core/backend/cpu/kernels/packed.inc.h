@@ -135,6 +135,8 @@ void packed(const PackedTile& tile) {
       return packed_of<TableDecoder>(tile);
     case model::Code::integer:
       break;
+    case model::Code::blocks:  // decoded before, to plain strips
+      return;
   }
   switch (tile.packing->bits) {
     case 2:

@@ -168,7 +168,7 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
 /// than as floats.
 constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& packing,
                            int64_t columns, int planes) {
-  if (packing.code == model::Code::e4m3 || packing.ordered) return false;
+  if (packing.code == model::Code::e4m3 || packing.has_blocks() || packing.ordered) return false;
   const bool levels = fixed_codes(packing) == FixedCodes::levels;
   if ((levels ? 8 : packing.bits) > kernels.most_bits || (levels && planes > 2)) return false;
   const int64_t block = fixed_block(packing.bits);

@@ -1,0 +1,35 @@
+// The architectures of GGUF files, a row each.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/json.h"
+#include "checkpoint/gguf/keys.h"
+
+namespace plimsoll::checkpoint::gguf {
+
+/// A key of config.json, and the metadata key that has the same value.
+struct KeyPair {
+  std::string_view config;
+  std::string_view metadata;
+};
+
+struct Architecture {
+  std::string_view name;          // "general.architecture"
+  std::string_view architecture;  // config.json's
+  std::string_view model_type;
+  std::string_view activation = "silu";
+  /// Rows of q and k of each head are stored as pairs, 0, d/2, 1, d/2 + 1 ... (llama.cpp's
+  /// converter permutes them).
+  bool permuted = false;
+  bool late_mlp_norm = false;  // the norm before the MLP is called post_attention_norm
+  std::span<const KeyPair> keys = {};
+  void (*finish)(const Keys& keys, Json& config) = nullptr;
+};
+
+/// The row of an architecture; null: it is not known.
+const Architecture* find_architecture(std::string_view name);
+std::span<const Architecture> architectures();
+
+}  // namespace plimsoll::checkpoint::gguf

@@ -1,0 +1,14 @@
+// Models of a local Ollama, whose store names files by digest.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace plimsoll::checkpoint::gguf {
+
+/// The GGUF file of `name` ("llama3.2", "llama3.2:1b", "org/name:tag") in the store, by the model's
+/// manifest. Throws Error(checkpoint_unusable) where the store or the model is not there, naming
+/// the `ollama pull` command.
+std::filesystem::path find_ollama(const std::string& name, const std::filesystem::path& store);
+
+}  // namespace plimsoll::checkpoint::gguf
