@@ -129,8 +129,7 @@ void finish_ernie(const Keys& keys, Json& config) {
   config["use_bias"] = has_in_layers(keys, ".attn_q.bias");
 }
 
-void finish_hunyuan(const Keys& keys, Json& config) {
-  config["use_qk_norm"] = has_in_layers(keys, ".attn_q_norm.weight");
+void finish_hunyuan(const Keys&, Json& config) {
   config.erase("rope_scaling");  // rope.freq_base holds its factor already
 }
 

@@ -1,0 +1,102 @@
+// GGUF files as MODEL: planned, run, refused.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/program.h"
+#include "reference/gguf_bytes.h"
+
+using namespace plimsoll;
+using namespace plimsoll::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kGolden = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/gguf";
+
+/// Writes the model of a recipe as NAME.gguf.
+void write_model(const Scratch& scratch, const std::string& recipe, const std::string& name) {
+  scratch.write(name + ".gguf",
+                testing::gguf_bytes(read_json_file(kGolden / "run" / recipe / "recipe.json")));
+}
+
+const std::string kRun =
+    " --skip-tokenizer-init --dtype float32 --max-tokens 24 --temperature 0 --ignore-eos ";
+
+}  // namespace
+
+TEST_CASE("a GGUF file is run, whole, split and by its folder, with the same answers") {
+  const Scratch scratch;
+  write_model(scratch, "llama_q4_k", "m");
+  const Json golden = read_json_file(kGolden / "run/llama_q4_k/golden.json");
+  const Json& expected = golden.at("cases").at(0);
+  scratch.write("in.jsonl",
+                Json{{"prompt_token_ids", expected.at("prompt_token_ids")}}.dump() + "\n");
+  const Outcome whole = shell(scratch, "plimsoll run m.gguf" + kRun + "< in.jsonl");
+  INFO(whole.err);
+  REQUIRE(whole.status == 0);
+  const Json line = json_lines(whole.out).at(0);
+  CHECK(line.at("choices").at(0).at("token_ids") == expected.at("greedy_token_ids"));
+  const Outcome folder =
+      shell(scratch, "mkdir f && cp m.gguf f/x.gguf && plimsoll run f" + kRun + "< in.jsonl");
+  CHECK(folder.status == 0);
+  CHECK(json_lines(folder.out).at(0).at("choices") == line.at("choices"));
+}
+
+TEST_CASE("a GGUF file's plan is its launch, to the byte") {
+  const Scratch scratch;
+  for (const char* recipe : {"llama_q4_k", "mixtral", "qwen35", "deepseek3"}) {
+    INFO(recipe);
+    write_model(scratch, recipe, "m");
+    const std::string flags = " --max-model-len 256 --max-num-seqs 4 --device cpu ";
+    const Outcome planned = shell(scratch, "plimsoll plan m.gguf --format json" + flags);
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    const Outcome ran =
+        shell(scratch, "echo '{\"prompt_token_ids\":[1,2,3]}' | plimsoll run m.gguf" + flags +
+                           "--skip-tokenizer-init --max-tokens 2 --report r.json");
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    const Json plan = parse_json(planned.out), report = parse_json(scratch.read("r.json"));
+    CHECK(report.dump().find("weights") != std::string::npos);
+    CHECK(plan.dump().find("weights") != std::string::npos);
+  }
+}
+
+TEST_CASE("what is not done with GGUF files is refused by name, with the way out") {
+  const Scratch scratch;
+  write_model(scratch, "llama_q4_k", "m");
+  const Outcome vllm = shell(scratch, "plimsoll plan m.gguf --engine vllm --gpu H100");
+  CHECK(vllm.status == 2);
+  CHECK_THAT(vllm.err, Catch::Contains("vLLM's core no longer loads GGUF files"));
+  CHECK_THAT(vllm.err, Catch::Contains("vllm-gguf-plugin"));
+  const Outcome shard = shell(scratch, "plimsoll shard m.gguf -o out -tp 2");
+  CHECK(shard.status == 5);
+  CHECK_THAT(shard.err, Catch::Contains("a GGUF file is not sharded"));
+  const Outcome card = shell(scratch, "plimsoll plan m.gguf --gpu H100");
+  CHECK(card.status == 2);
+  CHECK_THAT(card.err, Catch::Contains("computed on the CPU alone"));
+  scratch.write("bad.gguf", "GGUF");
+  const Outcome bad = shell(scratch, "plimsoll plan bad.gguf; plimsoll run bad.gguf < /dev/null");
+  CHECK(bad.status == 5);
+  CHECK_THAT(bad.err, Catch::Contains("bad.gguf: ends inside the header (byte 4)"));
+}
+
+TEST_CASE("a model of Ollama's store is found by its manifest") {
+  const Scratch scratch;
+  write_model(scratch, "llama_q4_k", "m");
+  const std::string store = "export OLLAMA_MODELS=$PWD/store; ";
+  shell(scratch,
+        "mkdir -p store/manifests/registry.ollama.ai/library/tiny store/blobs && cp m.gguf "
+        "store/blobs/sha256-ab12");
+  scratch.write("store/manifests/registry.ollama.ai/library/tiny/latest",
+                R"({"layers":[{"mediaType":"application/vnd.ollama.image.license","digest":"x"},)"
+                R"({"mediaType":"application/vnd.ollama.image.model","digest":"sha256:ab12"}]})");
+  const Outcome found = shell(scratch, store + "plimsoll plan ollama:tiny");
+  INFO(found.err);
+  CHECK(found.status == 0);
+  const Outcome missing = shell(scratch, store + "plimsoll plan ollama:other:1b");
+  CHECK(missing.status == 5);
+  CHECK_THAT(missing.err, Catch::Contains("ollama pull other:1b"));
+  CHECK(shell(scratch, store + "plimsoll plan ollama:../x").status == 5);
+}
