@@ -33,7 +33,7 @@ constexpr std::string_view kRunHelp =
   echo '"To be, or not"' | plimsoll run MODEL --max-tokens 32 --temperature 0
   plimsoll run MODEL -i all.jsonl -o part3.jsonl --part 3/8 --report part3.json
 
-MODEL is a folder with config.json and *.safetensors, or a hub id in the cache.
+MODEL is a folder with config.json and *.safetensors, a GGUF file, or a hub id.
 Input lines: a JSON string, {"prompt": ...}, {"messages": [...]} or
 {"prompt_token_ids": [...]} with request fields beside, or OpenAI batch lines.
 
@@ -57,7 +57,7 @@ constexpr std::string_view kPlanHelp =
   plimsoll plan config.json --engine vllm --vllm-version 0.33.0 --gpu l40s -tp 2
   plimsoll plan --from 'vllm serve Qwen/Qwen3-8B --max-num-seqs 64' --gpu 4090
 
-MODEL is a folder with config.json, a config.json, or a hub id in the cache.
+MODEL is a folder with config.json, a config.json, a GGUF file, or a hub id.
 No GPU and no weights are needed. The flags are those of run.
 
   --gpu NAME|auto|list       the card, by a loose name; list prints all

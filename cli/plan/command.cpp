@@ -45,7 +45,8 @@ void print(const std::string& text) {
 fs::path find_config(const PlanOptions& options, const Environment& environment) {
   const std::string& model = options.model;
   if (model.empty())
-    fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
+    fail(ExitCode::usage,
+         "plan: MODEL is missing: a folder, a config.json, a GGUF file, or a hub id");
   const bool weights = model.ends_with(".safetensors") || checkpoint::gguf::is_gguf_path(model);
   if (fs::is_regular_file(model) && !weights) return model;
   const fs::path folder = checkpoint::find_model(

@@ -164,7 +164,7 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
   command.option_defaults()->group("Subject and answer");
   command
       .add_option("-m,--model,MODEL", options.model,
-                  "folder with config.json, a config.json, or a hub id in the cache")
+                  "folder with config.json, a config.json, a GGUF file, or a hub id in the cache")
       ->type_name("DIR|FILE|ID")
       ->take_last();
   declare_inputs(command, options.run, "prompts: lengths, faults, need for cache")

@@ -36,8 +36,9 @@ namespace {
 
 void declare_files(CLI::App& command, RunOptions& options) {
   command
-      .add_option("-m,--model,MODEL", options.model,
-                  "folder with config.json and *.safetensors, or a hub id in the local cache")
+      .add_option(
+          "-m,--model,MODEL", options.model,
+          "folder with config.json and *.safetensors, a GGUF file, or a hub id in the local cache")
       ->type_name("DIR|ID")
       ->take_last();
   declare_inputs(command, options, "JSONL with prompts; - is standard input (default)");

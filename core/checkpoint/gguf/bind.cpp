@@ -195,9 +195,10 @@ class Binder {
       rows.push_back(heads(blk_ + "attn_q", attention.heads, head));
     }
     rows.push_back(heads(blk_ + "attn_k", attention.kv_heads, head));
-    rows.emplace_back(blk_ + (has(blk_ + "attn_v.weight") ? "attn_v" : "attn_k"), v);
-    if (!has(blk_ + "attn_v.weight") && !has(blk_ + "attn_k.weight"))
-      rows.back().base = blk_ + "attn_v";
+    const std::vector<Part>& stored = spec_.weight(attention.qkv.weight).parts;
+    const Part &last = stored.back(), &before = stored[stored.size() - 2];
+    const bool keys_are_values = last.tensor == before.tensor && last.first_row == before.first_row;
+    rows.emplace_back(blk_ + (keys_are_values ? "attn_k" : "attn_v"), v);
     linear(attention.qkv, rows);
   }
 
