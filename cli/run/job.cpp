@@ -85,7 +85,8 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
 OrderedJson digests_of(const fs::path& model) {
   if (!checkpoint::gguf::is_gguf_path(model)) return files::model_digests(model);
   OrderedJson digests = OrderedJson::object();
-  for (const auto& file : checkpoint::gguf::Model::open(model).files())
+  const auto parts = checkpoint::gguf::Model::open(model);
+  for (const auto& file : parts.files())
     digests[file->path().filename().string()] = files::sampled_digest(file->path());
   return digests;
 }

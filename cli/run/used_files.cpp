@@ -31,7 +31,8 @@ void add_model(const std::string& model, const checkpoint::HubCache& cache,
   try {
     const std::filesystem::path found = checkpoint::find_model(model, cache);
     if (!checkpoint::gguf::is_gguf_path(found)) return add_folder(found, used);
-    for (const auto& file : checkpoint::gguf::Model::open(found).files())
+    const auto parts = checkpoint::gguf::Model::open(found);
+    for (const auto& file : parts.files())
       used.push_back({"the model's", file->path().string(), Use::read});
   } catch (const Error&) {
   }
