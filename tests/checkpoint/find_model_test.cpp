@@ -100,7 +100,9 @@ TEST_CASE("broken caches are named") {
              Catch::Contains("without its config.json") && Catch::Contains("hf download org/name"));
   CHECK_THAT(refusal("org/name", ""), Catch::Contains("set HF_HOME or HF_HUB_CACHE"));
   const fs::path file = cache.write("model.gguf", "GGUF");
-  CHECK_THAT(refusal(file.string(), cache.path), Catch::Contains("is a GGUF file"));
+  CHECK(find_model(file.string(), {}) == file);
+  CHECK(find_model(cache.write("one/m.gguf", "GGUF").parent_path().string(), {}) ==
+        cache.path / "one/m.gguf");
   fs::create_symlink("loop", cache.path / "loop");
   CHECK_THAT(refusal((cache.path / "loop").string(), cache.path), Catch::Contains("form a loop"));
 }
