@@ -6,15 +6,15 @@
 namespace plimsoll::quantization {
 
 enum class WeightFormat : uint8_t {
-  plain,        // elements of the model's dtype
-  fp8,          // one byte per weight, scales by `Scales`
-  int8,         // one byte per weight, scales by `Scales`
-  awq,          // int4 packed along the output, zero points and scales by group
-  gptq,         // packed along the input, zero points and scales by group, one index per input
-  packed,       // compressed-tensors' pack-quantized: scales by group, zero points if asymmetric
-  quark_int4,   // AMD Quark's, packed along the output like awq
-  nvfp4,        // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
-  mxfp4,        // 4 bits, an 8-bit exponent for each group of 32
+  plain,         // elements of the model's dtype
+  fp8,           // one byte per weight, scales by `Scales`
+  int8,          // one byte per weight, scales by `Scales`
+  awq,           // int4 packed along the output, zero points and scales by group
+  gptq,          // packed along the input, zero points and scales by group, one index per input
+  packed,        // compressed-tensors' pack-quantized: scales by group, zero points if asymmetric
+  quark_int4,    // AMD Quark's, packed along the output like awq
+  nvfp4,         // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
+  mxfp4,         // 4 bits, an 8-bit exponent for each group of 32
   bitsandbytes,  // 4 or 8 bits; its constants are kept outside the parameters
   ggml           // blocks of a GGUF file, each tensor of a type of its own
 };
