@@ -12,33 +12,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kGolden = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/gguf";
+const fs::path kGgufGolden = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/gguf";
 
 /// Writes the model of a recipe as NAME.gguf.
-void write_model(const Scratch& scratch, const std::string& recipe, const std::string& name) {
+void write_gguf(const Scratch& scratch, const std::string& recipe, const std::string& name) {
   scratch.write(name + ".gguf",
-                testing::gguf_bytes(read_json_file(kGolden / "run" / recipe / "recipe.json")));
+                testing::gguf_bytes(read_json_file(kGgufGolden / "run" / recipe / "recipe.json")));
 }
 
-const std::string kRun =
+const std::string kGgufRun =
     " --skip-tokenizer-init --dtype float32 --max-tokens 24 --temperature 0 --ignore-eos ";
 
 }  // namespace
 
 TEST_CASE("a GGUF file is run, whole, split and by its folder, with the same answers") {
   const Scratch scratch;
-  write_model(scratch, "llama_q4_k", "m");
-  const Json golden = read_json_file(kGolden / "run/llama_q4_k/golden.json");
+  write_gguf(scratch, "llama_q4_k", "m");
+  const Json golden = read_json_file(kGgufGolden / "run/llama_q4_k/golden.json");
   const Json& expected = golden.at("cases").at(0);
   scratch.write("in.jsonl",
                 Json{{"prompt_token_ids", expected.at("prompt_token_ids")}}.dump() + "\n");
-  const Outcome whole = shell(scratch, "plimsoll run m.gguf" + kRun + "< in.jsonl");
+  const Outcome whole = shell(scratch, "plimsoll run m.gguf" + kGgufRun + "< in.jsonl");
   INFO(whole.err);
   REQUIRE(whole.status == 0);
   const Json line = json_lines(whole.out).at(0);
   CHECK(line.at("choices").at(0).at("token_ids") == expected.at("greedy_token_ids"));
   const Outcome folder =
-      shell(scratch, "mkdir f && cp m.gguf f/x.gguf && plimsoll run f" + kRun + "< in.jsonl");
+      shell(scratch, "mkdir f && cp m.gguf f/x.gguf && plimsoll run f" + kGgufRun + "< in.jsonl");
   CHECK(folder.status == 0);
   CHECK(json_lines(folder.out).at(0).at("choices") == line.at("choices"));
 }
@@ -47,7 +47,7 @@ TEST_CASE("a GGUF file's plan is its launch, to the byte") {
   const Scratch scratch;
   for (const char* recipe : {"llama_q4_k", "mixtral", "qwen35", "deepseek3"}) {
     INFO(recipe);
-    write_model(scratch, recipe, "m");
+    write_gguf(scratch, recipe, "m");
     const std::string flags = " --max-model-len 256 --max-num-seqs 4 --device cpu ";
     const Outcome planned = shell(scratch, "plimsoll plan m.gguf --format json" + flags);
     INFO(planned.err);
@@ -65,7 +65,7 @@ TEST_CASE("a GGUF file's plan is its launch, to the byte") {
 
 TEST_CASE("what is not done with GGUF files is refused by name, with the way out") {
   const Scratch scratch;
-  write_model(scratch, "llama_q4_k", "m");
+  write_gguf(scratch, "llama_q4_k", "m");
   const Outcome vllm = shell(scratch, "plimsoll plan m.gguf --engine vllm --gpu H100");
   CHECK(vllm.status == 2);
   CHECK_THAT(vllm.err, Catch::Contains("vLLM's core no longer loads GGUF files"));
@@ -84,7 +84,7 @@ TEST_CASE("what is not done with GGUF files is refused by name, with the way out
 
 TEST_CASE("a model of Ollama's store is found by its manifest") {
   const Scratch scratch;
-  write_model(scratch, "llama_q4_k", "m");
+  write_gguf(scratch, "llama_q4_k", "m");
   const std::string store = "export OLLAMA_MODELS=$PWD/store; ";
   shell(scratch,
         "mkdir -p store/manifests/registry.ollama.ai/library/tiny store/blobs && cp m.gguf "
