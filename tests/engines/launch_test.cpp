@@ -55,7 +55,7 @@ TEST_CASE("the fraction that SGLang takes follows the release") {
   // reserved = 512 + 1.5 chunk + 128 + graphs, MiB, by release (releases.cpp).
   const Row rows[] = {
       {{0, 4, 4}, 81559, 0.88},  {{0, 4, 6}, 81559, 0.88},  {{0, 5, 2}, 81559, 0.874},
-      {{0, 5, 3}, 81559, 0.836}, {{0, 5, 9}, 81559, 0.836}, {{0, 5, 12}, 81559, 0.83},
+      {{0, 5, 3}, 81559, 0.835}, {{0, 5, 9}, 81559, 0.835}, {{0, 5, 12}, 81559, 0.83},
       {{0, 5, 23}, 81559, 0.83},
   };
   for (const Row& row : rows) {
