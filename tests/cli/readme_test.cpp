@@ -59,7 +59,7 @@ TEST_CASE("the examples of README.md print what they show") {
                                             scratch.path("samples"));
   const bool has_jq = test::shell(scratch, "jq --version").status == 0;
   const std::vector<Example> all = examples();
-  REQUIRE(all.size() == 14);
+  REQUIRE(all.size() == 15);
   for (const Example& example : all) {
     INFO(example.command);
     const std::string_view cat = "cat ";
