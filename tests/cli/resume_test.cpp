@@ -135,6 +135,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--load-format sharded_state --model-loader-extra-config '{\"pattern\":\"x\"}'",
       "--tokenizer copy",
       "--skip-tokenizer-init",
+      "--tool-call-parser hermes",
+      "--reasoning-parser qwen3",
       "--generation-config vllm",
       "--served-model-name x",
       "--seed 1",
