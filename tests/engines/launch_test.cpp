@@ -9,6 +9,7 @@
 #include "engines/sglang/fraction.h"
 #include "engines/sglang/graphs.h"
 #include "engines/sglang/releases.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::engines;
@@ -130,6 +131,7 @@ TEST_CASE("fields of a Python config are checked by name and type") {
 }
 
 TEST_CASE("no number of a config brings an engine down") {
+  size_t number = 0;
   for (const char* name :
        {"deepseek-ai__DeepSeek-V3.2", "deepseek-ai__DeepSeek-V4-Flash", "Qwen__Qwen3.5-27B",
         "openai__gpt-oss-20b", "XiaomiMiMo__MiMo-V2-Flash", "google__gemma-3-27b-it"}) {
@@ -138,6 +140,7 @@ TEST_CASE("no number of a config brings an engine down") {
     for (const auto& [pointer, value] : flat.items()) {
       for (const Json& strange : {Json(0), Json(-1), Json(int64_t{1} << 31), Json(1e300), Json("x"),
                                   Json(nullptr), Json::array({1}), Json::object()}) {
+        if (!testing::is_taken(number++, 3)) continue;
         Json changed = config;
         changed[Json::json_pointer(pointer)] = strange;
         INFO(name << " " << pointer << " " << strange.dump());
