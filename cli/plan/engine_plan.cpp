@@ -44,11 +44,7 @@ void add_words(plan::PlanResult& result, const std::vector<std::string>& words) 
     }
     std::string values;
     const std::string& flag = words[i];
-    const auto is_value = [](const std::string& word) {
-      return !word.starts_with('-') ||
-             (word.size() > 1 && word.find_first_not_of("0123456789.", 1) == std::string::npos);
-    };
-    while (i + 1 < words.size() && is_value(words[i + 1]))
+    while (i + 1 < words.size() && engines::is_value(words[i + 1]))
       values += (values.empty() ? "" : " ") + shell_quoted(words[++i]);
     result.arguments.emplace_back(flag, values);
   }

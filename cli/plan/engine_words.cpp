@@ -106,10 +106,7 @@ class Splitter {
       return;
     const size_t most = flag->kind == engines::FlagKind::list ? arguments.size() : 1;
     for (size_t i = 0; i < most && at_ + 1 < arguments.size(); ++i) {
-      const std::string& next = arguments[at_ + 1];
-      const bool number = next.size() > 1 && next[0] == '-' &&
-                          next.find_first_not_of("0123456789.", 1) == std::string::npos;
-      if (next.starts_with('-') && !number) break;
+      if (!engines::is_value(arguments[at_ + 1])) break;
       words_.push_back(arguments[++at_]);
     }
   }

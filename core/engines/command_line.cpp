@@ -30,11 +30,6 @@ std::optional<Number> number_in(const std::string& text) {
   return value;
 }
 
-/// A word that argparse takes for a value: no flag, or a negative number.
-bool is_value(const std::string& word) {
-  return !word.starts_with('-') || word == "-" || number_in<double>(word);
-}
-
 std::string key_of(const Flag& flag) {
   return std::string(split(flag.names).front());
 }
@@ -45,6 +40,10 @@ std::string shown(const Flag& flag) {
 }
 
 }  // namespace
+
+bool is_value(const std::string& word) {
+  return !word.starts_with('-') || word == "-" || number_in<double>(word);
+}
 
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates) {

@@ -26,6 +26,9 @@ struct Flag {
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates = nullptr);
 
+/// True for a word that argparse takes for a value: no flag, or a negative number.
+bool is_value(const std::string& word);
+
 class CommandLine {
  public:
   /// Reads an engine's flags. `program` begins argparse's refusals. Throws Refusal("arguments").

@@ -5,6 +5,7 @@
 #include "base/lower_case.h"
 #include "engines/lmdeploy/lmdeploy.h"
 #include "engines/sglang/flags.h"
+#include "engines/sglang/releases.h"
 #include "engines/sglang/sglang.h"
 #include "engines/tensorrt_llm/tensorrt_llm.h"
 #include "engines/transformers/transformers.h"
@@ -83,43 +84,62 @@ constexpr Remedy kForTensorrtLlm[] = {
 
 const std::vector<Engine>& table() {
   static const std::vector<Engine> engines = {
-      {"sglang",
-       {},
-       "sglang serve",
-       "--model-path",
-       sglang::flags(),
-       kOfSglang,
-       kForSglang,
-       sglang::ask},
-      {"lmdeploy",
-       {},
-       "lmdeploy serve api_server",
-       "",
-       lmdeploy::flags(),
-       kOfLmdeploy,
-       kForLmdeploy,
-       lmdeploy::ask},
-      {"tensorrt-llm",
-       {"trtllm", "trt-llm"},
-       "trtllm-serve",
-       "",
-       tensorrt_llm::flags(),
-       kOfTensorrtLlm,
-       kForTensorrtLlm,
-       tensorrt_llm::ask},
-      {"transformers",
-       {"hf"},
-       "transformers serve --continuous-batching --force-model",
-       "",
-       transformers::flags(),
-       kOfTransformers,
-       kForTransformers,
-       transformers::ask},
+      {.name = "sglang",
+       .aliases = {},
+       .program = "sglang serve",
+       .model_flag = "--model-path",
+       .flags = sglang::flags(),
+       .own_flags = kOfSglang,
+       .remedies = kForSglang,
+       .newest = sglang::kNewest,
+       .dated = true,
+       .answer_to = sglang::answer_to},
+      {.name = "lmdeploy",
+       .aliases = {},
+       .program = "lmdeploy serve api_server",
+       .model_flag = "",
+       .flags = lmdeploy::flags(),
+       .own_flags = kOfLmdeploy,
+       .remedies = kForLmdeploy,
+       .newest = lmdeploy::kNewest,
+       .answer_to = lmdeploy::answer_to},
+      {.name = "tensorrt-llm",
+       .aliases = {"trtllm", "trt-llm"},
+       .program = "trtllm-serve",
+       .model_flag = "",
+       .flags = tensorrt_llm::flags(),
+       .own_flags = kOfTensorrtLlm,
+       .remedies = kForTensorrtLlm,
+       .newest = tensorrt_llm::kNewest,
+       .answer_to = tensorrt_llm::answer_to},
+      {.name = "transformers",
+       .aliases = {"hf"},
+       .program = "transformers serve --continuous-batching --force-model",
+       .model_flag = "",
+       .flags = transformers::flags(),
+       .own_flags = kOfTransformers,
+       .remedies = kForTransformers,
+       .newest = transformers::kNewest,
+       .answer_to = transformers::answer_to},
   };
   return engines;
 }
 
 }  // namespace
+
+Answer Engine::ask(const Question& question) const {
+  const Version asked = question.version.empty() ? newest : parse_release(question.version, newest);
+  const Version planned = dated ? std::min(asked, newest) : newest;
+  Answer answer;
+  answer.version = model::version_text(planned);
+  if (asked != planned) answer.asked_for = question.version;
+  try {
+    answer_to(question, planned, answer);
+  } catch (const Refusal& refusal) {
+    answer.refused = refusal;
+  }
+  return answer;
+}
 
 std::span<const Engine> engines() {
   return table();

@@ -10,6 +10,7 @@
 #include "engines/answer.h"
 #include "engines/command_line.h"
 #include "engines/question.h"
+#include "engines/release.h"
 
 namespace plimsoll::engines {
 
@@ -30,7 +31,15 @@ struct Engine {
   std::span<const Flag> flags;
   std::span<const OwnFlag> own_flags;
   std::span<const Remedy> remedies;
-  Answer (*ask)(const Question&);
+  Version newest;      // the newest release whose rules are known
+  bool dated = false;  // older releases have rules of their own; else each is planned as `newest`
+  /// Fills the answer for a question. Throws Refusal for a launch that the engine refuses, and
+  /// Error(usage, checkpoint_unusable) for a question that is none.
+  void (*answer_to)(const Question&, Version, Answer&) = nullptr;
+
+  /// Answers for the release asked for, or the nearest known one below; a refusal is an answer.
+  /// Throws Error(usage, checkpoint_unusable).
+  [[nodiscard]] Answer ask(const Question& question) const;
 };
 
 /// All engines, in the order in which they are listed.

@@ -1,9 +1,12 @@
 #include "engines/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "engines/answer.h"
 
 namespace plimsoll::engines {
 namespace {
@@ -25,11 +28,14 @@ Fields::Fields(Json object) : object_(std::move(object)) {
   if (!object_.is_object()) fail(ExitCode::usage, "--engine-args: expected a JSON object");
 }
 
-std::vector<std::string> Fields::unknown(std::initializer_list<std::string_view> known) const {
-  std::vector<std::string> names;
-  for (const auto& [key, value] : object_.items())
-    if (std::ranges::find(known, key) == known.end()) names.push_back(key);
-  return names;
+void Fields::check_names(std::string_view python_class,
+                         std::initializer_list<std::string_view> known) const {
+  for (const auto& [key, value] : object_.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    throw Refusal{"arguments",
+                  fmt::format("TypeError: {}.__init__() got an unexpected keyword argument '{}'",
+                              python_class, key)};
+  }
 }
 
 bool Fields::has(const char* key) const {

@@ -21,9 +21,10 @@ class Fields {
  public:
   explicit Fields(Json object);
 
-  /// Names that are none of `known`.
-  [[nodiscard]] std::vector<std::string> unknown(
-      std::initializer_list<std::string_view> known) const;
+  /// Refuses the first name that is none of `known`, as Python's class of that name does. Throws
+  /// Refusal.
+  void check_names(std::string_view python_class,
+                   std::initializer_list<std::string_view> known) const;
   [[nodiscard]] bool has(const char* key) const;
   [[nodiscard]] int64_t integer(const char* key, int64_t missing, Bounds bounds = {}) const;
   [[nodiscard]] std::optional<int64_t> integer(const char* key, Bounds bounds = {}) const;

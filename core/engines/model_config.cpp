@@ -27,7 +27,7 @@ std::string first_architecture(const ConfigView& root) {
 }  // namespace
 
 ModelConfig::ModelConfig(const Json& config, const std::string& path)
-    : stated_(config), config_(completed(config)), path_(path) {
+    : config_(completed(config)), path_(path) {
   architecture_ = first_architecture(root());
 }
 
@@ -38,11 +38,6 @@ ConfigView ModelConfig::text() const {
     if (thinker.has_child(kTextParts)) return thinker.child(kTextParts);
   }
   return whole.has_child(kTextParts) ? whole.child(kTextParts) : whole;
-}
-
-bool ModelConfig::states(const char* key) const {
-  const ConfigView whole(stated_, path_);
-  return whole.has(key) || (whole.has_child(kTextParts) && whole.child(kTextParts).has(key));
 }
 
 int64_t ModelConfig::layers() const {
@@ -74,6 +69,37 @@ int64_t ModelConfig::kv_heads() const {
   return config.integer(
       {"n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"}, heads(),
       kHead);
+}
+
+int64_t ModelConfig::latent_width() const {
+  const ConfigView config = text();
+  return config.required({"kv_lora_rank"}, kHead) +
+         config.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
+}
+
+int64_t ModelConfig::index_width() const {
+  return text().integer({"index_head_dim"}, 128, kHead);
+}
+
+std::optional<int64_t> ModelConfig::indexing_layers() const {
+  if (!text().has("indexer_types")) return std::nullopt;
+  const std::vector<std::string> types = text().texts({"indexer_types"});
+  return std::min(layers(), std::ssize(types) - count_of(types, "shared"));
+}
+
+int64_t ModelConfig::compressed_layers(int64_t ratio) const {
+  std::vector<int64_t> ratios = text().integers({"compress_ratios"});
+  if (std::ssize(ratios) > layers()) ratios.resize(static_cast<size_t>(layers()));
+  return std::ranges::count(ratios, ratio);
+}
+
+DeltaSizes ModelConfig::delta_sizes() const {
+  const ConfigView config = text();
+  return {.k_heads = config.required({"linear_num_key_heads"}, kHead),
+          .k_dim = config.required({"linear_key_head_dim"}, kHead),
+          .v_heads = config.required({"linear_num_value_heads"}, kHead),
+          .v_dim = config.required({"linear_value_head_dim"}, kHead),
+          .kernel = config.integer({"linear_conv_kernel_dim"}, 4, {1, 1024})};
 }
 
 int64_t ModelConfig::vocabulary() const {

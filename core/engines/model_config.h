@@ -20,6 +20,13 @@ inline constexpr Bounds kSizeOrNone{0, int64_t{1} << 20};
 inline constexpr Bounds kHead{1, int64_t{1} << 13};
 inline constexpr Bounds kHeadOrNone{0, int64_t{1} << 13};
 
+/// Heads of gated delta rules, values of a head, and tokens that its convolution sees.
+struct DeltaSizes {
+  int64_t k_heads = 0, k_dim = 0;
+  int64_t v_heads = 0, v_dim = 0;
+  int64_t kernel = 0;
+};
+
 class ModelConfig {
  public:
   /// Throws Error(checkpoint_unusable).
@@ -29,8 +36,6 @@ class ModelConfig {
   [[nodiscard]] ConfigView root() const { return {config_, path_}; }
   /// The language model's part: text_config, llm_config, language_config, or the whole.
   [[nodiscard]] ConfigView text() const;
-  /// The same part as the file states it, without the defaults of a class.
-  [[nodiscard]] bool states(const char* key) const;
   [[nodiscard]] bool has_part(Keys keys) const { return root().has_child(keys); }
 
   [[nodiscard]] int64_t layers() const;
@@ -39,6 +44,15 @@ class ModelConfig {
   [[nodiscard]] int64_t head_dim() const;
   [[nodiscard]] int64_t kv_heads() const;
   [[nodiscard]] int64_t vocabulary() const;
+  /// Values that latent attention keeps of a token: the latent and the rotated part of the key.
+  [[nodiscard]] int64_t latent_width() const;
+  /// Values of an indexer's key.
+  [[nodiscard]] int64_t index_width() const;
+  /// Layers that select tokens by an index of their own; nullopt: the config does not say.
+  [[nodiscard]] std::optional<int64_t> indexing_layers() const;
+  /// Layers of DeepSeek-V4 that compress `ratio` tokens to one.
+  [[nodiscard]] int64_t compressed_layers(int64_t ratio) const;
+  [[nodiscard]] DeltaSizes delta_sizes() const;
   /// "bfloat16", "float16", "float32"; empty: not stated.
   [[nodiscard]] std::string dtype() const;
   /// The quantization's own object; empty: none.
@@ -47,7 +61,6 @@ class ModelConfig {
   [[nodiscard]] std::vector<std::string> layer_types() const;
 
  private:
-  Json stated_;
   Json config_;
   std::string path_;
   std::string architecture_;

@@ -35,6 +35,12 @@ struct Question {
   std::optional<FreeMemory> free;
   /// Reads the config of a draft model by what a flag names; throws Error.
   std::function<Json(const std::string&)> read_config;
+
+  /// Total of a card in GiB, as stated, or as CUDA has it; 0: not known.
+  [[nodiscard]] double total_gib() const {
+    if (card_bytes > 0) return static_cast<double>(card_bytes) / kGib;
+    return gpu != nullptr ? static_cast<double>(gpu->visible_bytes()) / kGib : 0;
+  }
 };
 
 }  // namespace plimsoll::engines

@@ -75,54 +75,50 @@ std::string dtype_of(const Fields& fields, const ModelConfig& config) {
 }
 
 void check_fields(const Fields& fields) {
-  const std::vector<std::string> unknown = fields.unknown({"dtype",
-                                                           "tp",
-                                                           "dp",
-                                                           "dp_rank",
-                                                           "ep",
-                                                           "session_len",
-                                                           "max_batch_size",
-                                                           "attn_tp_size",
-                                                           "mlp_tp_size",
-                                                           "moe_tp_size",
-                                                           "cache_max_entry_count",
-                                                           "prefill_interval",
-                                                           "block_size",
-                                                           "kernel_block_size",
-                                                           "num_cpu_blocks",
-                                                           "num_gpu_blocks",
-                                                           "adapters",
-                                                           "max_prefill_token_num",
-                                                           "thread_safe",
-                                                           "enable_prefix_caching",
-                                                           "prefix_cache_state_budget",
-                                                           "device_type",
-                                                           "eager_mode",
-                                                           "custom_module_map",
-                                                           "download_dir",
-                                                           "revision",
-                                                           "quant_policy",
-                                                           "distributed_executor_backend",
-                                                           "empty_init",
-                                                           "enable_microbatch",
-                                                           "enable_eplb",
-                                                           "enable_mp_engine",
-                                                           "mp_engine_backend",
-                                                           "model_format",
-                                                           "enable_metrics",
-                                                           "hf_overrides",
-                                                           "disable_vision_encoder",
-                                                           "logprobs_mode",
-                                                           "role",
-                                                           "migration_backend",
-                                                           "dllm_block_length",
-                                                           "enable_return_routed_experts",
-                                                           "flash_mla",
-                                                           "speculative"});
-  if (unknown.empty()) return;
-  refuse_launch(fmt::format(
-      "TypeError: PytorchEngineConfig.__init__() got an unexpected keyword argument '{}'",
-      unknown.front()));
+  fields.check_names("PytorchEngineConfig", {"dtype",
+                                             "tp",
+                                             "dp",
+                                             "dp_rank",
+                                             "ep",
+                                             "session_len",
+                                             "max_batch_size",
+                                             "attn_tp_size",
+                                             "mlp_tp_size",
+                                             "moe_tp_size",
+                                             "cache_max_entry_count",
+                                             "prefill_interval",
+                                             "block_size",
+                                             "kernel_block_size",
+                                             "num_cpu_blocks",
+                                             "num_gpu_blocks",
+                                             "adapters",
+                                             "max_prefill_token_num",
+                                             "thread_safe",
+                                             "enable_prefix_caching",
+                                             "prefix_cache_state_budget",
+                                             "device_type",
+                                             "eager_mode",
+                                             "custom_module_map",
+                                             "download_dir",
+                                             "revision",
+                                             "quant_policy",
+                                             "distributed_executor_backend",
+                                             "empty_init",
+                                             "enable_microbatch",
+                                             "enable_eplb",
+                                             "enable_mp_engine",
+                                             "mp_engine_backend",
+                                             "model_format",
+                                             "enable_metrics",
+                                             "hf_overrides",
+                                             "disable_vision_encoder",
+                                             "logprobs_mode",
+                                             "role",
+                                             "migration_backend",
+                                             "dllm_block_length",
+                                             "enable_return_routed_experts",
+                                             "flash_mla",
+                                             "speculative"});
 }
 
 constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
@@ -162,12 +158,10 @@ bool is_latent(const std::string& architecture) {
 }
 
 void read_heads(Launch& launch, const ModelConfig& config) {
-  const ConfigView text = config.text();
   launch.layers = config.layers();
   if (is_latent(launch.architecture)) {
     launch.kv_heads = 1;
-    launch.k_dim =
-        text.required({"kv_lora_rank"}, kHead) + text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
+    launch.k_dim = config.latent_width();
   } else {
     launch.kv_heads = config.kv_heads();
     launch.k_dim = launch.v_dim = config.head_dim();

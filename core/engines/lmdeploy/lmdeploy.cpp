@@ -86,7 +86,13 @@ void fill_figures(const Launch& launch, const ModelConfig& config, Figures& figu
   figures.share_of = "cache_max_entry_count, of what is free";
 }
 
-void answer_to(const Question& question, Answer& answer) {
+}  // namespace
+
+std::span<const Flag> flags() {
+  return kFlags;
+}
+
+void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kFlags, kProgram, question.words);
   const ModelConfig config(*question.config, question.config_path);
   const Fields fields(with_flags(question.fields, line, kFlags, kMeanings));
@@ -103,26 +109,6 @@ void answer_to(const Question& question, Answer& answer) {
         "knows (--backend pytorch)");
   }
   if (question.free) size(launch, config, question.free->after, answer);
-}
-
-}  // namespace
-
-std::span<const Flag> flags() {
-  return kFlags;
-}
-
-Answer ask(const Question& question) {
-  Answer answer;
-  const Version asked =
-      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
-  answer.version = model::version_text(kNewest);
-  if (asked != kNewest) answer.asked_for = question.version;
-  try {
-    answer_to(question, answer);
-  } catch (const Refusal& refusal) {
-    answer.refused = refusal;
-  }
-  return answer;
 }
 
 }  // namespace plimsoll::engines::lmdeploy

@@ -16,7 +16,7 @@ inline constexpr Version kNewest{0, 18, 0};
 std::span<const Flag> flags();
 
 /// Answers for a question with fields of PytorchEngineConfig, and `flash_mla` and `speculative`
-/// beside them. Throws Error(usage, checkpoint_unusable).
-Answer ask(const Question& question);
+/// beside them (Engine::answer_to).
+void answer_to(const Question& question, Version version, Answer& answer);
 
 }  // namespace plimsoll::engines::lmdeploy

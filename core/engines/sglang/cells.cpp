@@ -40,19 +40,10 @@ Widths widths_of(const ModelConfig& config, const char* key_name, const char* va
   return {wide, value > 0 ? value : wide};
 }
 
-int64_t latent_width(const ModelConfig& config) {
-  const ConfigView text = config.text();
-  return text.required({"kv_lora_rank"}, kHead) +
-         text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone);
-}
-
 /// Layers that select tokens by an index of their own.
 int64_t selecting_layers(const ModelConfig& config, int64_t layers) {
   const ConfigView text = config.text();
-  if (text.has("indexer_types")) {
-    const std::vector<std::string> types = text.texts({"indexer_types"});
-    return std::min(layers, std::ssize(types) - count_of(types, "shared"));
-  }
+  if (const auto stated = config.indexing_layers()) return *stated;
   if (text.is_text("index_topk_pattern")) {
     const std::string pattern = text.text({"index_topk_pattern"}, "");
     return std::min<int64_t>(layers, std::ssize(pattern) - std::ranges::count(pattern, 'S'));
@@ -68,7 +59,7 @@ int64_t selecting_layers(const ModelConfig& config, int64_t layers) {
 int64_t index_bytes(const ModelConfig& config) {
   constexpr int64_t kScaled = 128;  // values of a scale of 4 bytes
   const ConfigView text = config.text();
-  const int64_t width = text.integer({"index_head_dim"}, 128, kHead);
+  const int64_t width = config.index_width();
   return divide_up(width + width / kScaled * 4, text.integer({"index_kpool"}, 1, {1, 1024}));
 }
 
@@ -137,7 +128,7 @@ Cells cells_of(const Launch& launch, const ModelConfig& config) {
   }
   int64_t layer = 0;
   if (launch.facts.latent) {
-    layer = latent_width(config) * kv_element_bytes(launch);
+    layer = config.latent_width() * kv_element_bytes(launch);
     cells.key_share = 1;
   } else {
     const Widths widths = widths_of(config, "head_dim", "v_head_dim", config.head_dim());
@@ -154,15 +145,12 @@ Cells cells_of(const Launch& launch, const ModelConfig& config) {
 }
 
 CompressedCells compressed_cells(const Launch& launch, const ModelConfig& config) {
-  const ConfigView text = config.text();
   const bool drafts = launch.speculation.has_value();
   const int64_t layers = config.layers();
   const auto width = static_cast<double>(config.head_dim());
-  const auto index = static_cast<double>(text.integer({"index_head_dim"}, 128, kHead));
-  std::vector<int64_t> ratios = text.integers({"compress_ratios"});
-  if (std::ssize(ratios) > layers) ratios.resize(static_cast<size_t>(layers));
-  const auto fourths = static_cast<double>(std::ranges::count(ratios, int64_t{4}));
-  const auto hundreds = static_cast<double>(std::ranges::count(ratios, int64_t{128}));
+  const auto index = static_cast<double>(config.index_width());
+  const auto fourths = static_cast<double>(config.compressed_layers(4));
+  const auto hundreds = static_cast<double>(config.compressed_layers(128));
   // 584 bytes of a token (448 in fp8, 64 in bf16, 8 of scales), pages aligned to 576.
   const auto padded = [](double tokens) { return std::ceil(584 * tokens / 576) * 576 / tokens; };
   CompressedCells cells;

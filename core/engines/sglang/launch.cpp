@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lower_case.h"
 #include "engines/sglang/attention.h"
 #include "engines/sglang/fraction.h"
 #include "engines/sglang/graphs.h"
@@ -126,9 +127,7 @@ int64_t prefill_most(const Launch& launch, const CommandLine& line, const std::s
   if (launch.facts.latent) most = std::min<int64_t>(most, 8192);
   most = line.integer("--cuda-graph-max-bs-prefill", most);
   if (launch.max_total_tokens) most = std::min(most, *launch.max_total_tokens);
-  std::string name = model;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (name.find("llama-2") != std::string::npos) most = std::min<int64_t>(most, 4096);
+  if (lower_case(model).find("llama-2") != std::string::npos) most = std::min<int64_t>(most, 4096);
   if (launch.facts.architecture.starts_with("MuseGlimmer")) most = std::min<int64_t>(most, 512);
   return most;
 }

@@ -25,6 +25,8 @@ void fill_figures(const Launch& launch, Figures& figures) {
   if (launch.prefill_graphs) figures.graphs += std::ssize(*launch.prefill_graphs);
 }
 
+}  // namespace
+
 void answer_to(const Question& question, Version version, Answer& answer) {
   const CommandLine line(flags(), kProgram, question.words);
   const ModelConfig config(*question.config, question.config_path);
@@ -45,23 +47,6 @@ void answer_to(const Question& question, Version version, Answer& answer) {
     return;
   }
   if (question.free) size(launch, config, *question.free, answer);
-}
-
-}  // namespace
-
-Answer ask(const Question& question) {
-  Answer answer;
-  const Version asked =
-      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
-  const Version version = std::min(asked, kNewest);
-  answer.version = model::version_text(version);
-  if (asked != version) answer.asked_for = question.version;
-  try {
-    answer_to(question, version, answer);
-  } catch (const Refusal& refusal) {
-    answer.refused = refusal;
-  }
-  return answer;
 }
 
 }  // namespace plimsoll::engines::sglang

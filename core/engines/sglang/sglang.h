@@ -3,12 +3,11 @@
 
 #include "engines/answer.h"
 #include "engines/question.h"
+#include "engines/release.h"
 
 namespace plimsoll::engines::sglang {
 
-/// Answers for the release asked for, or the nearest known one below. Throws
-/// Error(usage, checkpoint_unusable) for a question that is none; a launch that SGLang refuses is
-/// an answer. Without free memory nothing is sized.
-Answer ask(const Question& question);
+/// Answers for a release (Engine::answer_to). Without free memory nothing is sized.
+void answer_to(const Question& question, Version version, Answer& answer);
 
 }  // namespace plimsoll::engines::sglang

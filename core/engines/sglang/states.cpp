@@ -11,14 +11,9 @@ struct StateShape {
   int64_t recurrent = 0;
 };
 
-StateShape gated_delta(const ConfigView& text, int64_t tp) {
-  const int64_t v_heads = text.required({"linear_num_value_heads"}, kHead);
-  const int64_t v_dim = text.required({"linear_value_head_dim"}, kHead);
-  const int64_t k_heads = text.required({"linear_num_key_heads"}, kHead);
-  const int64_t k_dim = text.required({"linear_key_head_dim"}, kHead);
-  const int64_t kernel = text.integer({"linear_conv_kernel_dim"}, 4, {1, 1024});
-  return {(v_heads * v_dim + 2 * k_heads * k_dim) / tp * (kernel - 1),
-          v_heads / tp * v_dim * k_dim};
+StateShape gated_delta(const DeltaSizes& delta, int64_t tp) {
+  const int64_t channels = delta.v_heads * delta.v_dim + 2 * delta.k_heads * delta.k_dim;
+  return {channels / tp * (delta.kernel - 1), delta.v_heads / tp * delta.v_dim * delta.k_dim};
 }
 
 StateShape mamba2(const ConfigView& text, int64_t tp) {
@@ -81,7 +76,7 @@ States states_of(const Launch& launch, const ModelConfig& config) {
   if (text.has_child({"linear_attn_config"})) {
     shape = kimi_delta(text.child({"linear_attn_config"}), tp);
   } else if (text.has("linear_num_value_heads")) {
-    shape = gated_delta(text, tp);
+    shape = gated_delta(config.delta_sizes(), tp);
   } else if (text.has("conv_L_cache")) {  // LFM2: a short convolution alone
     const int64_t kernel = text.integer({"conv_L_cache"}, 3, {1, 1024});
     shape = {config.hidden() / tp * (kernel - 1), 0};

@@ -85,9 +85,7 @@ Settled settle(const ModelConfig& config, const Fields& fields) {
   const ConfigView text = config.text();
   const int64_t element = out.fp8 ? 1 : 2;
   if (text.has("kv_lora_rank")) {
-    out.token_bytes = out.layers * element *
-                      (text.required({"kv_lora_rank"}, kHead) +
-                       text.integer({"qk_rope_head_dim"}, 0, kHeadOrNone));
+    out.token_bytes = out.layers * element * config.latent_width();
   } else {
     out.token_bytes = std::max<int64_t>(1, out.layers) * config.head_dim() *
                       std::max<int64_t>(1, config.kv_heads() / out.tp) * 2 * element;
@@ -143,7 +141,13 @@ void size_cache(const Settled& launch, const ModelConfig& config, double free_gi
   figures.runtime_formula = fmt::format("a step of {} tokens, estimated", launch.tokens);
 }
 
-void answer_trtllm(const Question& question, Answer& answer) {
+}  // namespace
+
+std::span<const Flag> flags() {
+  return kTrtllmFlags;
+}
+
+void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kTrtllmFlags, kTrtllm, question.words);
   const ModelConfig config(*question.config, question.config_path);
   const Fields fields(with_flags(question.fields, line, kTrtllmFlags, kTrtllmMeanings));
@@ -169,30 +173,7 @@ void answer_trtllm(const Question& question, Answer& answer) {
       "TensorRT-LLM measures the peak of its profile; here its activations are estimated, by up to "
       "half of them, so the tokens are a range");
   if (!question.free) return;
-  double total = static_cast<double>(question.card_bytes) / kGib;
-  if (total <= 0 && question.gpu != nullptr)
-    total = static_cast<double>(question.gpu->visible_bytes()) / kGib;
-  size_cache(launch, config, question.free->after, total, answer);
-}
-
-}  // namespace
-
-std::span<const Flag> flags() {
-  return kTrtllmFlags;
-}
-
-Answer ask(const Question& question) {
-  Answer answer;
-  const Version asked =
-      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
-  answer.version = model::version_text(kNewest);
-  if (asked != kNewest) answer.asked_for = question.version;
-  try {
-    answer_trtllm(question, answer);
-  } catch (const Refusal& refusal) {
-    answer.refused = refusal;
-  }
-  return answer;
+  size_cache(launch, config, question.free->after, question.total_gib(), answer);
 }
 
 }  // namespace plimsoll::engines::tensorrt_llm

@@ -16,8 +16,7 @@ inline constexpr Version kNewest{1, 3, 0};  // the class of 1.3.0rc
 std::span<const Flag> flags();
 
 /// Answers for a question with fields of LlmArgs. Free memory "after" is what is left once weights
-/// are loaded; the peak of the profile is estimated from it. Throws Error(usage,
-/// checkpoint_unusable).
-Answer ask(const Question& question);
+/// are loaded; the peak of the profile is estimated from it (Engine::answer_to).
+void answer_to(const Question& question, Version version, Answer& answer);
 
 }  // namespace plimsoll::engines::tensorrt_llm

@@ -66,7 +66,13 @@ void check_heads(const Launch& launch, const ModelConfig& config) {
                                  std::to_string(launch.tp) + "."};
 }
 
-void answer_for(const Question& question, Answer& answer) {
+}  // namespace
+
+std::span<const Flag> flags() {
+  return kServeFlags;
+}
+
+void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kServeFlags, kServe, question.words);
   const ModelConfig config(*question.config, question.config_path);
   const Fields fields(with_flags(question.fields, line, kServeFlags, kServeMeanings));
@@ -88,30 +94,7 @@ void answer_for(const Question& question, Answer& answer) {
     size_generate(launch, question.free->after, answer);
     return;
   }
-  double total = static_cast<double>(question.card_bytes) / kGib;
-  if (total <= 0 && question.gpu != nullptr)
-    total = static_cast<double>(question.gpu->visible_bytes()) / kGib;
-  size(launch, total, question.free->after, answer);
-}
-
-}  // namespace
-
-std::span<const Flag> flags() {
-  return kServeFlags;
-}
-
-Answer ask(const Question& question) {
-  Answer answer;
-  const Version asked =
-      question.version.empty() ? kNewest : parse_release(question.version, kNewest);
-  answer.version = model::version_text(kNewest);
-  if (asked != kNewest) answer.asked_for = question.version;
-  try {
-    answer_for(question, answer);
-  } catch (const Refusal& refusal) {
-    answer.refused = refusal;
-  }
-  return answer;
+  size(launch, question.total_gib(), question.free->after, answer);
 }
 
 }  // namespace plimsoll::engines::transformers

@@ -16,8 +16,8 @@ inline constexpr Version kNewest{5, 24, 0};
 std::span<const Flag> flags();
 
 /// Answers for a question with fields of ContinuousBatchingConfig, and `attn`, `tp`, `hints`,
-/// `processors` beside them; with `cache_implementation` dynamic or static for plain generate.
-/// Throws Error(usage, checkpoint_unusable).
-Answer ask(const Question& question);
+/// `processors` beside them; with `cache_implementation` dynamic or static for plain generate
+/// (Engine::answer_to).
+void answer_to(const Question& question, Version version, Answer& answer);
 
 }  // namespace plimsoll::engines::transformers
