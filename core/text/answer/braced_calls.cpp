@@ -36,34 +36,35 @@ class BracedReader {
     return near.substr(0, end);
   }
 
-  bool object(std::string& out, int depth) {
-    if (depth == kMostLevels || !reader_.skip("{")) return false;
-    out += '{';
+  /// Writes items between brackets; item() reads one.
+  template <typename Item>
+  bool items(std::string_view open, std::string_view close, std::string& out, int depth,
+             Item item) {
+    if (depth == kMostLevels || !reader_.skip(open)) return false;
+    out += open;
     for (bool first = true;; first = false) {
       skip_separators();
-      if (reader_.skip("}")) break;
+      if (reader_.skip(close)) break;
+      if (!first) out += ", ";
+      if (!item()) return false;
+    }
+    out += close;
+    return true;
+  }
+
+  bool object(std::string& out, int depth) {
+    return items("{", "}", out, depth, [&] {
       std::string key;
       if (!quoted(key)) key = json_quoted(trimmed(up_to(":"), kBlanks));
       reader_.skip_space();
       if (key == "\"\"" || !reader_.skip(":")) return false;
-      out += (first ? "" : ", ") + key + ": ";
-      if (!value(out, depth + 1)) return false;
-    }
-    out += '}';
-    return true;
+      out += key + ": ";
+      return value(out, depth + 1);
+    });
   }
 
   bool array(std::string& out, int depth) {
-    if (depth == kMostLevels || !reader_.skip("[")) return false;
-    out += '[';
-    for (bool first = true;; first = false) {
-      skip_separators();
-      if (reader_.skip("]")) break;
-      if (!first) out += ", ";
-      if (!value(out, depth + 1)) return false;
-    }
-    out += ']';
-    return true;
+    return items("[", "]", out, depth, [&] { return value(out, depth + 1); });
   }
 
   bool value(std::string& out, int depth) {
@@ -86,7 +87,7 @@ class BracedReader {
   bool bare(std::string& out) {
     const std::string_view text = trimmed(up_to(",}]"), kBlanks);
     if (text.empty()) return false;
-    const std::string word = lower_case(std::string(text));
+    const std::string word = plimsoll::lower_case(std::string(text));
     JsonReader number(text, 0);
     if (word == "none" || word == "nil") {
       out += "null";

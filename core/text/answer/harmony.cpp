@@ -34,11 +34,7 @@ void add(std::string& to, std::string_view text) {
 
 /// Arguments as JSON where they are JSON, else as they stand.
 std::string arguments_of(std::string_view text) {
-  JsonReader reader(text, 0);
-  reader.skip_space();
-  std::optional<std::string> value = reader.value();
-  reader.skip_space();
-  return value && reader.at_end() ? std::move(*value) : std::string(trimmed(text, kBlanks));
+  return json_of(text).value_or(std::string(trimmed(text, kBlanks)));
 }
 
 class HarmonyReader {

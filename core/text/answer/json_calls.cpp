@@ -22,12 +22,8 @@ std::string unwrapped(const std::string& json) {
   if (!json.starts_with('"')) return json;
   const std::optional<std::string> text = JsonReader(json, 0).string();
   if (!text) return json;
-  JsonReader reader(*text, 0);
-  reader.skip_space();
-  if (reader.peek() != '{') return json;
-  std::optional<std::string> inner = reader.value();
-  reader.skip_space();
-  return inner && reader.at_end() ? std::move(*inner) : json;
+  std::optional<std::string> inner = json_of(*text);
+  return inner && inner->starts_with('{') ? std::move(*inner) : json;
 }
 
 std::optional<ToolCall> call_of(const JsonReader::Members& members, const CallKeys& keys) {
@@ -65,15 +61,8 @@ bool read_object(const ToolFormat& format, JsonReader& reader, std::vector<ToolC
 
 bool read_array(const ToolFormat& format, JsonReader& reader, std::vector<ToolCall>& calls) {
   reader.skip("[");
-  reader.skip_space();
-  if (reader.skip("]")) return true;
-  while (true) {
-    reader.skip_space();
-    if (!read_object(format, reader, calls)) return false;
-    reader.skip_space();
-    if (reader.skip("]")) return true;
-    if (!reader.skip(",")) return false;
-  }
+  return reader.list("]", LastComma::refused,
+                     [&](size_t) { return read_object(format, reader, calls); });
 }
 
 bool read_value(const ToolFormat& format, JsonReader& reader, std::vector<ToolCall>& calls) {

@@ -8,8 +8,6 @@
 namespace plimsoll::text {
 namespace {
 
-constexpr std::string_view kJsonSpace = " \t\r\n";
-
 /// The text that a string stands for; none for one with half a surrogate pair or a bad escape.
 std::optional<std::string> decoded(std::string_view quoted) {
   const Json json = Json::parse(quoted, nullptr, /*allow_exceptions=*/false);
@@ -23,17 +21,6 @@ std::string json_quoted(std::string_view text) {
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void JsonReader::skip_space() {
-  const size_t next = text_.find_first_not_of(kJsonSpace, at_);
-  at_ = next == kNowhere ? text_.size() : next;
-}
-
-bool JsonReader::skip(std::string_view word) {
-  if (!text_.substr(at_).starts_with(word)) return false;
-  at_ += word.size();
-  return true;
-}
-
 std::optional<std::string> JsonReader::value() {
   std::string out;
   if (!write_value(out, 0)) return std::nullopt;
@@ -43,21 +30,16 @@ std::optional<std::string> JsonReader::value() {
 std::optional<JsonReader::Members> JsonReader::object() {
   Members members;
   if (!skip("{")) return std::nullopt;
-  skip_space();
-  if (skip("}")) return members;
-  while (true) {
-    skip_space();
+  const bool whole = list("}", LastComma::refused, [&](size_t) {
     std::optional<std::string> key = string();
     skip_space();
-    if (!key || !skip(":")) return std::nullopt;
+    if (!key || !skip(":")) return false;
     skip_space();
     std::optional<std::string> member = value();
-    if (!member) return std::nullopt;
-    members.emplace_back(std::move(*key), std::move(*member));
-    skip_space();
-    if (skip("}")) return members;
-    if (!skip(",")) return std::nullopt;
-  }
+    if (member) members.emplace_back(std::move(*key), std::move(*member));
+    return member.has_value();
+  });
+  return whole ? std::optional(std::move(members)) : std::nullopt;
 }
 
 std::optional<std::string> JsonReader::string() {
@@ -99,41 +81,27 @@ bool JsonReader::write_value(std::string& out, int depth) {
 
 bool JsonReader::write_object(std::string& out, int depth) {
   out += text_[at_++];
-  skip_space();
-  if (!skip("}")) {
-    while (true) {
-      skip_space();
-      if (peek() != '"' || !write_string(out)) return false;
-      skip_space();
-      if (!skip(":")) return false;
-      out += ": ";
-      skip_space();
-      if (!write_value(out, depth)) return false;
-      skip_space();
-      if (skip("}")) break;
-      if (!skip(",")) return false;
-      out += ", ";
-    }
-  }
+  const bool whole = list("}", LastComma::refused, [&](size_t i) {
+    if (i > 0) out += ", ";
+    if (peek() != '"' || !write_string(out)) return false;
+    skip_space();
+    if (!skip(":")) return false;
+    out += ": ";
+    skip_space();
+    return write_value(out, depth);
+  });
   out += '}';
-  return true;
+  return whole;
 }
 
 bool JsonReader::write_array(std::string& out, int depth) {
   out += text_[at_++];
-  skip_space();
-  if (!skip("]")) {
-    while (true) {
-      skip_space();
-      if (!write_value(out, depth)) return false;
-      skip_space();
-      if (skip("]")) break;
-      if (!skip(",")) return false;
-      out += ", ";
-    }
-  }
+  const bool whole = list("]", LastComma::refused, [&](size_t i) {
+    if (i > 0) out += ", ";
+    return write_value(out, depth);
+  });
   out += ']';
-  return true;
+  return whole;
 }
 
 bool JsonReader::write_string(std::string& out) {
@@ -166,6 +134,14 @@ bool JsonReader::write_number(std::string& out) {
   }
   out += text_.substr(begin, at_ - begin);
   return true;
+}
+
+std::optional<std::string> json_of(std::string_view text) {
+  JsonReader reader(text, 0);
+  reader.skip_space();
+  std::optional<std::string> value = reader.value();
+  reader.skip_space();
+  return reader.at_end() ? value : std::nullopt;
 }
 
 }  // namespace plimsoll::text

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/answer/text_reader.h"
+
 namespace plimsoll::text {
 
 /// A text as a JSON string, in quotes, other characters than ASCII as they are. Bytes that are not
@@ -16,18 +18,9 @@ namespace plimsoll::text {
 std::string json_quoted(std::string_view text);
 
 /// Reads JSON values (RFC 8259, at most 64 levels deep) out of a longer text.
-class JsonReader {
+class JsonReader : public TextReader {
  public:
-  JsonReader(std::string_view text, size_t at) : text_(text), at_(at) {}
-
-  /// Bytes of the text that are read so far.
-  [[nodiscard]] size_t at() const { return at_; }
-  [[nodiscard]] bool at_end() const { return at_ == text_.size(); }
-  void skip_space();
-  /// True, and past it, where `word` comes next.
-  bool skip(std::string_view word);
-  /// The next character; 0 at the end.
-  [[nodiscard]] char peek() const { return at_end() ? '\0' : text_[at_]; }
+  JsonReader(std::string_view text, size_t at) : TextReader(text, at, " \t\r\n") {}
 
   /// The next value, with ", " and ": " between its parts and numbers as they stand; none where no
   /// value comes, and then the reader may stand anywhere behind its old place.
@@ -47,9 +40,9 @@ class JsonReader {
   bool skip_digits();
   /// The next string with its quotes and escapes; empty where none comes.
   std::string_view quoted();
-
-  std::string_view text_;
-  size_t at_;
 };
+
+/// A text that is one JSON value, with blanks around it, as JsonReader::value() gives it.
+std::optional<std::string> json_of(std::string_view text);
 
 }  // namespace plimsoll::text

@@ -5,7 +5,8 @@
 
 #include "text/answer/call_bodies.h"
 #include "text/answer/json_reader.h"
-#include "text/answer/scan.h"
+#include "text/answer/text_reader.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::text {
 namespace {
@@ -14,38 +15,10 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 0x3F));
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
-}
-
 /// Reads literals and calls; what is read is written as JSON.
-class PythonReader {
+class PythonReader : public TextReader {
  public:
-  PythonReader(std::string_view text, size_t at) : text_(text), at_(at) {}
-
-  [[nodiscard]] size_t at() const { return at_; }
-  [[nodiscard]] bool at_end() const { return at_ == text_.size(); }
-  [[nodiscard]] char peek() const { return at_end() ? '\0' : text_[at_]; }
-  void skip_space() { at_ = behind_blanks(text_, at_); }
-  bool skip(std::string_view word) {
-    if (!text_.substr(at_).starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
+  using TextReader::TextReader;
 
   std::optional<ToolCall> call() {
     ToolCall call;
@@ -53,21 +26,16 @@ class PythonReader {
     skip_space();
     if (call.name.empty() || !skip("(")) return std::nullopt;
     call.arguments = "{";
-    skip_space();
-    while (!skip(")")) {
+    const bool whole = list(")", LastComma::allowed, [&](size_t i) {
       const std::string keyword = name(/*dotted=*/false);
       skip_space();
-      if (keyword.empty() || !skip("=")) return std::nullopt;
-      if (call.arguments.size() > 1) call.arguments += ", ";
-      call.arguments += json_quoted(keyword) + ": ";
+      if (keyword.empty() || !skip("=")) return false;
+      call.arguments += (i > 0 ? ", " : "") + json_quoted(keyword) + ": ";
       skip_space();
-      if (!literal(call.arguments, 0)) return std::nullopt;
-      skip_space();
-      if (!skip(",") && peek() != ')') return std::nullopt;
-      skip_space();
-    }
+      return literal(call.arguments, 0);
+    });
     call.arguments += '}';
-    return call;
+    return whole ? std::optional(std::move(call)) : std::nullopt;
   }
 
   bool literal(std::string& out, int depth) {
@@ -142,26 +110,19 @@ class PythonReader {
   bool sequence(std::string& out, std::string_view open, std::string_view close, int depth) {
     skip(open);
     out += '[';
-    bool first = true;
-    skip_space();
-    while (!skip(close)) {
-      if (!std::exchange(first, false)) out += ", ";
-      if (!literal(out, depth)) return false;
-      skip_space();
-      if (!skip(",") && !text_.substr(at_).starts_with(close)) return false;
-      skip_space();
-    }
+    const bool whole = list(close, LastComma::allowed, [&](size_t i) {
+      if (i > 0) out += ", ";
+      return literal(out, depth);
+    });
     out += ']';
-    return true;
+    return whole;
   }
 
   bool dictionary(std::string& out, int depth) {
     skip("{");
     out += '{';
-    bool first = true;
-    skip_space();
-    while (!skip("}")) {
-      if (!std::exchange(first, false)) out += ", ";
+    const bool whole = list("}", LastComma::allowed, [&](size_t i) {
+      if (i > 0) out += ", ";
       std::string key;
       if (peek() == '{' || peek() == '[' || peek() == '(' || !literal(key, depth)) return false;
       out += key.starts_with('"') ? key : json_quoted(key);
@@ -169,13 +130,10 @@ class PythonReader {
       if (!skip(":")) return false;
       out += ": ";
       skip_space();
-      if (!literal(out, depth)) return false;
-      skip_space();
-      if (!skip(",") && peek() != '}') return false;
-      skip_space();
-    }
+      return literal(out, depth);
+    });
     out += '}';
-    return true;
+    return whole;
   }
 
   bool string(std::string& out) {
@@ -234,7 +192,7 @@ class PythonReader {
       value = 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00);
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return false;
-    append_utf8(content, value);
+    append_character(content, value);
     return true;
   }
 
@@ -248,9 +206,6 @@ class PythonReader {
     at_ += length;
     return true;
   }
-
-  std::string_view text_;
-  size_t at_;
 };
 
 bool read_call(PythonReader& reader, std::vector<ToolCall>& calls) {
@@ -263,14 +218,7 @@ bool read_call(PythonReader& reader, std::vector<ToolCall>& calls) {
 /// Reads [call, call].
 bool read_list(PythonReader& reader, std::vector<ToolCall>& calls) {
   reader.skip("[");
-  reader.skip_space();
-  while (!reader.skip("]")) {
-    if (!read_call(reader, calls)) return false;
-    reader.skip_space();
-    if (!reader.skip(",") && reader.peek() != ']') return false;
-    reader.skip_space();
-  }
-  return true;
+  return reader.list("]", LastComma::allowed, [&](size_t) { return read_call(reader, calls); });
 }
 
 }  // namespace
@@ -287,11 +235,7 @@ CallsEnd read_python_calls(const CallText& from, std::vector<ToolCall>& calls) {
 }
 
 std::optional<std::string> json_of_literal(std::string_view text) {
-  JsonReader json(text, 0);
-  json.skip_space();
-  std::optional<std::string> value = json.value();
-  json.skip_space();
-  if (value && json.at_end()) return value;
+  if (std::optional<std::string> json = json_of(text)) return json;
   PythonReader python(text, 0);
   python.skip_space();
   std::string literal;

@@ -94,12 +94,6 @@ bool ends_with_any(std::string_view text, std::span<const std::string_view> mark
       markers, [&](std::string_view marker) { return !marker.empty() && text.ends_with(marker); });
 }
 
-std::string_view without_lines(std::string_view text) {
-  if (text.starts_with('\n')) text.remove_prefix(1);
-  if (text.ends_with('\n')) text.remove_suffix(1);
-  return text;
-}
-
 /// Content without the texts around it that the format has.
 std::string_view bare_content(const ReasoningFormat& format, std::string_view content) {
   if (format.answer_begin.empty()) return content;

@@ -24,9 +24,16 @@ inline bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 /// The place behind blanks at `from`; the text's end where nothing else comes.
-inline size_t behind_blanks(std::string_view text, size_t from) {
-  const size_t next = text.find_first_not_of(kBlanks, from);
+inline size_t behind_blanks(std::string_view text, size_t from, std::string_view blanks = kBlanks) {
+  const size_t next = text.find_first_not_of(blanks, from);
   return next == kNowhere ? text.size() : next;
+}
+
+/// The text without a line end at its start and one at its end.
+inline std::string_view without_lines(std::string_view text) {
+  if (text.starts_with('\n')) text.remove_prefix(1);
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text;
 }
 
 /// The row of a table whose `names` have a name; null: none.

@@ -45,7 +45,7 @@ struct Type {
 
   void add(const OrderedJson& type) {
     if (!type.is_string()) return;
-    const std::string lower = lower_case(type.get<std::string>());
+    const std::string lower = plimsoll::lower_case(type.get<std::string>());
     if (lower == "null") {
       nullable = true;
     } else if (name.empty()) {
@@ -94,7 +94,7 @@ std::optional<std::string> json_number(std::string_view text, bool whole) {
 std::string json_of_value(std::string_view value, const OrderedJson* schema, bool guesses) {
   const Type type = schema != nullptr ? type_of(*schema) : Type{};
   const std::string_view bare = trimmed(value, kBlanks);
-  const std::string lower = lower_case(std::string(bare));
+  const std::string lower = plimsoll::lower_case(std::string(bare));
   const bool is_null = lower == "null" || lower == "none";
   if (is_null && type.nullable) return "null";
   if (is_among(type.name, {"string", "str", "text", "varchar", "char", "enum"})) {
@@ -117,16 +117,16 @@ std::string json_of_value(std::string_view value, const OrderedJson* schema, boo
   return json_of_literal(value).value_or(json_quoted(value));
 }
 
-class TaggedReader {
+class TaggedReader : private TextReader {
  public:
   TaggedReader(const CallTags& tags, const CallText& from, const OrderedJson& tools)
-      : tags_(tags), from_(from), tools_(tools), at_(from.at) {}
+      : TextReader(from.text, from.at), tags_(tags), from_(from), tools_(tools) {}
 
   CallsEnd read(std::vector<ToolCall>& calls) {
     while (true) {
       skip_space();
       if (!from_.end.empty() && skip(from_.end)) return at_;
-      if (at_ == from_.text.size()) return calls.empty() ? CallsEnd() : at_;
+      if (at_ == text_.size()) return calls.empty() ? CallsEnd() : at_;
       // Without a closing marker one call is all.
       if (from_.end.empty() && !calls.empty()) return at_;
       std::optional<ToolCall> call = read_call();
@@ -169,7 +169,8 @@ class TaggedReader {
     if (!attributes) return false;
     const size_t end = value_end();
     if (end == kNowhere) return false;
-    const std::string_view value = without_lines(from_.text.substr(at_, end - at_));
+    std::string_view value = text_.substr(at_, end - at_);
+    if (tags_.own_lines) value = without_lines(value);
     at_ = end;
     skip(tags_.value_close);
     const std::string name(trimmed(*key, kBlanks));
@@ -192,16 +193,15 @@ class TaggedReader {
   /// value may contain such a tag; or, where that is missing, at the next tag, on a line of its
   /// own.
   size_t value_end() {
-    const std::string_view text = from_.text;
     size_t at = find(tags_.value_close, at_);
     if (tags_.own_lines && at != kNowhere) {
-      const std::string_view before = text.substr(at_, at - at_);
+      const std::string_view before = text_.substr(at_, at - at_);
       const size_t next = before.find("\n" + std::string(tags_.key_open));
       if (next != kNowhere) return at_ + next;
     }
     for (; at != kNowhere; at = find(tags_.value_close, at + 1)) {
       const std::string_view behind =
-          text.substr(behind_blanks(text, at + tags_.value_close.size()));
+          text_.substr(behind_blanks(text_, at + tags_.value_close.size()));
       if (behind.starts_with(tags_.key_open) || behind.starts_with(closing_tag())) return at;
     }
     return std::min(find(tags_.key_open, at_), find(closing_tag(), at_));
@@ -209,8 +209,8 @@ class TaggedReader {
   /// The place of a tag, as far as the work for one answer goes.
   size_t find(std::string_view tag, size_t from) {
     if (work_ == 0) return kNowhere;
-    const size_t at = from_.text.find(tag, from);
-    work_ -= std::min(work_, std::min(at, from_.text.size()) - from + 1);
+    const size_t at = text_.find(tag, from);
+    work_ -= std::min(work_, std::min(at, text_.size()) - from + 1);
     return at;
   }
   [[nodiscard]] std::string_view closing_tag() const {
@@ -219,10 +219,10 @@ class TaggedReader {
 
   /// A name that ends with its line, or where its first parameter or the call's end begins.
   std::optional<std::string> bare_name() {
-    const size_t stop = std::min({from_.text.find('\n', at_), from_.text.find(tags_.key_open, at_),
-                                  from_.text.find(from_.end, at_)});
+    const size_t stop = std::min(
+        {text_.find('\n', at_), text_.find(tags_.key_open, at_), text_.find(from_.end, at_)});
     if (stop == kNowhere || stop - at_ > kLongestName) return std::nullopt;
-    const std::string_view name = trimmed(from_.text.substr(at_, stop - at_), kBlanks);
+    const std::string_view name = trimmed(text_.substr(at_, stop - at_), kBlanks);
     // JSON in such markers is another format's call.
     if (name.find_first_of("{}\"<>") != kNowhere) return std::nullopt;
     at_ = stop;
@@ -242,26 +242,10 @@ class TaggedReader {
     return tags_.value_open.empty() ? std::string() : up_to(tags_.value_open, kLongestAttributes);
   }
 
-  [[nodiscard]] std::string_view without_lines(std::string_view value) const {
-    if (!tags_.own_lines) return value;
-    if (value.starts_with('\n')) value.remove_prefix(1);
-    if (value.ends_with('\n')) value.remove_suffix(1);
-    return value;
-  }
-
-  [[nodiscard]] std::string_view rest() const { return from_.text.substr(at_); }
-  void skip_space() { at_ = behind_blanks(from_.text, at_); }
-  bool skip(std::string_view word) {
-    if (!rest().starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
-
   const CallTags& tags_;
   const CallText& from_;
   const OrderedJson& tools_;
-  size_t at_;
-  size_t work_ = kMostLooks * (from_.text.size() + 1);  // bytes that may still be looked through
+  size_t work_ = kMostLooks * (text_.size() + 1);  // bytes that may still be looked through
 };
 
 }  // namespace
