@@ -99,4 +99,9 @@ TEST_CASE("a model of Ollama's store is found by its manifest") {
   CHECK(missing.status == 5);
   CHECK_THAT(missing.err, Catch::Contains("ollama pull other:1b"));
   CHECK(shell(scratch, store + "plimsoll plan ollama:../x").status == 5);
+  scratch.write("store/manifests/registry.ollama.ai/library/tiny/bad",
+                R"({"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":5}]})");
+  const Outcome bad = shell(scratch, store + "plimsoll plan ollama:tiny:bad");
+  CHECK(bad.status == 5);
+  CHECK_THAT(bad.err, Catch::Contains("tiny/bad: \"digest\" is 5"));
 }

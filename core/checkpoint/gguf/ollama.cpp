@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/config_view.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/gguf/header.h"
@@ -24,8 +25,8 @@ bool is_plain(std::string_view text) {
 }
 
 /// "sha256:ab12..." as the name of a blob's file; empty for anything else.
-std::string blob_name(const Json& layer) {
-  const std::string digest = layer.value("digest", "");
+std::string blob_name(const ConfigView& layer) {
+  const std::string digest = layer.text({"digest"}, "");
   constexpr std::string_view kKind = "sha256:";
   if (!digest.starts_with(kKind) || !is_plain(digest.substr(kKind.size()))) return "";
   return "sha256-" + digest.substr(kKind.size());
@@ -55,8 +56,10 @@ fs::path find_ollama(const std::string& name, const fs::path& store) {
   const Json json = read_json_file(manifest, kLargestManifest);
   const auto layers = json.is_object() ? json.find("layers") : json.end();
   if (json.is_object() && layers != json.end() && layers->is_array()) {
-    for (const Json& layer : *layers) {
-      if (!layer.is_object() || layer.value("mediaType", "") != kWeights) continue;
+    for (const Json& entry : *layers) {
+      if (!entry.is_object()) continue;
+      const ConfigView layer(entry, manifest.string());
+      if (layer.text({"mediaType"}, "") != kWeights) continue;
       const fs::path blob = store / "blobs" / blob_name(layer);
       if (blob.filename().empty() || !fs::is_regular_file(blob, error)) {
         fail(ExitCode::checkpoint_unusable,
