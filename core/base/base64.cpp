@@ -1,5 +1,6 @@
 #include "base/base64.h"
 
+#include <algorithm>
 #include <array>
 
 namespace plimsoll {
@@ -10,9 +11,10 @@ constexpr uint32_t kNone = 0x80000000;  // no letter
 /// The number that each letter stands for, at each of four places.
 using Table = std::array<std::array<uint32_t, 256>, 4>;
 
+constexpr std::string_view kLetters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 constexpr Table make_table() {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   Table table{};
   for (size_t place = 0; place < 4; ++place) {
     table[place].fill(kNone);
@@ -77,6 +79,18 @@ std::optional<size_t> decode_base64(std::string_view text, uint8_t* bytes) {
   if (letters + padding != 4) return std::nullopt;
   put(bits, to);
   return static_cast<size_t>(to - bytes) + letters - 1;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t word = 0;
+    for (size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (size_t k = 0; k < 4; ++k) text += k <= count ? kLetters[word >> 6 * (3 - k) & 63] : '=';
+  }
+  return text;
 }
 
 }  // namespace plimsoll

@@ -6,12 +6,13 @@
 
 namespace plimsoll::checkpoint {
 
-std::string shown(std::string_view name) {
+std::string shown(std::string_view name, Letters letters) {
   constexpr size_t kLongest = 120;
   std::string text;
   for (const char c : name.substr(0, kLongest)) {
     const auto byte = static_cast<unsigned char>(c);
-    text += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+    const bool escaped = byte < 0x20 || byte == 0x7f || (byte > 0x7f && letters == Letters::ascii);
+    text += escaped ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
   }
   if (name.size() > kLongest) text += "...";
   return text;

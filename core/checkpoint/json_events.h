@@ -11,8 +11,12 @@
 
 namespace plimsoll::checkpoint {
 
-/// A name from a file as messages show it: bounded, control characters escaped.
-std::string shown(std::string_view name);
+/// Letters of a file's names that messages show as they are: UTF-8 that was checked, or ASCII
+/// alone.
+enum class Letters : uint8_t { utf8, ascii };
+
+/// A name from a file as messages show it: bounded, control characters and other letters escaped.
+std::string shown(std::string_view name, Letters letters = Letters::utf8);
 /// "[2, 3]".
 std::string shape_text(const std::vector<int64_t>& shape);
 

@@ -30,6 +30,15 @@ TEST_CASE("base64 is decoded with its padding, blanks among it") {
   CHECK(decoded("Z g = =") == "f");
 }
 
+TEST_CASE("bytes are written as base64 with its padding") {
+  CHECK(encode_base64("").empty());
+  CHECK(encode_base64("f") == "Zg==");
+  CHECK(encode_base64("fo") == "Zm8=");
+  CHECK(encode_base64("foo") == "Zm9v");
+  CHECK(encode_base64("foobar") == "Zm9vYmFy");
+  CHECK(encode_base64("\xFB\xEF\xFF") == "++//");
+}
+
 TEST_CASE("what is no base64 is told") {
   for (const char* text : {"Z", "Zg", "Zg=", "Zm8", "Zm9vY", "Zg===", "=",
                            "Zg==Zg==", "Zm9v=", "Z===", "Zm9-", "Zm_v", "Zm9vYm\xC3y", "Zm8=v"}) {

@@ -83,9 +83,8 @@ void add_common(const Keys& keys, Json& config) {
 
 /// The same number as `metadata` has: whole where it is stored so.
 void add_pair(const Keys& keys, const KeyPair& pair, Json& config) {
-  if (!keys.has(pair.metadata)) return;
-  const Value* const value =
-      keys.model().find(keys.model().architecture() + "." + std::string(pair.metadata));
+  const Value* const value = keys.find(pair.metadata);
+  if (value == nullptr) return;
   if (value->type == ValueType::boolean) {
     config[std::string(pair.config)] = keys.flag(pair.metadata, false);
   } else if (value->type == ValueType::f32 || value->type == ValueType::f64) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/json_events.h"
 
 namespace plimsoll::checkpoint::gguf {
 namespace {
@@ -303,14 +304,7 @@ class HeaderReader {
 }  // namespace
 
 std::string shown_name(std::string_view name) {
-  constexpr size_t kLongest = 120;
-  std::string text;
-  for (const char c : name.substr(0, kLongest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += byte < 0x20 || byte > 0x7e ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  if (name.size() > kLongest) text += "...";
-  return text;
+  return shown(name, Letters::ascii);
 }
 
 int64_t Tensor::elements() const {

@@ -11,12 +11,12 @@
 namespace plimsoll::checkpoint::gguf {
 
 const Value* Keys::find(std::string_view key) const {
-  return model_.find(model_.architecture() + "." + std::string(key));
+  return model_.find(prefix_ + std::string(key));
 }
 
 void Keys::refuse(std::string_view key, const std::string& what) const {
-  fail(ExitCode::checkpoint_unusable, "{}: {}.{}{}", model_.path().string(),
-       shown_name(model_.architecture()), key, what);
+  fail(ExitCode::checkpoint_unusable, "{}: {}{}{}{}", model_.path().string(), shown_name(prefix_),
+       key, what, cure_);
 }
 
 std::optional<int64_t> Keys::integer(std::string_view key) const {

@@ -1,24 +1,31 @@
-// Typed look-ups of an architecture's keys in a GGUF file's metadata.
+// Typed look-ups of keys in a GGUF file's metadata.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/gguf/model.h"
 
 namespace plimsoll::checkpoint::gguf {
 
-/// Keys without the architecture and its dot: "block_count". Look-ups throw
+/// Keys behind a prefix: "block_count" of "llama.block_count". Look-ups throw
 /// Error(checkpoint_unusable) naming file, key and what was found, where a value is of another kind
 /// or no finite number.
 class Keys {
  public:
-  explicit Keys(const Model& model) : model_(model) {}
+  /// Keys of the model's architecture.
+  explicit Keys(const Model& model) : Keys(model, model.architecture() + ".", "") {}
+  /// `cure` ends refusals.
+  Keys(const Model& model, std::string prefix, std::string cure)
+      : model_(model), prefix_(std::move(prefix)), cure_(std::move(cure)) {}
 
   [[nodiscard]] const Model& model() const { return model_; }
+  /// Null: it is not there.
+  [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   /// A whole number from 0; of a list, its largest.
   [[nodiscard]] std::optional<int64_t> integer(std::string_view key) const;
@@ -37,10 +44,11 @@ class Keys {
   [[noreturn]] void refuse(std::string_view key, const std::string& what) const;
 
  private:
-  [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] const Tensor* find_tensor(std::string_view name) const;
 
   const Model& model_;
+  std::string prefix_;
+  std::string cure_;
 };
 
 }  // namespace plimsoll::checkpoint::gguf

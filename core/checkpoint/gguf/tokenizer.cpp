@@ -8,8 +8,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/gguf/keys.h"
 #include "checkpoint/gguf/piece_merges.h"
 #include "checkpoint/gguf/pre_tokenizers.h"
 
@@ -40,31 +42,15 @@ constexpr std::array kEndNames = {"<|eot_id|>",
                                   "<\xef\xbd\x9c"
                                   "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
 
-std::string encode_base64(const std::vector<int64_t>& bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t word = 0;
-    for (size_t k = 0; k < 3; ++k)
-      word = word << 8 | (k < count ? static_cast<uint32_t>(bytes[i + k] & 0xff) : 0);
-    for (size_t k = 0; k < 4; ++k) text += k <= count ? kLetters[word >> 6 * (3 - k) & 63] : '=';
-  }
-  return text;
-}
-
+/// The tokenizer's keys.
 class Metadata {
  public:
-  explicit Metadata(const Model& model) : model_(model) {}
+  explicit Metadata(const Model& model)
+      : keys_(model, "tokenizer.ggml.", " (--tokenizer DIR names another tokenizer)") {}
 
-  [[nodiscard]] const Value* find(const char* key) const { return model_.find(name(key)); }
+  [[nodiscard]] const Value* find(const char* key) const { return keys_.find(key); }
   [[nodiscard]] std::string text(const char* key, const char* missing) const {
-    const Value* const value = find(key);
-    if (value == nullptr) return missing;
-    std::optional<std::string> text = value->text();
-    if (!text) refuse(key, fmt::format(": a string is needed, {} found", value->type_text()));
-    return *std::move(text);
+    return keys_.text(key, missing);
   }
   [[nodiscard]] std::vector<std::string> texts(const char* key) const {
     const Value* const value = find(key);
@@ -89,22 +75,20 @@ class Metadata {
     return {stored.begin(), stored.end()};
   }
   [[nodiscard]] bool flag(const char* key, bool missing) const {
-    const Value* const value = find(key);
-    const std::optional<int64_t> stated = value == nullptr ? std::nullopt : value->integer();
+    const std::optional<int64_t> stated = id(key);
     return stated ? *stated != 0 : missing;
   }
+  /// A whole number; nullopt where there is none.
   [[nodiscard]] std::optional<int64_t> id(const char* key) const {
     const Value* const value = find(key);
     return value == nullptr ? std::nullopt : value->integer();
   }
   [[noreturn]] void refuse(const char* key, const std::string& what) const {
-    fail(ExitCode::checkpoint_unusable, "{}: {}{} (--tokenizer DIR names another tokenizer)",
-         model_.path().string(), name(key), what);
+    keys_.refuse(key, what);
   }
 
  private:
-  static std::string name(const char* key) { return std::string("tokenizer.ggml.") + key; }
-  const Model& model_;
+  Keys keys_;
 };
 
 /// Makes a tokenizer.json of one kind.
@@ -230,8 +214,9 @@ class Writer {
     const Value* const charsmap = metadata_.find("precompiled_charsmap");
     const auto bytes = charsmap == nullptr ? std::nullopt : charsmap->integers();
     if (bytes && !bytes->empty())
-      root_["normalizer"] = {{"type", "Precompiled"},
-                             {"precompiled_charsmap", encode_base64(*bytes)}};
+      root_["normalizer"] = {
+          {"type", "Precompiled"},
+          {"precompiled_charsmap", encode_base64(std::string(bytes->begin(), bytes->end()))}};
     Json splits = Json::array();
     if (metadata_.flag("remove_extra_whitespaces", true))
       splits.push_back({{"type", "WhitespaceSplit"}});
