@@ -70,42 +70,6 @@ fs::path find_config(const PlanOptions& options, const Environment& environment)
   return folder / "config.json";
 }
 
-/// The card of a Linux machine with NVIDIA's driver, by the name that the driver gives it.
-std::string present_gpu() {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", error)) {
-    std::ifstream file(entry.path() / "information");
-    for (std::string line; std::getline(file, line);) {
-      constexpr std::string_view kModel = "Model:";
-      if (line.compare(0, kModel.size(), kModel) == 0) {
-        return line.substr(line.find_first_not_of(" \t", kModel.size()));
-      }
-    }
-  }
-  fail(ExitCode::usage,
-       "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
-}
-
-std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
-  if (options.gpu_total_memory) {
-    hardware::Gpu gpu = hardware::unnamed_gpu(*options.gpu_total_memory);
-    if (!options.gpu.empty() && options.gpu != "auto") {
-      gpu = hardware::find_gpu(options.gpu);
-      gpu.memory_bytes = *options.gpu_total_memory;
-      gpu.cuda_bytes = 0;
-    }
-    return gpu;
-  }
-  if (options.gpu.empty() || options.gpu == "smallest") return std::nullopt;
-  hardware::Gpu gpu = hardware::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
-  if (gpu.memory_bytes == 0) {
-    fail(ExitCode::usage,
-         "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE",
-         options.gpu, gpu.name);
-  }
-  return gpu;
-}
-
 std::string gpu_list() {
   std::string text =
       fmt::format("{:<32}{:>11}{:>11}{:>12}{:>6}\n", "name", "nvidia-smi", "PyTorch", "bandwidth",
@@ -174,6 +138,11 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   }
   if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
+  if (given.engine == "llamacpp" && checkpoint::gguf::is_gguf_path(file)) {
+    plan::PlanResult result = make_gguf_plan(file, given);
+    result.model = given.model;
+    return {std::move(result), std::move(given)};
+  }
   Json config = checkpoint::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
   if (given.engine == "vllm" && given.launch.args.overrides)

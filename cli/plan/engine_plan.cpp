@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/model.h"
 #include "cli/plan/parts.h"
 #include "model/config.h"
+#include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
 
 namespace plimsoll::cli {
@@ -33,6 +36,53 @@ std::string told_model(const PlanOptions& options) {
                                            : model.stem().string();
 }
 
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The item at `i`, or the last one; nullptr: there is none.
+template <typename T>
+const T* item_or_last(const std::vector<T>& items, size_t i) {
+  return items.empty() ? nullptr : &items[std::min(i, items.size() - 1)];
+}
+
+/// Cards of a launch of llama.cpp: as many as are named, or have a size stated; --gpus of one kind.
+/// Free memory that nobody states is 0.
+std::vector<engines::Card> cards_of(const PlanOptions& options) {
+  const std::vector<std::string> names = parts_of(options.gpu, ',');
+  std::vector<double> free;
+  if (options.free_memory) free = options.free_memory->each;
+  constexpr size_t kMost = 64;
+  size_t count = std::max({names.size(), options.gpu_totals.size(), free.size()});
+  if (count == 1) count = static_cast<size_t>(std::clamp<int64_t>(options.gpus.value_or(1), 1, 64));
+  if (count > kMost) fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMost);
+  std::vector<engines::Card> cards;
+  for (size_t i = 0; i < count; ++i) {
+    PlanOptions one = options;
+    const std::string* const name = item_or_last(names, i);
+    const int64_t* const total = item_or_last(options.gpu_totals, i);
+    one.gpu = name == nullptr ? "" : *name;
+    one.gpu_total_memory = total == nullptr ? std::nullopt : std::optional(*total);
+    const std::optional<hardware::Gpu> gpu = choose_gpu(one);
+    engines::Card card{fmt::format("CUDA{}", i), 0, 0};
+    if (total != nullptr) {
+      card.total_bytes = *total;
+    } else if (gpu) {
+      card.total_bytes = gpu->visible_bytes();
+    }
+    if (const double* const gib = item_or_last(free, i); gib != nullptr)
+      card.free_bytes = std::llround(*gib * engines::kGib);
+    cards.push_back(card);
+  }
+  return cards;
+}
+
 /// The flags as given, a pair each, for --format args.
 void add_words(plan::PlanResult& result, const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
@@ -48,6 +98,16 @@ void add_words(plan::PlanResult& result, const std::vector<std::string>& words) 
       values += (values.empty() ? "" : " ") + shell_quoted(words[++i]);
     result.arguments.emplace_back(flag, values);
   }
+}
+
+/// Adds what the command line and what was pasted say beside the plan.
+void finish(plan::PlanResult& result, const PlanOptions& options) {
+  add_words(result, options.engine_words);
+  if (!options.left_out.empty()) {
+    result.notes.push_back(
+        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
+  }
+  result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
 }
 
 }  // namespace
@@ -77,12 +137,25 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
     return draft_config(model, environment);
   };
   plan::PlanResult result = plan::plan_engine(engine, question, config, options.advise);
-  add_words(result, options.engine_words);
-  if (!options.left_out.empty()) {
-    result.notes.push_back(
-        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
-  }
-  result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
+  finish(result, options);
+  return result;
+}
+
+plan::PlanResult make_gguf_plan(const fs::path& file, const PlanOptions& options) {
+  const engines::Engine& engine = *engines::find_engine(options.engine);
+  const auto model = checkpoint::gguf::Model::open(file);
+  engines::Question question;
+  question.gguf = &model;
+  question.config_path = file.string();
+  question.model = options.model;
+  question.version = options.engine_version;
+  question.words = options.engine_words;
+  question.cards = cards_of(options);
+  plan::PlanResult result = plan::plan_buffers(engine, question, options.advise);
+  std::string& gpu = result.gpu;
+  for (const std::string& name : parts_of(options.gpu, ','))
+    gpu += (gpu.empty() ? "" : ", ") + hardware::find_gpu(name).name;
+  finish(result, options);
   return result;
 }
 

@@ -24,22 +24,21 @@ Choices<std::string> engine_names() {
   return names;
 }
 
-/// A size in GiB, as the engines' logs print it; "23.1GiB:22.8GiB" of several cards is the least.
-double read_gib(const std::string& text) {
-  double least = 0;
+/// Sizes of one card or several in GiB, as the engines' logs print them: "23.1GiB:22.8GiB".
+std::vector<double> read_gib(const std::string& text) {
+  std::vector<double> sizes;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t colon = std::min(text.find(':', begin), text.size());
     const std::string size = text.substr(begin, colon - begin);
     const size_t unit = size.find_first_not_of("0123456789.");
     if (std::ranges::count(size, '.') > 1) throw std::invalid_argument("expected one point");
     // A number of GiB as it stands: a size in bytes would round it.
-    const double gib = unit == std::string::npos || size.substr(unit) == "GiB"
-                           ? std::stod(size)
-                           : static_cast<double>(parse_size(size, 1, 1)) / 0x1p30;
-    least = begin == 0 ? gib : std::min(least, gib);
+    sizes.push_back(unit == std::string::npos || size.substr(unit) == "GiB"
+                        ? std::stod(size)
+                        : static_cast<double>(parse_size(size, 1, 1)) / 0x1p30);
     begin = colon + 1;
   }
-  return least;
+  return sizes;
 }
 
 engines::FreeMemory read_free_memory(const std::string& text) {
@@ -51,19 +50,33 @@ engines::FreeMemory read_free_memory(const std::string& text) {
     const std::string name = part.substr(0, equals);
     const std::string size = equals < part.size() ? part.substr(equals + 1) : "";
     constexpr double kMost = 1 << 20;
-    double gib = 0;
+    std::vector<double> sizes;
     try {
-      gib = read_gib(size);
+      sizes = read_gib(size);
     } catch (const std::exception&) {
     }
+    const double gib = sizes.empty() ? 0 : std::ranges::min(sizes);
     if ((name != "before" && name != "after") || !(gib > 0) || gib > kMost)
       throw std::invalid_argument(
           "expected before=SIZE,after=SIZE, such as before=78.4GiB,after=63.1GiB");
     (name == "before" ? free.before : free.after) = gib;
+    if (name == "after") free.each = std::move(sizes);
     begin = comma + 1;
   }
   if (free.after == 0) throw std::invalid_argument("expected after=SIZE too");
   return free;
+}
+
+/// Totals of cards: of several the least counts, but for engines that ask for each.
+void read_totals(const std::string& text, PlanOptions& o) {
+  o.gpu_totals.clear();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t colon = std::min(text.find(':', begin), text.size());
+    o.gpu_totals.push_back(
+        static_cast<int64_t>(parse_size(text.substr(begin, colon - begin), 1, 1)));
+    begin = colon + 1;
+  }
+  o.gpu_total_memory = std::ranges::min(o.gpu_totals);
 }
 
 void declare_answer(CLI::App& command, PlanOptions& o) {
@@ -92,8 +105,8 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
                if (text != "auto" && *o.gpus < 1)
                  throw std::invalid_argument("expected at least 1, or auto");
              });
-  size_flag(command, "--gpu-total-memory", o.gpu_total_memory,
-            "the card's total as nvidia-smi shows it");
+  value_flag(command, "--gpu-total-memory", "SIZE", "the card's total as nvidia-smi shows it",
+             [&o](const std::string& text) { read_totals(text, o); });
   choice_flag(
       command, "--format", o.format,
       {{"text", PlanFormat::text},

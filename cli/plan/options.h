@@ -30,6 +30,7 @@ struct PlanOptions {
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
   std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
   std::optional<int64_t> gpu_total_memory;
+  std::vector<int64_t> gpu_totals;  // of each card, as given
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;

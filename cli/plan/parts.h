@@ -23,6 +23,12 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
                                   const Environment& environment,
                                   const std::optional<hardware::Gpu>& gpu);
 
+/// Makes llama.cpp's plan of a GGUF file.
+plan::PlanResult make_gguf_plan(const std::filesystem::path& file, const PlanOptions& options);
+
+/// The card that --gpu and --gpu-total-memory name; nullopt: none. Throws Error(usage).
+std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options);
+
 /// Adds to result.arguments the launch's flags that were given and have an effect, unless the plan
 /// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engines/question.h"
 
 namespace plimsoll::engines {
 
@@ -37,6 +38,13 @@ struct Figures {
   std::string kv_formula, state_formula, runtime_formula, beside_formula;
 };
 
+/// What llama.cpp allocates under one name, in bytes.
+struct Buffer {
+  std::string name;
+  int card = -1;  // its place in Answer::cards; -1: the host's
+  int64_t model = 0, context = 0, compute = 0;
+};
+
 struct Answer {
   OrderedJson resolved;            // null: refused before anything was settled
   OrderedJson sizing;              // null: nothing was sized
@@ -45,8 +53,10 @@ struct Answer {
   std::vector<std::string> notes;  // what the plan assumes, or cannot know
   std::optional<Refusal> refused;
   Figures figures;
-  std::string version;    // as planned
-  std::string asked_for;  // another version was asked for; empty: `version`
+  std::vector<Buffer> buffers;  // llama.cpp's
+  std::vector<Card> cards;      // that they lie on
+  std::string version;          // as planned
+  std::string asked_for;        // another version was asked for; empty: `version`
 };
 
 }  // namespace plimsoll::engines

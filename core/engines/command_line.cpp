@@ -112,6 +112,8 @@ CommandLine::CommandLine(std::span<const Flag> flags, std::string_view program,
     }
     check(*flag, values);
     if (!flag->moves) unmoved_.push_back(key_of(*flag));
+    auto& all = all_values_[key_of(*flag)];
+    all.insert(all.end(), values.begin(), values.end());
     values_[key_of(*flag)] = std::move(values);
   }
   if (!strangers.empty())
@@ -121,6 +123,11 @@ CommandLine::CommandLine(std::span<const Flag> flags, std::string_view program,
 std::string CommandLine::text(std::string_view key, std::string_view missing) const {
   const auto at = values_.find(key);
   return at == values_.end() || at->second.empty() ? std::string(missing) : at->second.front();
+}
+
+std::vector<std::string> CommandLine::texts(std::string_view key) const {
+  const auto at = all_values_.find(key);
+  return at == all_values_.end() ? std::vector<std::string>() : at->second;
 }
 
 std::optional<int64_t> CommandLine::integer(std::string_view key) const {

@@ -38,6 +38,8 @@ class CommandLine {
   /// `key`: the first name of a flag.
   [[nodiscard]] bool has(std::string_view key) const { return values_.contains(key); }
   [[nodiscard]] std::string text(std::string_view key, std::string_view missing) const;
+  /// Values of all times that a flag was given, in order.
+  [[nodiscard]] std::vector<std::string> texts(std::string_view key) const;
   [[nodiscard]] std::optional<int64_t> integer(std::string_view key) const;
   [[nodiscard]] int64_t integer(std::string_view key, int64_t missing) const;
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
@@ -50,7 +52,8 @@ class CommandLine {
   [[noreturn]] void refuse(const std::string& what) const;
 
   std::string program_;
-  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;  // the last ones given
+  std::map<std::string, std::vector<std::string>, std::less<>> all_values_;
   std::vector<std::string> unmoved_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/lower_case.h"
+#include "engines/llamacpp/llamacpp.h"
 #include "engines/lmdeploy/lmdeploy.h"
 #include "engines/sglang/flags.h"
 #include "engines/sglang/releases.h"
@@ -49,6 +50,12 @@ constexpr OwnFlag kOfTensorrtLlm[] = {
     {"--pipeline-parallel-size", "--pp-size"},
 };
 
+constexpr OwnFlag kOfLlamaCpp[] = {
+    {"--max-model-len", "--ctx-size"},
+    {"--max-num-seqs", "--parallel"},
+    {"--max-num-batched-tokens", "--ubatch-size"},
+};
+
 /// Changes that help where a launch does not fit, or holds too little.
 constexpr Remedy kForSglang[] = {
     {"--kv-cache-dtype fp8_e4m3", "store the KV cache in 8 bits", "answers differ a little"},
@@ -81,6 +88,13 @@ constexpr Remedy kForTensorrtLlm[] = {
     {"--kv-cache-free-gpu-memory-fraction 0.95", "give the cache 95 % of what is free",
      "less is left for what is not planned"},
 };
+constexpr Remedy kForLlamaCpp[] = {
+    {"--cache-type-k q8_0 --cache-type-v q8_0", "store the KV cache in 8 bits",
+     "answers differ a little"},
+    {"--ubatch-size 128", "run micro batches of 128 tokens", "long prompts take longer"},
+    {"--cpu-moe", "keep the experts' weights on the host", "slower"},
+    {"--fit on", "let llama.cpp place what fits", "a shorter context, or layers on the host"},
+};
 
 const std::vector<Engine>& table() {
   static const std::vector<Engine> engines = {
@@ -103,6 +117,15 @@ const std::vector<Engine>& table() {
        .remedies = kForLmdeploy,
        .newest = lmdeploy::kNewest,
        .answer_to = lmdeploy::answer_to},
+      {.name = "llamacpp",
+       .aliases = {"llama.cpp", "llama-cpp"},
+       .program = "llama-server",
+       .model_flag = "-m",
+       .flags = llamacpp::flags(),
+       .own_flags = kOfLlamaCpp,
+       .remedies = kForLlamaCpp,
+       .newest = llamacpp::kNewest,
+       .answer_to = llamacpp::answer_to},
       {.name = "tensorrt-llm",
        .aliases = {"trtllm", "trt-llm"},
        .program = "trtllm-serve",

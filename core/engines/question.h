@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/gguf/model.h"
 #include "hardware/gpu_catalogue.h"
 
 namespace plimsoll::engines {
@@ -17,8 +18,16 @@ inline constexpr double kGib = 0x1p30;
 
 /// Free memory of the cards in GiB, the least over ranks, as the engines measure it.
 struct FreeMemory {
-  double before = 0;  // before the weights are loaded; 0: not stated
-  double after = 0;   // when the cache is sized
+  double before = 0;              // before the weights are loaded; 0: not stated
+  double after = 0;               // when the cache is sized
+  std::vector<double> each = {};  // `after` of every card, where it was stated card by card
+};
+
+/// A card as llama.cpp sees it.
+struct Card {
+  std::string name;         // "CUDA0"
+  int64_t total_bytes = 0;  // as the driver says it
+  int64_t free_bytes = 0;   // before anything is loaded
 };
 
 struct Question {
@@ -33,6 +42,8 @@ struct Question {
   /// card's own.
   int64_t card_bytes = 0;
   std::optional<FreeMemory> free;
+  const checkpoint::gguf::Model* gguf = nullptr;  // llama.cpp's model
+  std::vector<Card> cards;                        // llama.cpp's; empty: it runs on the host
   /// Reads the config of a draft model by what a flag names; throws Error.
   std::function<Json(const std::string&)> read_config;
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
+#include "reference/gguf_bytes.h"
 
 using namespace plimsoll;
 using namespace plimsoll::test;
@@ -100,6 +101,39 @@ TEST_CASE("a pasted line chooses its engine, and an image its release") {
              "--page-size 32")["engine"]["resolved"]["page_size"] == 32);
 }
 
+TEST_CASE("llama.cpp's plan of a GGUF file goes by its own flags and each card") {
+  const Scratch scratch;
+  const std::string file = scratch.path("model.gguf");
+  testing::write_gguf_header(read_json_file(std::string(PLIMSOLL_SOURCE_DIR) +
+                                            "/tests/data/engines/headers/llama31_8b.Q4_K_M.json"),
+                             file);
+  const auto plan = [&](const std::string& flags) {
+    return shell(scratch, "plimsoll plan " + flags + " --format json");
+  };
+  const std::string asked = file + " --engine llama.cpp --gpu 4060,3060 ";
+  const Outcome two = plan(asked + "-c 32768 --free-memory after=3900MiB:5900MiB");
+  INFO(two.err);
+  REQUIRE(two.status == 0);
+  const Json engine = parse_json<Json>(two.out)["engine"];
+  CHECK(engine["name"] == "llamacpp");
+  CHECK(engine["resolved"]["n_ctx"] == 32768);
+  CHECK(engine["sizing"]["fit"]["tensor_split"].size() == 2);
+  CHECK(engine["sizing"]["buffers"].contains("CUDA1"));
+  const Outcome large = plan(file + " --engine llamacpp --gpu 3060 -c 131072 -fit off");
+  CHECK(large.status == 6);
+  CHECK_THAT(large.out, Contains("out of memory"));
+  CHECK(plan(file + " --engine llamacpp --gpu 4090 -ctk q9").status == 2);
+  const Outcome pasted =
+      plan("--from 'docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m " + file +
+           " -ngl 20 -c 4096' --gpu 4090");
+  CHECK(parse_json<Json>(pasted.out)["engine"]["resolved"]["n_gpu_layers"] == 20);
+  CHECK_THAT(shell(scratch, "plimsoll plan " + file + " --engine llamacpp --format log").out,
+             Contains("CPU_REPACK model buffer size"));
+  const Outcome folder = plan(kLlama + " --engine llamacpp");
+  CHECK(folder.status == 2);
+  CHECK_THAT(folder.err, Contains("convert_hf_to_gguf.py"));
+}
+
 TEST_CASE("the lines to paste and to expect are the engine's") {
   const Scratch scratch;
   const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";
@@ -119,10 +153,10 @@ TEST_CASE("one table has every engine") {
       shell(scratch, "plimsoll plan " + kLlama + " --engine all --gpu h100 --max-model-len 8192");
   CHECK(outcome.status == 0);
   for (const char* name :
-       {"plimsoll", "vllm", "sglang", "lmdeploy", "tensorrt-llm", "transformers"})
+       {"plimsoll", "vllm", "sglang", "lmdeploy", "llamacpp", "tensorrt-llm", "transformers"})
     CHECK_THAT(outcome.out, Contains(std::string("\n  ") + name + " "));
   const Json json = planned_json(scratch, "--engine all --gpu h100 --max-model-len 8192");
-  CHECK(json["plans"].size() == 6);
+  CHECK(json["plans"].size() == 7);
 }
 
 TEST_CASE("two engines' plans differ by parts that are named") {

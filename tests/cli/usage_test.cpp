@@ -122,7 +122,8 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"serve -h", "unknown command 'serve'"},
       {"bogus --help", "unknown command 'bogus'"},
       {"plan m --engine ollama",
-       "--engine: expected one of plimsoll|vllm|sglang|lmdeploy|tensorrt-llm|transformers|all"},
+       "--engine: expected one of "
+       "plimsoll|vllm|sglang|lmdeploy|llamacpp|tensorrt-llm|transformers|all"},
       {"plan m --format md", "--format: expected one of text|json|html|args|serve|log, found"},
       {"plan m --dtype bf16", "did you mean bfloat16?"},
       {"plan m --dtype fp16", "did you mean float16?"},

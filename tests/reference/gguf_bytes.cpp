@@ -3,6 +3,9 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 
 #include "base/dtype.h"
@@ -155,9 +158,65 @@ std::string tensor_bytes(const Json& tensor, uint64_t seed) {
   return bytes;
 }
 
+constexpr size_t kAlignment = 32;
+
 void pad(std::string& bytes) {
-  constexpr size_t kAlignment = 32;
   bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+std::string header_bytes(const Json& pairs, const Json& tensors,
+                         const std::vector<uint64_t>& offsets) {
+  std::string bytes = "GGUF";
+  put(bytes, uint32_t{3});
+  put(bytes, static_cast<uint64_t>(tensors.size()));
+  put(bytes, static_cast<uint64_t>(pairs.size()));
+  for (const Json& pair : pairs) put_pair(bytes, pair);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Json& tensor = tensors[i];
+    put_text(bytes, tensor.at("name"));
+    put(bytes, static_cast<uint32_t>(tensor.at("ne").size()));
+    for (const Json& size : tensor.at("ne")) put(bytes, size.get<uint64_t>());
+    put(bytes, find_ggml_type(tensor.at("type").get<std::string>())->id);
+    put(bytes, offsets[i]);
+  }
+  pad(bytes);
+  return bytes;
+}
+
+/// Layers of "0-3,7".
+std::set<int> layers_in(const std::string& ranges) {
+  std::set<int> layers;
+  std::istringstream parts(ranges);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const size_t dash = part.find('-');
+    const int first = std::stoi(part);
+    const int last = dash == std::string::npos ? first : std::stoi(part.substr(dash + 1));
+    for (int layer = first; layer <= last; ++layer) layers.insert(layer);
+  }
+  return layers;
+}
+
+/// Tensors of a recipe whose neighbors with "layers" stand layer by layer, within one as listed.
+Json spread_over_layers(const Json& entries) {
+  Json tensors = Json::array();
+  for (size_t i = 0; i < entries.size();) {
+    if (!entries[i].contains("layers")) {
+      tensors.push_back(entries[i++]);
+      continue;
+    }
+    std::map<int, Json> by_layer;
+    for (; i < entries.size() && entries[i].contains("layers"); ++i) {
+      for (const int layer : layers_in(entries[i].at("layers"))) {
+        Json tensor = entries[i];
+        std::string name = tensor.at("name");
+        tensor["name"] = name.replace(name.find("{}"), 2, std::to_string(layer));
+        by_layer[layer].push_back(std::move(tensor));
+      }
+    }
+    for (const auto& [layer, all] : by_layer)
+      for (const Json& tensor : all) tensors.push_back(tensor);
+  }
+  return tensors;
 }
 
 std::string from_hex(const std::string& hex) {
@@ -170,25 +229,33 @@ std::string from_hex(const std::string& hex) {
 }  // namespace
 
 std::string gguf_bytes(const Json& recipe) {
-  const Json& pairs = recipe.at("kv");
-  std::string bytes = "GGUF";
-  put(bytes, uint32_t{3});
-  put(bytes, static_cast<uint64_t>(recipe.at("tensors").size()));
-  put(bytes, static_cast<uint64_t>(pairs.size()));
-  for (const Json& pair : pairs) put_pair(bytes, pair);
   std::string contents;
   const uint64_t seed = recipe.at("seed");
+  std::vector<uint64_t> offsets;
   for (const Json& tensor : recipe.at("tensors")) {
-    put_text(bytes, tensor.at("name"));
-    put(bytes, static_cast<uint32_t>(tensor.at("ne").size()));
-    for (const Json& size : tensor.at("ne")) put(bytes, size.get<uint64_t>());
-    put(bytes, find_ggml_type(tensor.at("type").get<std::string>())->id);
-    put(bytes, static_cast<uint64_t>(contents.size()));
+    offsets.push_back(contents.size());
     contents += tensor_bytes(tensor, seed);
     pad(contents);
   }
-  pad(bytes);
-  return bytes + contents;
+  return header_bytes(recipe.at("kv"), recipe.at("tensors"), offsets) + contents;
+}
+
+void write_gguf_header(const Json& recipe, const std::filesystem::path& file) {
+  const Json tensors = spread_over_layers(recipe.at("tensors"));
+  std::vector<uint64_t> offsets;
+  uint64_t size = 0;
+  for (const Json& tensor : tensors) {
+    offsets.push_back(size);
+    const GgmlTypeInfo& type = *find_ggml_type(tensor.at("type").get<std::string>());
+    uint64_t values = 1;
+    for (const Json& length : tensor.at("ne")) values *= length.get<uint64_t>();
+    const uint64_t bytes =
+        values / static_cast<uint64_t>(type.values) * static_cast<uint64_t>(type.bytes);
+    size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  const std::string header = header_bytes(recipe.at("kv"), tensors, offsets);
+  std::ofstream(file, std::ios::binary) << header;
+  std::filesystem::resize_file(file, header.size() + size);
 }
 
 std::vector<std::pair<std::string, std::string>> hostile_gguf_files(const std::string& list) {

@@ -1,6 +1,7 @@
 // GGUF files from recipes (tests/data/golden/README.md), and broken ones.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,10 @@ namespace plimsoll::testing {
 
 /// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors".
 std::string gguf_bytes(const Json& recipe);
+
+/// Writes the header of a recipe with "data": false, whose tensors may have "layers"; the file has
+/// its full size without data.
+void write_gguf_header(const Json& recipe, const std::filesystem::path& file);
 
 /// Names and bytes of the files of a list such as tests/data/golden/gguf/hostile.jsonl, the valid
 /// one first.

@@ -266,8 +266,8 @@ void check_flags_alone(const Words& words) {
     for (const std::string_view engine : kOtherEngines) {
       if (i == 0 ? program != engine : words[i].find(engine) == std::string::npos) continue;
       fail(ExitCode::usage,
-           "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy and "
-           "TensorRT-LLM",
+           "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy, "
+           "llama.cpp and TensorRT-LLM",
            program);
     }
   }

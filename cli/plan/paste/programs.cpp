@@ -127,6 +127,8 @@ const std::vector<OtherProgram>& other_programs() {
       {"sglang", {}, "sglang"},
       {"lmdeploy", {"serve", "api_server"}, "lmdeploy"},
       {"lmdeploy", {"serve"}, "lmdeploy"},
+      {"llama-server", {}, "llamacpp"},
+      {"llama-cli", {}, "llamacpp"},
       {"trtllm-serve", {"serve"}, "tensorrt-llm"},
       {"trtllm-serve", {}, "tensorrt-llm"},
   };
@@ -318,6 +320,13 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
   if (entrypoint.empty() && launch.image.find("lmdeploy") != std::string::npos && !words.empty() &&
       words.front() == "serve") {
     Words line = {"lmdeploy"};
+    line.insert(line.end(), words.begin(), words.end());
+    return take_other(line, 0, launch);
+  }
+  // The entrypoint of llama.cpp's images, but for those with all programs, is one of them.
+  if (entrypoint.empty() && launch.image.find("llama.cpp:") != std::string::npos &&
+      launch.image.find("llama.cpp:full") == std::string::npos) {
+    Words line = {"llama-server"};
     line.insert(line.end(), words.begin(), words.end());
     return take_other(line, 0, launch);
   }

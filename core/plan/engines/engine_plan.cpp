@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/size_text.h"
 #include "plan/engines/free_memory.h"
+#include "plan/engines/remedies.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -129,23 +130,12 @@ void weigh_edges(PlanResult& result, const Engine& engine, Question question,
   }
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t space = std::min(text.find(' '), text.size());
-    words.emplace_back(text.substr(0, space));
-    text.remove_prefix(std::min(space + 1, text.size()));
-  }
-  return words;
-}
-
 /// Tries the engine's remedies, each by itself, with the same free memory.
 void advise(PlanResult& result, const Engine& engine, const Question& question) {
   const CacheFigures before = cache_of(*result.other_engine);
   for (const engines::Remedy& remedy : engine.remedies) {
     Question changed = question;
-    const std::vector<std::string> words = words_of(remedy.words);
-    changed.words.insert(changed.words.end(), words.begin(), words.end());
+    add_words(remedy, changed);
     const Answer answer = engine.ask(changed);
     const CacheFigures after = cache_of(answer);
     if (!after.fits || after.kv_tokens <= before.kv_tokens) continue;
@@ -176,6 +166,14 @@ void fill_verdict(PlanResult& result, const Answer& answer) {
 }
 
 }  // namespace
+
+void add_words(const engines::Remedy& remedy, Question& question) {
+  for (std::string_view text = remedy.words; !text.empty();) {
+    const size_t space = std::min(text.find(' '), text.size());
+    question.words.emplace_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+}
 
 PlanResult plan_engine(const Engine& engine, const Question& given, const ConfigView& config,
                        bool advised) {

@@ -1,0 +1,52 @@
+// The cards that `plan` is asked about.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "cli/plan/parts.h"
+
+namespace plimsoll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The card of a Linux machine with NVIDIA's driver, by the name that the driver gives it.
+std::string present_gpu() {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    std::ifstream file(entry.path() / "information");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kModel = "Model:";
+      if (line.compare(0, kModel.size(), kModel) == 0) {
+        return line.substr(line.find_first_not_of(" \t", kModel.size()));
+      }
+    }
+  }
+  fail(ExitCode::usage,
+       "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
+}
+
+}  // namespace
+
+std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
+  if (options.gpu_total_memory) {
+    hardware::Gpu gpu = hardware::unnamed_gpu(*options.gpu_total_memory);
+    if (!options.gpu.empty() && options.gpu != "auto") {
+      gpu = hardware::find_gpu(options.gpu);
+      gpu.memory_bytes = *options.gpu_total_memory;
+      gpu.cuda_bytes = 0;
+    }
+    return gpu;
+  }
+  if (options.gpu.empty() || options.gpu == "smallest") return std::nullopt;
+  hardware::Gpu gpu = hardware::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
+  if (gpu.memory_bytes == 0) {
+    fail(ExitCode::usage,
+         "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE",
+         options.gpu, gpu.name);
+  }
+  return gpu;
+}
+
+}  // namespace plimsoll::cli

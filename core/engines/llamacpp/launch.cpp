@@ -1,0 +1,303 @@
+// Sources: common/arg.cpp, common/common.cpp and src/llama-context.cpp of llama.cpp 0c1e57098.
+#include "engines/llamacpp/launch.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/amount.h"
+#include "base/lower_case.h"
+#include "base/rounding.h"
+#include "engines/answer.h"
+
+namespace plimsoll::engines::llamacpp {
+namespace {
+
+constexpr int64_t kPad = 256;  // cells of a cache are a multiple of it
+constexpr int64_t kMostContext = int64_t{1} << 28;
+constexpr int64_t kMostSequences = 256;  // LLAMA_MAX_SEQ
+
+[[noreturn]] void refuse_value(const std::string& flag, const std::string& why) {
+  throw Refusal{"arguments", fmt::format("error while handling argument \"{}\": {}", flag, why)};
+}
+
+std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+template <typename Number>
+Number number_of(const std::string& flag, const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    refuse_value(flag, fmt::format("invalid number: {}", text));
+  return value;
+}
+
+/// on, off or auto, as llama.cpp spells them; nullopt: auto.
+std::optional<bool> tristate(const std::string& flag, const std::string& text) {
+  for (const char* word : {"on", "enabled", "true", "1"})
+    if (text == word) return true;
+  for (const char* word : {"off", "disabled", "false", "0"})
+    if (text == word) return false;
+  if (text == "auto" || text == "-1") return std::nullopt;
+  refuse_value(flag, fmt::format("unknown value '{}' (on, off or auto)", text));
+}
+
+const GgmlTypeInfo* cache_type(const CommandLine& line, const char* flag) {
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+      {"f32", "F32"},   {"f16", "F16"},   {"bf16", "BF16"},     {"q8_0", "Q8_0"}, {"q4_0", "Q4_0"},
+      {"q4_1", "Q4_1"}, {"q5_0", "Q5_0"}, {"iq4_nl", "IQ4_NL"}, {"q5_1", "Q5_1"}};
+  const std::string name = line.text(flag, "f16");
+  for (const auto& [theirs, ggml] : kTypes)
+    if (name == theirs) return find_ggml_type(ggml);
+  refuse_value(flag, "Unsupported cache type: " + name);
+}
+
+/// Flags that the programs do not know; they take no names cut short.
+void check_names(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (is_value(word)) continue;
+    const Flag* const flag = find_flag(flags(), word);
+    const std::string names = flag == nullptr ? "" : "," + std::string(flag->names) + ",";
+    if (names.find("," + word + ",") == std::string::npos)
+      throw Refusal{"arguments", "error: invalid argument: " + word};
+  }
+}
+
+class LaunchReader {
+ public:
+  explicit LaunchReader(const Question& question)
+      : question_(question), line_(flags(), "llama-server", question.words) {}
+
+  Launch read() {
+    read_context();
+    read_caches();
+    read_cards();
+    read_overrides();
+    read_fit();
+    note_models();
+    return std::move(launch_);
+  }
+
+ private:
+  [[nodiscard]] bool last_of(const char* on, const char* off, bool missing) const {
+    return line_.has(off) ? false : line_.has(on) || missing;
+  }
+
+  [[nodiscard]] int64_t bounded(const char* flag, int64_t missing, int64_t least,
+                                int64_t most) const {
+    const int64_t value = line_.integer(flag, missing);
+    if (value < least || value > most)
+      refuse_value(flag, fmt::format("{} is not from {} to {}", value, least, most));
+    return value;
+  }
+
+  void read_context() {
+    launch_.all_logits = tristate("-fitp", line_.text("--fit-print", "off")).value_or(false);
+    if (line_.has("--ctx-size")) launch_.context = bounded("--ctx-size", 0, 0, kMostContext);
+    const int64_t parallel = bounded("--parallel", -1, -1, 1 << 20);
+    const int64_t unset = launch_.all_logits ? 1 : 4;
+    launch_.sequences = parallel > 0 ? parallel : unset;
+    launch_.unified = last_of("--kv-unified", "--no-kv-unified", parallel <= 0);
+    launch_.batch = bounded("--batch-size", 2048, 1, kMostContext);
+    launch_.micro_batch = bounded("--ubatch-size", 512, 0, kMostContext);
+    if (launch_.micro_batch == 0) launch_.micro_batch = launch_.batch;
+    launch_.flash_attention = tristate("-fa", line_.text("--flash-attn", "auto")).value_or(true);
+  }
+
+  void read_caches() {
+    launch_.key_type = cache_type(line_, "--cache-type-k");
+    launch_.value_type = cache_type(line_, "--cache-type-v");
+    launch_.full_windows = line_.has("--swa-full");
+    launch_.caches_on_cards = last_of("--kv-offload", "--no-kv-offload", true);
+    launch_.maps_file = !line_.has("--no-mmap");
+    launch_.pinned_host = !line_.has("--no-host");
+    launch_.repacks = last_of("--repack", "--no-repack", true);
+    launch_.offloads_products = last_of("--op-offload", "--no-op-offload", true);
+  }
+
+  /// -dev and -sm none choose among the cards.
+  void read_cards() {
+    launch_.cards = question_.cards;
+    if (line_.has("--device")) {
+      launch_.cards.clear();
+      for (const std::string& name : parts_of(line_.text("--device", ""), ",")) {
+        if (name == "none") break;
+        launch_.cards.push_back(card_named(name));
+      }
+    }
+    const std::string layers = line_.text("--gpu-layers", "auto");
+    launch_.gpu_layers = layers == "auto" || layers == "all" ? -1 : number_of<int>("-ngl", layers);
+    const std::string split = line_.text("--split-mode", "layer");
+    constexpr std::string_view kSplits[] = {"none", "layer", "row", "tensor"};
+    const auto* const at = std::ranges::find(kSplits, split);
+    if (at == std::end(kSplits)) refuse_value("-sm", "invalid value: " + split);
+    launch_.split = static_cast<Split>(at - std::begin(kSplits));
+    if (line_.has("--tensor-split")) {
+      for (const std::string& share : parts_of(line_.text("--tensor-split", ""), ",/"))
+        launch_.shares.push_back(std::max(0.0F, number_of<float>("-ts", share)));
+    }
+    if (launch_.split == Split::none && !launch_.cards.empty()) {
+      const int64_t main = line_.integer("--main-gpu", 0);
+      if (main < 0 || main >= static_cast<int64_t>(launch_.cards.size())) {
+        throw Refusal{"model",
+                      fmt::format("llama_model_load_from_file_impl: invalid value for main_gpu: {} "
+                                  "(available devices: {})",
+                                  main, launch_.cards.size())};
+      }
+      launch_.cards = {launch_.cards[static_cast<size_t>(main)]};
+      launch_.shares.clear();
+    }
+  }
+
+  [[nodiscard]] Card card_named(const std::string& name) const {
+    for (const Card& card : question_.cards)
+      if (card.name == name) return card;
+    refuse_value("-dev", "invalid device: " + name);
+  }
+
+  /// The place of a buffer type's name among the cards, or the host.
+  [[nodiscard]] int device_named(const std::string& name) const {
+    for (size_t i = 0; i < launch_.cards.size(); ++i)
+      if (launch_.cards[i].name == name) return static_cast<int>(i);
+    if (name == "CPU") return kHost;
+    refuse_value("-ot", "unknown buffer type " + name);
+  }
+
+  void add_override(const std::string& pattern, int device) {
+    try {
+      launch_.overrides.push_back({std::regex(pattern), device});
+    } catch (const std::regex_error&) {
+      refuse_value("-ot", "invalid regular expression " + pattern);
+    }
+  }
+
+  void read_overrides() {
+    for (const std::string& list : line_.texts("--override-tensor")) {
+      for (const std::string& part : parts_of(list, ",")) {
+        const size_t equals = part.find('=');
+        if (equals == std::string::npos) refuse_value("-ot", "invalid value");
+        add_override(part.substr(0, equals), device_named(part.substr(equals + 1)));
+      }
+    }
+    constexpr std::string_view kExperts = R"(\.ffn_(up|down|gate_up|gate)_(ch|)exps)";
+    if (line_.has("--cpu-moe")) add_override(std::string(kExperts), kHost);
+    const int64_t layers = bounded("--n-cpu-moe", 0, 0, 1 << 16);
+    for (int64_t l = 0; l < std::min(layers, kMostLayers); ++l)
+      add_override(fmt::format(R"(blk\.{}{})", l, kExperts), kHost);
+  }
+
+  void read_fit() {
+    launch_.fits = tristate("-fit", line_.text("--fit", "on")).value_or(true);
+    launch_.least_context = bounded("--fit-ctx", 4096, 1, kMostContext);
+    std::vector<int64_t> margins;
+    for (const std::string& margin : parts_of(line_.text("--fit-target", "1024"), ",/"))
+      margins.push_back(std::clamp<int64_t>(number_of<int64_t>("-fitt", margin), 0, 1 << 30));
+    for (size_t i = 0; i < launch_.cards.size(); ++i) {
+      const size_t given = margins.size() == 1 ? 0 : i;
+      launch_.margins.push_back((given < margins.size() ? margins[given] : 1024) * kMiB);
+    }
+  }
+
+  void note_models() {
+    for (const char* flag : {"--mmproj", "--mmproj-url", "--model-draft", "--lora"}) {
+      if (!line_.has(flag)) continue;
+      launch_.notes.push_back(
+          fmt::format("{}: the memory of that file is not counted; plan it by itself", flag));
+    }
+  }
+
+  const Question& question_;
+  CommandLine line_;
+  Launch launch_;
+};
+
+void check_blocks(const GgmlTypeInfo& type, const Shape& shape, int64_t Layer::*head,
+                  const char* kind) {
+  for (const Layer& layer : shape.layers) {
+    if (!type.is_packed() || layer.*head % type.values == 0) continue;
+    const std::string name = type_name(type);
+    throw Refusal{"arguments",
+                  fmt::format("llama_init_from_model: {} cache type {} with block size {} does not "
+                              "divide n_embd_head_{}={}",
+                              kind, name, type.values, kind[0] == 'K' ? "k" : "v", layer.*head)};
+  }
+}
+
+}  // namespace
+
+std::string type_name(const GgmlTypeInfo& type) {
+  return lower_case(std::string(type.name));
+}
+
+int64_t Launch::sequence_context(int64_t tokens) const {
+  return round_up(std::max<int64_t>(1, tokens / streams()), kPad);
+}
+
+int64_t Launch::whole_context(int64_t tokens) const {
+  return sequence_context(tokens) * streams();
+}
+
+int64_t Launch::asked_context(const Shape& shape) const {
+  if (context && *context > 0) return *context;
+  return std::min(shape.context * streams(), int64_t{1} << 30);
+}
+
+int64_t Launch::batch_of(int64_t tokens) const {
+  return std::min(batch, whole_context(tokens));
+}
+
+int64_t Launch::micro_batch_of(int64_t tokens) const {
+  return std::min(micro_batch, batch_of(tokens));
+}
+
+Launch read_launch(const Question& question) {
+  check_names(question.words);
+  return LaunchReader(question).read();
+}
+
+void apply_overrides(const Launch& launch, Shape& shape) {
+  for (Weight& weight : shape.weights) {
+    for (const Override& row : launch.overrides) {
+      if (!std::regex_search(weight.tensor->name, row.pattern)) continue;
+      weight.sent_to = row.device;
+      break;
+    }
+  }
+}
+
+void check_launch(const Launch& launch, const Shape& shape) {
+  if (launch.split == Split::row && !launch.cards.empty()) {
+    throw Refusal{"model", fmt::format("llama_model_load: error loading model: device {} does not "
+                                       "support split buffers",
+                                       launch.cards.front().name)};
+  }
+  if (launch.sequences > kMostSequences) {
+    throw Refusal{"arguments",
+                  "llama_init_from_model: failed to initialize the context: n_seq_max must be <= "
+                  "256"};
+  }
+  if (launch.flash_attention) {
+    check_blocks(*launch.key_type, shape, &Layer::key_head, "K");
+    check_blocks(*launch.value_type, shape, &Layer::value_head, "V");
+  } else if (launch.value_type->is_packed()) {
+    throw Refusal{"arguments",
+                  "llama_init_from_model: quantized V cache requires flash_attn to be enabled"};
+  }
+  if (shape.latent && launch.key_type != launch.value_type) {
+    throw Refusal{"arguments",
+                  fmt::format("llama_init_from_model: model does not support different K ({}) and "
+                              "V ({}) cache types",
+                              type_name(*launch.key_type), type_name(*launch.value_type))};
+  }
+}
+
+}  // namespace plimsoll::engines::llamacpp
