@@ -202,7 +202,7 @@ TEST_CASE("a short text that stands for a long one is refused") {
 TEST_CASE("a pasted command that starts no vLLM is refused as such") {
   for (const auto& [text, words] : std::initializer_list<std::pair<const char*, const char*>>{
            {"ollama run qwen3", "ollama is another engine"},
-           {"llama-bench -m model.gguf", "no launch of vLLM was found behind"},
+           {"mlx_lm -m model", "mlx_lm is another engine"},
            {"helm install server --set model=m",
             "no launch of vLLM was found behind \"helm install"},
            {"plimsoll run m --max-num-seqs 4", "plimsoll's own flags go to plan as they are"}}) {

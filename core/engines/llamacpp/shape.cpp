@@ -132,6 +132,10 @@ class Reader {
       fail(ExitCode::checkpoint_unusable, "{}: tensor token_embd.weight is missing",
            model_.path().string());
     }
+    for (size_t l = 0; l < shape_.layers.size(); ++l) {
+      const bool beside = has(l, "ffn_up_shexp.weight") || has(l, "ffn_up.weight");
+      shape_.has_mlp_beside = shape_.has_mlp_beside || (beside && has(l, "ffn_gate_inp.weight"));
+    }
     if (head == nullptr) {
       Weight again;
       again.tensor = embedding;

@@ -50,6 +50,7 @@ struct Shape {
   int64_t left_out_layers = 0;  // layers of multi-token prediction, which are not loaded
   bool latent = false;          // a cache of keys alone (MLA)
   bool gated = false;           // an MLP with a gate, fused or not
+  bool has_mlp_beside = false;  // of the experts: shared ones, or a dense MLP in the same layer
 
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(layers.size()); }
   [[nodiscard]] bool recurs() const;
