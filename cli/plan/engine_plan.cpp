@@ -52,30 +52,48 @@ const T* item_or_last(const std::vector<T>& items, size_t i) {
   return items.empty() ? nullptr : &items[std::min(i, items.size() - 1)];
 }
 
+/// A card by name and total: the total that is stated, whatever the name, or the catalogue's.
+struct NamedCard {
+  std::string name;
+  int64_t total_bytes = 0;
+};
+
+NamedCard card_of(const PlanOptions& options, const std::string* name, const int64_t* total) {
+  if (total != nullptr) return {name == nullptr ? "" : *name, *total};
+  PlanOptions one = options;
+  one.gpu = *name;
+  const std::optional<hardware::Gpu> gpu = choose_gpu(one);
+  if (!gpu) {
+    fail(ExitCode::usage, "--gpu {}: llama.cpp's plan needs cards by name, such as --gpu 4090,3090",
+         *name);
+  }
+  return {gpu->name, gpu->visible_bytes()};
+}
+
 /// Cards of a launch of llama.cpp: as many as are named, or have a size stated; --gpus of one kind.
-/// Free memory that nobody states is 0.
-std::vector<engines::Card> cards_of(const PlanOptions& options) {
-  const std::vector<std::string> names = parts_of(options.gpu, ',');
+/// Free memory that nobody states is 0. `names` lists them for the report.
+std::vector<engines::Card> cards_of(const PlanOptions& options, std::string& names) {
+  const std::vector<std::string> named = parts_of(options.gpu, ',');
   std::vector<double> free;
   if (options.free_memory) free = options.free_memory->each;
   constexpr size_t kMost = 64;
-  size_t count = std::max({names.size(), options.gpu_totals.size(), free.size()});
-  if (count == 1) count = static_cast<size_t>(std::clamp<int64_t>(options.gpus.value_or(1), 1, 64));
-  if (count > kMost) fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMost);
+  size_t count = std::max(named.size(), options.gpu_totals.size());
+  if (count == 0 && !free.empty()) {
+    fail(ExitCode::usage, "--free-memory: of which card? name it with --gpu NAME[,NAME]");
+  }
+  count = std::max(count, free.size());
+  if (count == 1)
+    count = static_cast<size_t>(
+        std::clamp<int64_t>(options.gpus.value_or(options.gpus_pasted.value_or(1)), 1, 64));
+  if (count > kMost) {
+    fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMost);
+  }
   std::vector<engines::Card> cards;
   for (size_t i = 0; i < count; ++i) {
-    PlanOptions one = options;
-    const std::string* const name = item_or_last(names, i);
-    const int64_t* const total = item_or_last(options.gpu_totals, i);
-    one.gpu = name == nullptr ? "" : *name;
-    one.gpu_total_memory = total == nullptr ? std::nullopt : std::optional(*total);
-    const std::optional<hardware::Gpu> gpu = choose_gpu(one);
-    engines::Card card{fmt::format("CUDA{}", i), 0, 0};
-    if (total != nullptr) {
-      card.total_bytes = *total;
-    } else if (gpu) {
-      card.total_bytes = gpu->visible_bytes();
-    }
+    const NamedCard one =
+        card_of(options, item_or_last(named, i), item_or_last(options.gpu_totals, i));
+    if (!one.name.empty()) names += (names.empty() ? "" : ", ") + one.name;
+    engines::Card card{fmt::format("CUDA{}", i), one.total_bytes, 0};
     if (const double* const gib = item_or_last(free, i); gib != nullptr)
       card.free_bytes = std::llround(*gib * engines::kGib);
     cards.push_back(card);
@@ -143,6 +161,8 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
 
 plan::PlanResult make_gguf_plan(const fs::path& file, const PlanOptions& options) {
   const engines::Engine& engine = *engines::find_engine(options.engine);
+  if (!options.engine_fields.is_null())
+    fail(ExitCode::usage, "--engine-args: llama.cpp has flags alone, no Python config");
   const auto model = checkpoint::gguf::Model::open(file);
   engines::Question question;
   question.gguf = &model;
@@ -150,11 +170,10 @@ plan::PlanResult make_gguf_plan(const fs::path& file, const PlanOptions& options
   question.model = options.model;
   question.version = options.engine_version;
   question.words = options.engine_words;
-  question.cards = cards_of(options);
+  std::string names;
+  question.cards = cards_of(options, names);
   plan::PlanResult result = plan::plan_buffers(engine, question, options.advise);
-  std::string& gpu = result.gpu;
-  for (const std::string& name : parts_of(options.gpu, ','))
-    gpu += (gpu.empty() ? "" : ", ") + hardware::find_gpu(name).name;
+  result.gpu = names;
   finish(result, options);
   return result;
 }

@@ -129,6 +129,12 @@ TEST_CASE("llama.cpp's plan of a GGUF file goes by its own flags and each card")
   CHECK(parse_json<Json>(pasted.out)["engine"]["resolved"]["n_gpu_layers"] == 20);
   CHECK_THAT(shell(scratch, "plimsoll plan " + file + " --engine llamacpp --format log").out,
              Contains("CPU_REPACK model buffer size"));
+  // A card of a stated size may have any name.
+  const Outcome old = plan(file + " --engine llamacpp --gpu \"GTX 1650\" --gpu-total-memory 4GiB");
+  CHECK(parse_json<Json>(old.out)["gpu"] == "GTX 1650");
+  CHECK_THAT(plan(file + " --engine llamacpp --gpu smallest").err, Contains("cards by name"));
+  CHECK_THAT(plan(file + " --engine llamacpp --free-memory after=4").err, Contains("which card"));
+  CHECK_THAT(plan(file + " --engine llamacpp --engine-args {}").err, Contains("flags alone"));
   const Outcome folder = plan(kLlama + " --engine llamacpp");
   CHECK(folder.status == 2);
   CHECK_THAT(folder.err, Contains("convert_hf_to_gguf.py"));

@@ -133,6 +133,13 @@ TEST_CASE("overrides of tensors add up, the first that matches wins") {
   CHECK(both == host("-ot ffn_up=CPU,ffn_gate=CPU"));
   CHECK(both > host("-ot ffn_up=CPU"));
   CHECK(host("-ot ffn_up=CUDA0 -ot ffn_up=CPU") == host(""));
+  const auto experts = [&](const std::string& args) {
+    const Answer answer = ask_llama(headers.named("gpt_oss_20b.MXFP4_MOE"), "-fit off " + args);
+    return answer.sizing["buffers"]["CUDA_Host"][0].get<int64_t>();
+  };
+  CHECK(experts("-cmoe") == experts("-ncmoe 24"));
+  CHECK(experts("-ncmoe 2") ==
+        experts(R"(-ot blk\.[01]\.ffn_(up|down|gate_up|gate)_(ch|)exps=CPU)"));
 }
 
 TEST_CASE("no number of a GGUF header brings llama.cpp's plan down") {

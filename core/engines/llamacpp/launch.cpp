@@ -174,7 +174,7 @@ class LaunchReader {
 
   void add_override(const std::string& pattern, int device) {
     try {
-      launch_.overrides.push_back({std::regex(pattern), device});
+      launch_.overrides.push_back({std::regex(pattern), 0, device});
     } catch (const std::regex_error&) {
       refuse_value("-ot", "invalid regular expression " + pattern);
     }
@@ -188,11 +188,9 @@ class LaunchReader {
         add_override(part.substr(0, equals), device_named(part.substr(equals + 1)));
       }
     }
-    constexpr std::string_view kExperts = R"(\.ffn_(up|down|gate_up|gate)_(ch|)exps)";
-    if (line_.has("--cpu-moe")) add_override(std::string(kExperts), kHost);
-    const int64_t layers = bounded("--n-cpu-moe", 0, 0, 1 << 16);
-    for (int64_t l = 0; l < std::min(layers, kMostLayers); ++l)
-      add_override(fmt::format(R"(blk\.{}{})", l, kExperts), kHost);
+    if (line_.has("--cpu-moe")) launch_.overrides.push_back({std::nullopt, kMostLayers, kHost});
+    if (const int64_t layers = bounded("--n-cpu-moe", 0, 0, 1 << 16); layers > 0)
+      launch_.overrides.push_back({std::nullopt, layers, kHost});
   }
 
   void read_fit() {
@@ -234,6 +232,12 @@ void check_blocks(const GgmlTypeInfo& type, const Shape& shape, int64_t Layer::*
 
 }  // namespace
 
+bool Override::names(const Weight& weight) const {
+  if (pattern) return std::regex_search(weight.tensor->name, *pattern);
+  const bool within = weight.layer >= 0 && weight.layer < expert_layers;
+  return within && weight.expert && weight.part != MlpPart::none && weight.part != MlpPart::other;
+}
+
 std::string type_name(const GgmlTypeInfo& type) {
   return lower_case(std::string(type.name));
 }
@@ -267,7 +271,7 @@ Launch read_launch(const Question& question) {
 void apply_overrides(const Launch& launch, Shape& shape) {
   for (Weight& weight : shape.weights) {
     for (const Override& row : launch.overrides) {
-      if (!std::regex_search(weight.tensor->name, row.pattern)) continue;
+      if (!row.names(weight)) continue;
       weight.sent_to = row.device;
       break;
     }

@@ -17,9 +17,14 @@ namespace plimsoll::engines::llamacpp {
 /// Where a tensor or a layer lies: a card's place in Launch::cards, or the host.
 inline constexpr int kHost = -1;
 
+/// Tensors that a flag sends to a device: those that a pattern finds, or stacked experts of the
+/// layers in front.
 struct Override {
-  std::regex pattern;
+  std::optional<std::regex> pattern;
+  int64_t expert_layers = 0;  // without a pattern
   int device = kHost;
+
+  [[nodiscard]] bool names(const Weight& weight) const;
 };
 
 enum class Split { none, layer, row, tensor };

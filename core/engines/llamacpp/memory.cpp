@@ -156,16 +156,18 @@ Devices devices_of(const Shape& shape, const Launch& launch, const Placement& pl
     devices.layers.push_back(
         static_cast<int>(std::min<std::ptrdiff_t>(card, std::ssize(shares) - 1)));
   }
+  std::vector<const PartialLayer*> split(static_cast<size_t>(all), nullptr);
+  for (const PartialLayer& row : placement.partial)
+    if (row.layer < all) split[static_cast<size_t>(row.layer)] = &row;
   for (const Weight& weight : shape.weights) {
     int device = weight.layer < 0 ? kHost : devices.layers[static_cast<size_t>(weight.layer)];
-    const auto part = std::ranges::find_if(placement.partial, [&](const PartialLayer& row) {
-      return row.layer == weight.layer && is_rest(weight, row.kept);
-    });
+    const PartialLayer* const part =
+        weight.layer < 0 ? nullptr : split[static_cast<size_t>(weight.layer)];
     if (weight.sent_to) {
       device = *weight.sent_to;
     } else if (placement.experts_on_host && weight.layer >= 0 && is_rest(weight, Fraction::dense)) {
       device = kHost;
-    } else if (part != placement.partial.end()) {
+    } else if (part != nullptr && is_rest(weight, part->kept)) {
       device = part->device;
     }
     devices.weights.push_back(device);

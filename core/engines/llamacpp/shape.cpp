@@ -105,7 +105,8 @@ class Reader {
 
   static void describe(Weight& weight, std::string_view name) {
     constexpr std::string_view kMlp = "ffn_";
-    weight.expert = name.find("_exps") != std::string_view::npos;
+    weight.expert = name.find("_exps") != std::string_view::npos ||
+                    name.find("_chexps") != std::string_view::npos;
     if (!name.starts_with(kMlp)) return;
     const std::string_view part = name.substr(kMlp.size());
     weight.part = part.starts_with("gate_up") ? MlpPart::gate_up
