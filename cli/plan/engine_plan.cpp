@@ -12,6 +12,7 @@
 #include "model/config.h"
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
+#include "plan/report/report.h"
 
 namespace plimsoll::cli {
 namespace {
