@@ -1,8 +1,10 @@
 // llama.cpp: launches that its own code has measured, and what is asked of it beside them.
 // tests/against/llamacpp runs whole files of such rows.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
