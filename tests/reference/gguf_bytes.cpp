@@ -136,7 +136,53 @@ std::string packed_bytes(const Json& tensor, uint64_t seed, const GgmlTypeInfo& 
   return bytes;
 }
 
-std::string tensor_bytes(const Json& tensor, uint64_t seed) {
+DType float_type(const std::string& name) {
+  return name == "F32" ? DType::f32 : name == "F16" ? DType::f16 : DType::bf16;
+}
+
+/// Appends the numbers of a tensor of the checkpoint that a file was converted from: those at
+/// `piece` = [name, sizes, strides, first], the last size running fastest.
+void append_piece(const Json& piece, const Json& recipe, std::vector<float>& values) {
+  const std::string name = piece.at(0);
+  const Json& source = recipe.at("sources").at(name);
+  const DrawnNumbers z(name, recipe.at("seed").get<uint64_t>());
+  const auto sizes = piece.at(1).get<std::vector<int64_t>>();
+  const auto strides = piece.at(2).get<std::vector<int64_t>>();
+  const auto mean = source.at("mean").get<double>(),
+             amplitude = source.at("amplitude").get<double>();
+  std::vector<int64_t> at = {piece.at(3).get<int64_t>()};  // of each number
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    std::vector<int64_t> inner;
+    inner.reserve(at.size() * static_cast<size_t>(sizes[k]));
+    for (const int64_t first : at)
+      for (int64_t i = 0; i < sizes[k]; ++i) inner.push_back(first + i * strides[k]);
+    at = std::move(inner);
+  }
+  std::vector<float> drawn;
+  drawn.reserve(at.size());
+  for (const int64_t i : at) drawn.push_back(z.value(static_cast<uint64_t>(i), mean, amplitude));
+  const DType stored = float_type(source.at("dtype"));
+  std::string bytes(drawn.size() * dtype_size(stored), '\0');
+  convert(drawn.data(), DType::f32, bytes.data(), stored, drawn.size());
+  convert(bytes.data(), stored, drawn.data(), DType::f32, drawn.size());
+  values.insert(values.end(), drawn.begin(), drawn.end());
+}
+
+/// Values of a tensor that has those of a converted checkpoint's ("of").
+std::vector<float> converted_values(const Json& tensor, const Json& recipe) {
+  std::vector<float> values;
+  for (const Json& piece : tensor.at("of")) append_piece(piece, recipe, values);
+  const auto add = tensor.value("add", 0.0F);
+  const bool minus_exp = tensor.value("minus_exp", false);
+  for (float& value : values) {
+    value += add;
+    if (minus_exp) value = -std::exp(value);
+  }
+  return values;
+}
+
+std::string tensor_bytes(const Json& tensor, const Json& recipe) {
+  const auto seed = recipe.at("seed").get<uint64_t>();
   const GgmlTypeInfo& type = *find_ggml_type(tensor.at("type").get<std::string>());
   size_t count = 1;
   for (const Json& size : tensor.at("ne")) count *= size.get<size_t>();
@@ -145,14 +191,14 @@ std::string tensor_bytes(const Json& tensor, uint64_t seed) {
   std::vector<float> values(count);
   if (tensor.contains("values")) {
     values = tensor.at("values").get<std::vector<float>>();
+  } else if (tensor.contains("of")) {
+    values = converted_values(tensor, recipe);
   } else {
     const DrawnNumbers z(tensor.at("name"), seed);
     for (size_t i = 0; i < count; ++i)
       values[i] = z.value(i, tensor.at("mean").get<double>(), tensor.at("amplitude").get<double>());
   }
-  const DType dtype = type.name == "F32"   ? DType::f32
-                      : type.name == "F16" ? DType::f16
-                                           : DType::bf16;
+  const DType dtype = float_type(std::string(type.name));
   std::string bytes(count * dtype_size(dtype), '\0');
   convert(values.data(), DType::f32, bytes.data(), dtype, count);
   return bytes;
@@ -230,11 +276,10 @@ std::string from_hex(const std::string& hex) {
 
 std::string gguf_bytes(const Json& recipe) {
   std::string contents;
-  const uint64_t seed = recipe.at("seed");
   std::vector<uint64_t> offsets;
   for (const Json& tensor : recipe.at("tensors")) {
     offsets.push_back(contents.size());
-    contents += tensor_bytes(tensor, seed);
+    contents += tensor_bytes(tensor, recipe);
     pad(contents);
   }
   return header_bytes(recipe.at("kv"), recipe.at("tensors"), offsets) + contents;

@@ -10,7 +10,9 @@
 
 namespace plimsoll::testing {
 
-/// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors".
+/// Bytes of the file that a recipe describes: "seed", "kv" [key, type, value], "tensors". A file
+/// that llama.cpp's converter made of a checkpoint has "sources" too, the rules of the checkpoint's
+/// tensors, and each of its tensors says the numbers of which it is ("of", tests/data/golden).
 std::string gguf_bytes(const Json& recipe);
 
 /// Writes the header of a recipe with "data": false, whose tensors may have "layers"; the file has

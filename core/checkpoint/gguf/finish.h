@@ -18,6 +18,9 @@ bool has_in_layers(const Keys& keys, std::string_view ending);
 /// Adds the rotated part of a head, of configs that state it as a share.
 void add_rotary_share(const Keys& keys, Json& config);
 
+/// The same number as `metadata` has for each layer, as `config_key`; nothing where it has none.
+void add_by_layer(const Keys& keys, const char* metadata, const char* config_key, Json& config);
+
 // One function for an architecture, or for its kin, called after the common keys were read.
 
 void finish_llama(const Keys& keys, Json& config);
@@ -37,6 +40,18 @@ void finish_ernie(const Keys& keys, Json& config);
 void finish_hunyuan(const Keys& keys, Json& config);
 void finish_stablelm(const Keys& keys, Json& config);
 void finish_starcoder2(const Keys& keys, Json& config);
+void finish_falcon(const Keys& keys, Json& config);
+void finish_gpt_neox(const Keys& keys, Json& config);
+void finish_mpt(const Keys& keys, Json& config);
+void finish_internlm2(const Keys& keys, Json& config);
+void finish_nemotron(const Keys& keys, Json& config);
+void finish_dots1(const Keys& keys, Json& config);
+void finish_llama4(const Keys& keys, Json& config);
+void finish_laguna(const Keys& keys, Json& config);
+void finish_mimo2(const Keys& keys, Json& config);
+void finish_gemma4(const Keys& keys, Json& config);
+void finish_indexed(const Keys& keys, Json& config);
+void finish_kimi_linear(const Keys& keys, Json& config);
 void finish_qwen_mixture(const Keys& keys, Json& config);
 void finish_olmoe(const Keys& keys, Json& config);
 void finish_glm4_moe(const Keys& keys, Json& config);

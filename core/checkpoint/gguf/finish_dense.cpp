@@ -26,6 +26,17 @@ void add_rotary_share(const Keys& keys, Json& config) {
   config["partial_rotary_factor"] = static_cast<double>(*rotated) / static_cast<double>(head);
 }
 
+void add_by_layer(const Keys& keys, const char* metadata, const char* config_key, Json& config) {
+  const auto numbers = keys.by_layer(metadata, config["num_hidden_layers"].get<int64_t>());
+  if (!numbers) return;
+  Json list = Json::array();
+  for (const int64_t number : *numbers) {
+    if (number < 0) keys.refuse(metadata, " has a number below 0");
+    list.push_back(static_cast<uint64_t>(number));
+  }
+  config[config_key] = list;
+}
+
 void finish_llama(const Keys& keys, Json& config) {
   config["attention_bias"] = has_in_layers(keys, ".attn_output.bias");
   config["mlp_bias"] = has_in_layers(keys, ".ffn_gate.bias");

@@ -21,6 +21,10 @@ void finish_glm4_moe(const Keys& keys, Json& config) {
     config.erase(latent);
 }
 
+void finish_dots1(const Keys& keys, Json& config) {
+  config["norm_topk_prob"] = keys.flag("expert_weights_norm", false);
+}
+
 void finish_gpt_oss(const Keys& keys, Json& config) {
   config["attention_bias"] = true;
   config["swiglu_limit"] = 7.0;
@@ -46,12 +50,12 @@ void finish_deepseek(const Keys& keys, Json& config) {
   config["scoring_func"] = third ? "sigmoid" : "softmax";
   config["topk_method"] = third ? "noaux_tc" : grouped ? "group_limited_greedy" : "greedy";
   config["norm_topk_prob"] = keys.flag("expert_weights_norm", false);
-  if (third) {
+  if (third && keys.model().architecture() == "deepseek2") {
     config["architectures"] = Json::array({"DeepseekV3ForCausalLM"});
     config["model_type"] = "deepseek_v3";
-    for (const char* groups : {"n_group", "topk_group"})
-      if (!config.contains(groups)) config[groups] = 1;
   }
+  for (const char* groups : {"n_group", "topk_group"})
+    if (third && !config.contains(groups)) config[groups] = 1;
   if (!config.contains("rope_scaling")) return;
   constexpr double kPerMscale = 0.1;  // of yarn_log_multiplier
   if (const auto multiplier = keys.number("rope.scaling.yarn_log_multiplier")) {
@@ -59,6 +63,21 @@ void finish_deepseek(const Keys& keys, Json& config) {
     rope["mscale"] = rope["mscale_all_dim"] =
         static_cast<double>(static_cast<float>(*multiplier)) / kPerMscale;
   }
+}
+
+/// DeepSeek V3.2 and GLM 5: an indexer chooses keys, in all layers or in those that
+/// attention.indexer.types marks.
+void finish_indexed(const Keys& keys, Json& config) {
+  finish_deepseek(keys, config);
+  config["index_n_heads"] = required(keys, "attention.indexer.head_count");
+  config["index_head_dim"] = required(keys, "attention.indexer.key_length");
+  config["index_topk"] = required(keys, "attention.indexer.top_k");
+  const auto layers = config["num_hidden_layers"].get<int64_t>();
+  const auto chooses = keys.by_layer("attention.indexer.types", layers);
+  if (!chooses) return;
+  Json types = Json::array();
+  for (const int64_t own : *chooses) types.push_back(own != 0 ? "full" : "shared");
+  config["indexer_types"] = types;
 }
 
 void finish_minimax(const Keys& keys, Json& config) {

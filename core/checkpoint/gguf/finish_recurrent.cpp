@@ -64,6 +64,21 @@ void finish_lfm2(const Keys& keys, Json& config) {
   config["layer_types"] = layer_types(keys, config, "full_attention", "conv");
   config["conv_bias"] = has_in_layers(keys, ".shortconv.conv.bias");
   config["block_auto_adjust_ff_dim"] = false;
+  config["use_expert_bias"] = has_in_layers(keys, ".exp_probs_b.bias");
+}
+
+/// Kimi Linear: layers with KV heads have latent attention, the others the delta rule.
+void finish_kimi_linear(const Keys& keys, Json& config) {
+  config["layer_types"] = layer_types(keys, config, "full_attention", "linear_attention");
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config["q_lora_rank"] = nullptr;
+  config["qk_nope_head_dim"] =
+      required(keys, "attention.key_length_mla") - required(keys, "rope.dimension_count");
+  config["linear_attn_config"] = {{"num_heads", config["num_attention_heads"]},
+                                  {"head_dim", required(keys, "kda.head_dim")},
+                                  {"short_conv_kernel_size", required(keys, "ssm.conv_kernel")}};
+  config["mla_use_nope"] = true;
+  config["moe_renormalize"] = keys.flag("expert_weights_norm", true);
 }
 
 void finish_mamba(const Keys& keys, Json& config) {
@@ -89,9 +104,10 @@ void finish_nemotron_h(const Keys& keys, Json& config) {
   const auto widths = keys.by_layer("feed_forward_length", layers);
   if (!heads || !widths)
     keys.refuse("attention.head_count_kv", " and feed_forward_length: numbers for each layer");
+  const char wide = keys.model().architecture() == "nemotron_h" ? '-' : 'E';
   std::string pattern;
   for (size_t i = 0; i < heads->size(); ++i)
-    pattern += (*heads)[i] > 0 ? '*' : (*widths)[i] > 0 ? '-' : 'M';
+    pattern += (*heads)[i] > 0 ? '*' : (*widths)[i] > 0 ? wide : 'M';
   config["hybrid_override_pattern"] = pattern;
   const int64_t inner = required(keys, "ssm.inner_size"),
                 mixers = required(keys, "ssm.time_step_rank");
