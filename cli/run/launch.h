@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "batch/fields/request_fields.h"
 #include "batch/images/image_loader.h"
-#include "batch/request_fields.h"
 #include "checkpoint/counted_source.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"

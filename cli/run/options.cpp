@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
-#include "batch/structured_fields.h"
+#include "batch/fields/structured_fields.h"
 #include "cli/borrowed_flags.h"
 #include "cli/launch_flags.h"
 #include "cli/plan/options.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 #include "text/chat_template.h"
 
 namespace plimsoll::batch {

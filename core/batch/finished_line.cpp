@@ -1,7 +1,7 @@
 #include "batch/finished_line.h"
 
+#include "batch/fields/structured_fields.h"
 #include "batch/line_error.h"
-#include "batch/structured_fields.h"
 
 namespace plimsoll::batch {
 

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string_view>
 
+#include "batch/fields/structured_fields.h"
 #include "batch/line_error.h"
 #include "batch/line_reader.h"
 #include "batch/request_line.h"
-#include "batch/structured_fields.h"
 
 namespace plimsoll::batch {
 namespace {

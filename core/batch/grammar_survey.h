@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "batch/fields/request_fields.h"
 #include "batch/input_scan.h"
-#include "batch/request_fields.h"
 #include "files/input_file.h"
 #include "grammar/compiler.h"
 

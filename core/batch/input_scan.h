@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 #include "files/input_file.h"
 
 namespace plimsoll::batch {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/nearest_name.h"
-#include "batch/field_value.h"
+#include "batch/fields/field_value.h"
 #include "batch/line_error.h"
 
 namespace plimsoll::batch {

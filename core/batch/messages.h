@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 
 namespace plimsoll::batch {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "batch/fields/structured_fields.h"
 #include "batch/line_error.h"
-#include "batch/structured_fields.h"
 #include "text/text_error.h"
 
 namespace plimsoll::batch {

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "batch/fields/request_fields.h"
 #include "batch/images/media.h"
 #include "batch/line_reader.h"
-#include "batch/request_fields.h"
 
 namespace plimsoll::batch {
 

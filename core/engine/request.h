@@ -30,7 +30,7 @@ struct Thinking {
 };
 
 /// Sampling fields under vLLM's names; the caller has validated them (ranges in
-/// batch/request_fields.h).
+/// batch/fields/request_fields.h).
 struct SamplingParams {
   int64_t n = 1;
   double temperature = 1;  // 0: greedy

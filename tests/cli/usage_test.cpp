@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/units.h"
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 #include "cli/arguments.h"
 #include "cli/child.h"
 #include "cli/help_flags.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "batch/field_value.h"
+#include "batch/fields/field_value.h"
 #include "batch/line_error.h"
 #include "image/image.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 #include "grammar/compiler.h"
 #include "text/answer/tool_calls.h"
 

@@ -1,99 +1,20 @@
-#include "batch/request_fields.h"
+#include "batch/fields/request_fields.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <limits>
 
 #include "base/nearest_name.h"
+#include "batch/fields/sampling_fields.h"
+#include "batch/fields/structured_fields.h"
+#include "batch/fields/tool_fields.h"
 #include "batch/line_error.h"
-#include "batch/structured_fields.h"
-#include "batch/tool_fields.h"
 
 namespace plimsoll::batch {
 namespace {
 
-using Context = Field::Context;
-
-// vLLM's clamp: between 0 and this, probabilities would overflow.
-constexpr double kLeastTemperature = 0.01;
 constexpr int64_t kMostChoices = 16384;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-int64_t checked_logprobs(const FieldValue& value, const Context& context) {
-  const int64_t limit = context.limits.max_logprobs;
-  return limit < 0 ? value.integer(-1) : value.integer(0, limit);
-}
-
-void set_temperature(const FieldValue& value, const Context&, RequestFields& fields) {
-  const double asked = value.number(0, kInfinity);
-  if (std::isinf(asked)) value.refuse("a finite number");
-  fields.sampling.temperature = asked > 0 ? std::max(asked, kLeastTemperature) : 0;
-}
-
-void set_top_p(const FieldValue& value, const Context&, RequestFields& fields) {
-  fields.sampling.top_p = value.number(0, 1);
-  if (fields.sampling.top_p == 0) value.refuse("a number above 0, up to 1");
-}
-
-void set_repetition_penalty(const FieldValue& value, const Context&, RequestFields& fields) {
-  fields.sampling.repetition_penalty = value.number(0, 1e6);
-  if (fields.sampling.repetition_penalty == 0) value.refuse("a number above 0");
-}
-
-void set_seed(const FieldValue& value, const Context&, RequestFields& fields) {
-  const int64_t seed = value.integer(FieldValue::kLeast);
-  // -1 asks for no seed of its own, as in vLLM.
-  if (seed == -1) {
-    fields.sampling.seed.reset();
-  } else {
-    fields.sampling.seed = seed;
-  }
-}
-
-void set_logit_bias(const FieldValue& value, const Context& context, RequestFields& fields) {
-  fields.sampling.logit_bias.clear();
-  for (const auto& [key, bias] : value.object().items()) {
-    int32_t id = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
-        id >= context.limits.vocab_size) {
-      throw LineError(code::bad_field,
-                      fmt::format("logit_bias: expected token ids from 0 to {} as keys, found {}",
-                                  context.limits.vocab_size - 1, excerpt(OrderedJson(key))),
-                      "logit_bias");
-    }
-    fields.sampling.logit_bias[id] =
-        FieldValue(fmt::format("logit_bias[{}]", id), bias).number(-100, 100);
-  }
-}
-
-void set_logprobs(const FieldValue& value, const Context& context, RequestFields& fields) {
-  if (!value.json().is_boolean()) {
-    fields.sampling.logprobs = checked_logprobs(value, context);
-  } else if (value.boolean()) {
-    fields.sampling.logprobs = 0;
-  } else {
-    fields.sampling.logprobs.reset();
-  }
-}
-
-// OpenAI's chat schema takes true or false, its completions schema a number; a plain line either.
-void set_chat_logprobs(const FieldValue& value, const Context& context, RequestFields& fields) {
-  if (context.envelope == Envelope::batch && !value.json().is_boolean()) {
-    value.refuse("true or false (top_logprobs takes the number)");
-  }
-  set_logprobs(value, context, fields);
-}
-
-void set_completion_logprobs(const FieldValue& value, const Context& context,
-                             RequestFields& fields) {
-  if (context.envelope == Envelope::batch && value.json().is_boolean()) {
-    value.refuse("a whole number");
-  }
-  set_logprobs(value, context, fields);
-}
 
 void check_objects(const FieldValue& value) {
   for (const OrderedJson& entry : value.array()) {
@@ -103,7 +24,7 @@ void check_objects(const FieldValue& value) {
 
 // Abbreviations of the table's setters.
 using V = const FieldValue&;
-using C = const Context&;
+using C = const Field::Context&;
 using F = RequestFields&;
 using Use = Field::Use;
 
@@ -112,6 +33,10 @@ constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium",
 constexpr std::string_view kSides[] = {"left", "right"};
 
 // Fields that are checked and have no effect.
+void take_number(V v, C, F) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  (void)v.number(-kAny, kAny);
+}
 void take_boolean(V v, C, F) {
   (void)v.boolean();
 }
@@ -185,8 +110,7 @@ constexpr Field kFields[] = {
     {"include_stop_str_in_output", Field::both, Use::used, "true or false",
      [](V v, C, F f) { f.sampling.include_stop_str_in_output = v.boolean(); }},
     {"kv_transfer_params", Field::both, Use::ignored, "object", take_object},
-    {"length_penalty", Field::both, Use::ignored, "number",
-     [](V v, C, F) { (void)v.number(-kInfinity, kInfinity); }},
+    {"length_penalty", Field::both, Use::ignored, "number", take_number},
     {"logit_bias", Field::both, Use::used, "object: token id to -100 to 100", set_logit_bias},
     {"logits_processors", Field::both, Use::refused, "", nullptr},
     {"logprob_token_ids", Field::both, Use::refused, "", nullptr},

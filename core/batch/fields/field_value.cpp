@@ -1,4 +1,4 @@
-#include "batch/field_value.h"
+#include "batch/fields/field_value.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "batch/field_value.h"
+#include "batch/fields/field_value.h"
 #include "engine/request.h"
 #include "grammar/constraint.h"
 

@@ -1,4 +1,4 @@
-#include "batch/tool_fields.h"
+#include "batch/fields/tool_fields.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "batch/structured_fields.h"
+#include "batch/fields/structured_fields.h"
 
 #include <fmt/format.h>
 
