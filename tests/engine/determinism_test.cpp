@@ -18,8 +18,10 @@ using testing::run_all;
 using testing::TinyModel;
 
 TEST_CASE("outputs are equal to the last bit in any order and setting") {
-  const std::string name = GENERATE("llama", "mistral_swa", "gemma2", "granitemoehybrid_dense",
-                                    "qwen3_5", "mamba", "glm_moe_dsa");
+  const std::string name =
+      GENERATE(from_range(testing::names_taken({"llama", "mistral_swa", "gemma2", "qwen3_5",
+                                                "mamba", "granitemoehybrid_dense", "glm_moe_dsa"},
+                                               3)));
   TinyModel model(name);
   const DType dtype = name == "llama" ? DType::bf16 : DType::f32;
   std::vector<Request> requests = mixed_requests(model.spec().vocab_size);

@@ -2,6 +2,7 @@
 #include "backend/cuda/slices.h"
 
 #include "kernels/fixture.h"
+#include "like_cases.h"
 #include "reference/router_cases.h"
 
 namespace plimsoll::testing {
@@ -192,6 +193,7 @@ TEST_CASE("experts agree with the reference") {
     Layout layout;
     int64_t ranks = 1;  // that have the experts between them
   };
+  size_t number = 0;
   for (const DType dtype : kActivationTypes)
     for (const Case& c : {Case{1, 8, 2, 64, 32, kAligned}, Case{5, 3, 3, 40, 72, kAligned},
                           Case{3, 6, 2, 33, 17, kOdd}, Case{90, 2, 1, 24, 80, {.gap = 8}},
@@ -200,6 +202,7 @@ TEST_CASE("experts agree with the reference") {
       for (const MixtureCase& kind : mixture_cases(c.experts, c.k, c.intermediate)) {
         if (c.rows > 100 && kind.mlp.up_offset == 0 && kind.has_biases) continue;
         if (c.rows > 5 && kind.mlp.router.identities > 0 && !kind.has_biases) continue;
+        if (!testing::is_taken_sanitized(number++, 5)) continue;
         INFO(torch_name(dtype) << ", " << c.rows << " rows, " << c.k << " of " << c.experts << ", "
                                << c.hidden << " x " << c.intermediate << ", " << kind.name);
         const Mixture mixture(c.rows, c.hidden, kind, dtype);
@@ -254,6 +257,7 @@ TEST_CASE("experts agree with the reference") {
 
 TEST_CASE("experts whose second products are made of slices agree with the reference") {
   constexpr int64_t kRows = 5, kExperts = 3, kChosen = 2, kHidden = 42, kInner = 64;
+  size_t number = 0;
   for (const DType dtype : kActivationTypes)
     for (const MixtureCase& kind : mixture_cases(kExperts, kChosen, kInner)) {
       INFO(torch_name(dtype) << ", " << kind.name);
@@ -273,6 +277,7 @@ TEST_CASE("experts whose second products are made of slices agree with the refer
       up_spec.use = down_spec.use = model::WeightUse::experts;
       down_spec.split = model::Split::row;
       for (const int64_t slices : {2, 4, 8}) {
+        if (!testing::is_taken_sanitized(number++, 4)) continue;
         INFO(slices << " slices");
         down_spec.slices = slices;
         const kernels::SlicedExpertsLayout layout(kRows, kChosen, up_spec, down_spec, dtype);
