@@ -22,6 +22,7 @@ constexpr VllmVersion kExpertsChecked{0, 8, 0};
 constexpr VllmVersion kLooksForMixtures{0, 10, 2};  // the first of these classes
 constexpr VllmVersion kRankOfOne{0, 11, 1};
 constexpr VllmVersion kDraftsChecked{0, 11, 1};
+constexpr VllmVersion kFindsLength{0, 14, 0};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
@@ -50,6 +51,13 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
          "Use another --tensor-parallel-size.",
          heads, args.tensor_parallel);
   }
+}
+
+void check_found_length(const EngineArgs& args) {
+  if (args.max_model_len != -1 || args.version >= kFindsLength) return;
+  fail(ExitCode::usage,
+       "vllm: error: argument --max-model-len: vLLM finds a length that fits by itself (auto, -1) "
+       "from 0.14 on. State the length: --max-model-len N.");
 }
 
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
@@ -154,6 +162,7 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
                      const ModelLength& length, int64_t max_model_len) {
   check_named(config);
+  check_found_length(args);
   if (args.max_model_len > 0 && !args.allow_long_length)
     check_length(length, args.max_model_len, config, args.version);
   check_parallel(config, args);
