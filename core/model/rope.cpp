@@ -290,7 +290,7 @@ Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDe
                  .original_max_position = original_max_position(config, found, defaults)};
   Rope rope;
   rope.context = in.max_position;
-  const bool in_sections = parameters.has("mrope_section");
+  const bool in_sections = parameters.find({"mrope_section"}) != nullptr;
   if (!config.describes()) {
     rope = kind->make(in);
     if (in_sections) rope.spec.sections = sections(in);

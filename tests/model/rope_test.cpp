@@ -122,6 +122,10 @@ TEST_CASE("speeds turn by sections whatever their kind is called") {
   }
   CHECK_THROWS_WITH(with_rope(R"({"rope_scaling": {"mrope_section": [1, 1, 1]}})"),
                     Catch::Contains("mrope_section"));
+  const model::RopeSpec none =
+      with_rope(R"({"rope_scaling": {"type": "mrope", "mrope_section": null}})").ropes[0];
+  CHECK(none.sections.empty());
+  CHECK_FALSE(none.vllm.in_sections);
 }
 
 TEST_CASE("where a config has no scaling, its class's own counts") {
