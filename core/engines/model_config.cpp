@@ -125,6 +125,17 @@ ConfigView ModelConfig::quantization() const {
   return root().has_child(keys) ? root().child(keys) : text().child(keys);
 }
 
+bool ModelConfig::stores_fp8_cache() const {
+  const ConfigView stated = quantization();
+  const ConfigView inner =
+      stated.has_child({"quantization"}) ? stated.child({"quantization"}) : stated;
+  if (inner.is_text("kv_cache_quant_algo") && inner.text({"kv_cache_quant_algo"}, "") == "FP8")
+    return true;
+  if (!stated.has_child({"kv_cache_scheme"})) return false;
+  const ConfigView scheme = stated.child({"kv_cache_scheme"});
+  return scheme.text({"type"}, "") == "float" && scheme.integer({"num_bits"}, 0) == 8;
+}
+
 std::vector<std::string> ModelConfig::layer_types() const {
   const ConfigView config = text();
   if (config.has("layer_types")) return config.texts({"layer_types"});

@@ -57,6 +57,8 @@ class ModelConfig {
   [[nodiscard]] std::string dtype() const;
   /// The quantization's own object; empty: none.
   [[nodiscard]] ConfigView quantization() const;
+  /// True where a ModelOpt checkpoint says that its KV cache is FP8.
+  [[nodiscard]] bool stores_fp8_cache() const;
   /// Layers by kind: layer_types as stated, or made of a config's other keys; empty: all alike.
   [[nodiscard]] std::vector<std::string> layer_types() const;
 

@@ -115,6 +115,42 @@ TEST_CASE("a command line is refused in argparse's words") {
         "'1'");
 }
 
+TEST_CASE("SGLang takes former names of its flags at the releases that took them") {
+  const Json llama = config_named("meta-llama__Meta-Llama-3.1-8B");
+  const auto resolved = [&](std::vector<std::string> words, const char* version) {
+    return ask("sglang", llama, std::move(words), "h100", version).resolved;
+  };
+  const OrderedJson few = resolved({"--cuda-graph-max-bs-decode", "8"}, "0.5.19");
+  CHECK(resolved({"--cuda-graph-max-bs", "8"}, "0.5.19") == few);
+  CHECK(resolved({"--cuda-graph-max-bs=8"}, "0.5.12")["decode_graphs"] == few["decode_graphs"]);
+  CHECK(resolved({"--cuda-graph-bs", "1", "2", "4", "8"}, "0.5.19")["decode_graphs"] ==
+        few["decode_graphs"]);
+  CHECK(resolved({}, "0.5.12")["prefill_graphs"].size() > 1);
+  CHECK(resolved({"--disable-piecewise-cuda-graph"}, "0.5.12")["prefill_graphs"].is_null());
+  CHECK(resolved({"--piecewise-cuda-graph-max-tokens", "64"}, "0.5.12")["prefill_graphs"].back() ==
+        64);
+  CHECK(resolved({}, "0.5.9")["prefill_graphs"].is_null());
+  CHECK(resolved({"--enable-piecewise-cuda-graph"}, "0.5.9")["prefill_graphs"].size() > 1);
+  CHECK_THAT(refusal(ask("sglang", llama, {"--cuda-graph-max-bs", "8"}, "h100", "0.5.20")),
+             Catch::Contains("ambiguous option: --cuda-graph-max-bs"));
+  CHECK_THAT(refusal(ask("sglang", llama, {"--enable-piecewise-cuda-graph"}, "h100", "0.5.12")),
+             Catch::Contains("unrecognized arguments: --enable-piecewise-cuda-graph"));
+}
+
+TEST_CASE("TensorRT-LLM stores keys and values as a ModelOpt checkpoint says") {
+  Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+  const auto token_bytes = [&](std::vector<std::string> words) {
+    return ask("tensorrt-llm", config, std::move(words)).sizing["kv_bytes_per_token"];
+  };
+  const int64_t whole = token_bytes({});
+  config["quantization_config"] = {
+      {"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"kv_cache_quant_algo", "FP8"}};
+  CHECK(token_bytes({}) == whole / 2);
+  config["quantization_config"].erase("kv_cache_quant_algo");
+  CHECK(token_bytes({}) == whole);
+  CHECK(token_bytes({"--kv-cache-dtype", "fp8"}) == whole / 2);
+}
+
 TEST_CASE("fields of a Python config are checked by name and type") {
   const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
   Question question;

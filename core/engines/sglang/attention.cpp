@@ -93,18 +93,6 @@ void check_gpt_oss(const Launch& launch) {
                             launch.prefill_backend, launch.decode_backend)};
 }
 
-/// True where a ModelOpt checkpoint says that its KV cache is FP8.
-bool stores_fp8_cache(const ConfigView& quantization) {
-  const ConfigView inner = quantization.has_child({"quantization"})
-                               ? quantization.child({"quantization"})
-                               : quantization;
-  if (inner.is_text("kv_cache_quant_algo") && inner.text({"kv_cache_quant_algo"}, "") == "FP8")
-    return true;
-  if (!quantization.has_child({"kv_cache_scheme"})) return false;
-  const ConfigView scheme = quantization.child({"kv_cache_scheme"});
-  return scheme.text({"type"}, "") == "float" && scheme.integer({"num_bits"}, 0) == 8;
-}
-
 std::string torch_name(const std::string& kv_cache_dtype, const std::string& dtype) {
   if (kv_cache_dtype == "fp8_e4m3" || kv_cache_dtype == "mxfp8") return "float8_e4m3fn";
   if (kv_cache_dtype == "fp8_e5m2") return "float8_e5m2";
@@ -181,8 +169,7 @@ void settle_kv_dtype(Launch& launch, const CommandLine& line, const ModelConfig&
   if (launch.facts.deepseek_v4 && asked == "auto") asked = "fp8_e4m3";
   launch.kv_dtype = torch_name(asked, launch.dtype);
   const bool modelopt = launch.quantization && launch.quantization->starts_with("modelopt");
-  if (asked == "auto" && modelopt && stores_fp8_cache(config.quantization()))
-    launch.kv_dtype = "float8_e4m3fn";
+  if (asked == "auto" && modelopt && config.stores_fp8_cache()) launch.kv_dtype = "float8_e4m3fn";
 }
 
 }  // namespace plimsoll::engines::sglang

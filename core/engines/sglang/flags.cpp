@@ -2,6 +2,8 @@
 // that is here and moves memory is read in launch.cpp.
 #include "engines/sglang/flags.h"
 
+#include <algorithm>
+
 namespace plimsoll::engines::sglang {
 namespace {
 
@@ -195,10 +197,41 @@ constexpr Flag kFlags[] = {
     {"--lora-paths", list, "", false},
 };
 
+/// A flag's name of older releases, and what it stands for (DeprecatedAliasStoreAction and
+/// DeprecatedStoreConstAction of sglang/srt/server_args.py).
+struct FormerName {
+  std::string_view name, now;
+  Version last = {0, 5, 19};  // that takes the name
+};
+constexpr FormerName kFormerNames[] = {
+    {"--cuda-graph-max-bs", "--cuda-graph-max-bs-decode"},
+    {"--cuda-graph-bs", "--cuda-graph-bs-decode"},
+    {"--disable-piecewise-cuda-graph", "--cuda-graph-backend-prefill=disabled"},
+    {"--enable-piecewise-cuda-graph", "--cuda-graph-backend-prefill=tc_piecewise", {0, 5, 9}},
+    {"--enforce-piecewise-cuda-graph", "--cuda-graph-backend-prefill=tc_piecewise"},
+    {"--enable-breakable-cuda-graph", "--cuda-graph-backend-prefill=breakable"},
+    {"--piecewise-cuda-graph-max-tokens", "--cuda-graph-max-bs-prefill"},
+    {"--piecewise-cuda-graph-tokens", "--cuda-graph-bs-prefill"},
+    {"--mamba-scheduler-strategy", "--mamba-radix-cache-strategy"},
+    {"--nsa-prefill-backend", "--dsa-prefill-backend"},
+    {"--nsa-decode-backend", "--dsa-decode-backend"},
+};
+
 }  // namespace
 
 std::span<const Flag> flags() {
   return kFlags;
+}
+
+std::vector<std::string> with_current_names(std::vector<std::string> words, Version version) {
+  for (std::string& word : words) {
+    const size_t name_end = std::min(word.find('='), word.size());
+    const auto* const former = std::ranges::find(
+        kFormerNames, std::string_view(word).substr(0, name_end), &FormerName::name);
+    if (former != std::end(kFormerNames) && version <= former->last)
+      word.replace(0, name_end, former->now);
+  }
+  return words;
 }
 
 }  // namespace plimsoll::engines::sglang

@@ -28,7 +28,7 @@ void fill_figures(const Launch& launch, Figures& figures) {
 }  // namespace
 
 void answer_to(const Question& question, Version version, Answer& answer) {
-  const CommandLine line(flags(), kProgram, question.words);
+  const CommandLine line(flags(), kProgram, with_current_names(question.words, version));
   const ModelConfig config(*question.config, question.config_path);
   const Launch launch = resolve(question, config, line, version);
   const bool own_class = has_class(config.architecture());

@@ -80,7 +80,9 @@ Settled settle(const ModelConfig& config, const Fields& fields) {
   }
   out.most_tokens = cache.integer("max_tokens", kTokens);
   const std::string dtype = fields.text("kv_cache_dtype", cache.text("dtype", "auto"));
-  out.fp8 = dtype == "fp8";
+  // "auto" is what the checkpoint says (tensorrt_llm/_torch/pyexecutor/model_loader.py:
+  // validate_and_set_kv_cache_quant).
+  out.fp8 = dtype == "fp8" || (dtype == "auto" && config.stores_fp8_cache());
   out.layers = config.layers();
   const ConfigView text = config.text();
   const int64_t element = out.fp8 ? 1 : 2;
