@@ -109,6 +109,31 @@ void judge(PlanResult& result, const Answer& answer) {
   }
 }
 
+/// Suggests each remedy of the engine that makes the launch fit and leaves more of the tightest
+/// card.
+void advise(PlanResult& result, const Engine& engine, const Question& question,
+            const Answer& answer) {
+  const Buffer* const from = tightest(answer);
+  if (from == nullptr) return;
+  for (const engines::Remedy& remedy : engine.remedies) {
+    Question changed = question;
+    add_words(remedy, changed);
+    const Answer after = engine.ask(changed);
+    const Buffer* const to = tightest(after);
+    if (!has_room(after) || to == nullptr) continue;
+    const int64_t gained = left_on(after, *to) - left_on(answer, *from);
+    if (gained <= 0) continue;
+    Suggestion suggestion;
+    suggestion.change = remedy.change;
+    suggestion.flag = remedy.words;
+    suggestion.saves = gained;
+    suggestion.cost = remedy.cost;
+    suggestion.fits = true;
+    suggestion.length = after.figures.context;
+    result.advice.push_back(std::move(suggestion));
+  }
+}
+
 /// States what is free on cards of which nobody says it.
 bool predict_free(Question& question) {
   bool any = false;
@@ -146,24 +171,7 @@ PlanResult plan_buffers(const Engine& engine, const Question& given, bool advise
                     "after=SIZE[:SIZE] states what nvidia-smi says of each card",
                     size_text(kCudaContext)));
   }
-  if (advised || (!result.refused && !*result.fits)) {
-    for (const engines::Remedy& remedy : engine.remedies) {
-      Question changed = question;
-      add_words(remedy, changed);
-      const Answer after = engine.ask(changed);
-      const Buffer *const from = tightest(answer), *const to = tightest(after);
-      if (!has_room(after) || from == nullptr || to == nullptr) continue;
-      if (left_on(after, *to) <= left_on(answer, *from)) continue;
-      Suggestion suggestion;
-      suggestion.change = remedy.change;
-      suggestion.flag = remedy.words;
-      suggestion.saves = left_on(after, *to) - left_on(answer, *from);
-      suggestion.cost = remedy.cost;
-      suggestion.fits = true;
-      suggestion.length = after.figures.context;
-      result.advice.push_back(std::move(suggestion));
-    }
-  }
+  if (advised || (!result.refused && !*result.fits)) advise(result, engine, question, answer);
   return result;
 }
 
