@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/split_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/plan/parts.h"
@@ -37,16 +38,6 @@ std::string told_model(const PlanOptions& options) {
                                            : model.stem().string();
 }
 
-std::vector<std::string> parts_of(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 /// The item at `i`, or the last one; nullptr: there is none.
 template <typename T>
 const T* item_or_last(const std::vector<T>& items, size_t i) {
@@ -59,8 +50,8 @@ struct NamedCard {
   int64_t total_bytes = 0;
 };
 
-NamedCard card_of(const PlanOptions& options, const std::string* name, const int64_t* total) {
-  if (total != nullptr) return {name == nullptr ? "" : *name, *total};
+NamedCard card_of(const PlanOptions& options, const std::string_view* name, const int64_t* total) {
+  if (total != nullptr) return {std::string(name == nullptr ? "" : *name), *total};
   PlanOptions one = options;
   one.gpu = *name;
   const std::optional<hardware::Gpu> gpu = choose_gpu(one);
@@ -74,10 +65,11 @@ NamedCard card_of(const PlanOptions& options, const std::string* name, const int
 /// Cards of a launch of llama.cpp: as many as are named, or have a size stated; --gpus of one kind.
 /// Free memory that nobody states is 0. `names` lists them for the report.
 std::vector<engines::Card> cards_of(const PlanOptions& options, std::string& names) {
-  const std::vector<std::string> named = parts_of(options.gpu, ',');
+  std::vector<std::string_view> named = split_text(options.gpu, ",");
+  if (named.back().empty()) named.pop_back();
   std::vector<double> free;
   if (options.free_memory) free = options.free_memory->each;
-  constexpr size_t kMost = 64;
+  constexpr int64_t kMost = 64;
   size_t count = std::max(named.size(), options.gpu_totals.size());
   if (count == 0 && !free.empty()) {
     fail(ExitCode::usage, "--free-memory: of which card? name it with --gpu NAME[,NAME]");
@@ -85,8 +77,8 @@ std::vector<engines::Card> cards_of(const PlanOptions& options, std::string& nam
   count = std::max(count, free.size());
   if (count == 1)
     count = static_cast<size_t>(
-        std::clamp<int64_t>(options.gpus.value_or(options.gpus_pasted.value_or(1)), 1, 64));
-  if (count > kMost) {
+        std::clamp<int64_t>(options.gpus.value_or(options.gpus_pasted.value_or(1)), 1, kMost));
+  if (count > size_t{kMost}) {
     fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMost);
   }
   std::vector<engines::Card> cards;

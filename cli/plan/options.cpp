@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/json.h"
+#include "base/split_text.h"
 #include "base/units.h"
 #include "cli/borrowed_flags.h"
 #include "cli/launch_flags.h"
@@ -27,25 +28,22 @@ Choices<std::string> engine_names() {
 /// Sizes of one card or several in GiB, as the engines' logs print them: "23.1GiB:22.8GiB".
 std::vector<double> read_gib(const std::string& text) {
   std::vector<double> sizes;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t colon = std::min(text.find(':', begin), text.size());
-    const std::string size = text.substr(begin, colon - begin);
+  for (const std::string_view piece : split_text(text, ":")) {
+    const std::string size(piece);
     const size_t unit = size.find_first_not_of("0123456789.");
     if (std::ranges::count(size, '.') > 1) throw std::invalid_argument("expected one point");
     // A number of GiB as it stands: a size in bytes would round it.
     sizes.push_back(unit == std::string::npos || size.substr(unit) == "GiB"
                         ? std::stod(size)
                         : static_cast<double>(parse_size(size, 1, 1)) / 0x1p30);
-    begin = colon + 1;
   }
   return sizes;
 }
 
 engines::FreeMemory read_free_memory(const std::string& text) {
   engines::FreeMemory free;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, comma - begin);
+  for (const std::string_view piece : split_text(text, ",")) {
+    const std::string part(piece);
     const size_t equals = std::min(part.find('='), part.size());
     const std::string name = part.substr(0, equals);
     const std::string size = equals < part.size() ? part.substr(equals + 1) : "";
@@ -61,7 +59,6 @@ engines::FreeMemory read_free_memory(const std::string& text) {
           "expected before=SIZE,after=SIZE, such as before=78.4GiB,after=63.1GiB");
     (name == "before" ? free.before : free.after) = gib;
     if (name == "after") free.each = std::move(sizes);
-    begin = comma + 1;
   }
   if (free.after == 0) throw std::invalid_argument("expected after=SIZE too");
   return free;
@@ -70,12 +67,8 @@ engines::FreeMemory read_free_memory(const std::string& text) {
 /// Totals of cards: of several the least counts, but for engines that ask for each.
 void read_totals(const std::string& text, PlanOptions& o) {
   o.gpu_totals.clear();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t colon = std::min(text.find(':', begin), text.size());
-    o.gpu_totals.push_back(
-        static_cast<int64_t>(parse_size(text.substr(begin, colon - begin), 1, 1)));
-    begin = colon + 1;
-  }
+  for (const std::string_view size : split_text(text, ":"))
+    o.gpu_totals.push_back(static_cast<int64_t>(parse_size(std::string(size), 1, 1)));
   o.gpu_total_memory = std::ranges::min(o.gpu_totals);
 }
 

@@ -43,6 +43,7 @@ struct Buffer {
   std::string name;
   int card = -1;  // its place in Answer::cards; -1: the host's
   int64_t model = 0, context = 0, compute = 0;
+  [[nodiscard]] int64_t total() const { return model + context + compute; }
 };
 
 struct Answer {

@@ -6,20 +6,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/split_text.h"
 #include "engines/answer.h"
 
 namespace plimsoll::engines {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
-  return parts;
-}
 
 template <typename Number>
 std::optional<Number> number_in(const std::string& text) {
@@ -31,12 +22,12 @@ std::optional<Number> number_in(const std::string& text) {
 }
 
 std::string key_of(const Flag& flag) {
-  return std::string(split(flag.names).front());
+  return std::string(split_text(flag.names, ",").front());
 }
 
 /// "--tensor-parallel-size/--tp-size".
 std::string shown(const Flag& flag) {
-  return fmt::format("{}", fmt::join(split(flag.names), "/"));
+  return fmt::format("{}", fmt::join(split_text(flag.names, ","), "/"));
 }
 
 }  // namespace
@@ -51,7 +42,7 @@ const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
   const Flag* begun = nullptr;
   std::vector<std::string> found;
   for (const Flag& flag : flags) {
-    for (const std::string_view known : split(flag.names)) {
+    for (const std::string_view known : split_text(flag.names, ",")) {
       if (known == name) return &flag;
       if (!name.starts_with("--") || name.size() < 3 || !known.starts_with(name)) continue;
       begun = &flag;
@@ -78,8 +69,8 @@ void CommandLine::check(const Flag& flag, const std::vector<std::string>& values
       refuse(fmt::format("argument {}: invalid int value: '{}'", shown(flag), value));
     if (flag.kind == FlagKind::number && !number_in<double>(value))
       refuse(fmt::format("argument {}: invalid float value: '{}'", shown(flag), value));
-    const std::vector<std::string_view> choices = split(flag.choices);
-    if (choices.empty() || std::ranges::find(choices, value) != choices.end()) continue;
+    const std::vector<std::string_view> choices = split_text(flag.choices, ",");
+    if (flag.choices.empty() || std::ranges::find(choices, value) != choices.end()) continue;
     refuse(fmt::format("argument {}: invalid choice: '{}' (choose from '{}')", shown(flag), value,
                        fmt::join(choices, "', '")));
   }

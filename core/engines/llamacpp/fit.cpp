@@ -42,7 +42,6 @@ class Fitter {
     Layout layout = fill_from_the_back();
     if (shape_.experts > 0 && dense_parts_fit()) fill_from_the_front(layout);
     fit_.placement = placement_of(layout);
-    fit_.placed = true;
     return std::move(fit_);
   }
 

@@ -13,8 +13,6 @@ namespace plimsoll::engines::llamacpp {
 struct Fit {
   bool success = true;
   Placement placement;
-  /// True where layers, and with several cards their shares, were set anew.
-  bool placed = false;
   std::vector<std::string> says;
 };
 

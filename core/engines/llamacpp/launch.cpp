@@ -9,6 +9,7 @@
 #include "base/amount.h"
 #include "base/lower_case.h"
 #include "base/rounding.h"
+#include "base/split_text.h"
 #include "engines/answer.h"
 
 namespace plimsoll::engines::llamacpp {
@@ -22,18 +23,8 @@ constexpr int64_t kMostSequences = 256;  // LLAMA_MAX_SEQ
   throw Refusal{"arguments", fmt::format("error while handling argument \"{}\": {}", flag, why)};
 }
 
-std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find_first_of(separators, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 template <typename Number>
-Number number_of(const std::string& flag, const std::string& text) {
+Number number_of(const std::string& flag, std::string_view text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
@@ -129,9 +120,10 @@ class LaunchReader {
     launch_.cards = question_.cards;
     if (line_.has("--device")) {
       launch_.cards.clear();
-      for (const std::string& name : parts_of(line_.text("--device", ""), ",")) {
+      const std::string devices = line_.text("--device", "");
+      for (const std::string_view name : split_text(devices, ",")) {
         if (name == "none") break;
-        launch_.cards.push_back(card_named(name));
+        launch_.cards.push_back(card_named(std::string(name)));
       }
     }
     const std::string layers = line_.text("--gpu-layers", "auto");
@@ -142,7 +134,8 @@ class LaunchReader {
     if (at == std::end(kSplits)) refuse_value("-sm", "invalid value: " + split);
     launch_.split = static_cast<Split>(at - std::begin(kSplits));
     if (line_.has("--tensor-split")) {
-      for (const std::string& share : parts_of(line_.text("--tensor-split", ""), ",/"))
+      const std::string shares = line_.text("--tensor-split", "");
+      for (const std::string_view share : split_text(shares, ",/"))
         launch_.shares.push_back(std::max(0.0F, number_of<float>("-ts", share)));
     }
     if (launch_.split == Split::none && !launch_.cards.empty()) {
@@ -182,7 +175,8 @@ class LaunchReader {
 
   void read_overrides() {
     for (const std::string& list : line_.texts("--override-tensor")) {
-      for (const std::string& part : parts_of(list, ",")) {
+      for (const std::string_view piece : split_text(list, ",")) {
+        const std::string part(piece);
         const size_t equals = part.find('=');
         if (equals == std::string::npos) refuse_value("-ot", "invalid value");
         add_override(part.substr(0, equals), device_named(part.substr(equals + 1)));
@@ -197,7 +191,8 @@ class LaunchReader {
     launch_.fits = tristate("-fit", line_.text("--fit", "on")).value_or(true);
     launch_.least_context = bounded("--fit-ctx", 4096, 1, kMostContext);
     std::vector<int64_t> margins;
-    for (const std::string& margin : parts_of(line_.text("--fit-target", "1024"), ",/"))
+    const std::string targets = line_.text("--fit-target", "1024");
+    for (const std::string_view margin : split_text(targets, ",/"))
       margins.push_back(std::clamp<int64_t>(number_of<int64_t>("-fitt", margin), 0, 1 << 30));
     for (size_t i = 0; i < launch_.cards.size(); ++i) {
       const size_t given = margins.size() == 1 ? 0 : i;

@@ -45,7 +45,7 @@ std::string cache_line(const Shape& shape, const Launch& launch, const Placement
 }
 
 std::string breakdown_line(const Card& card, const Buffer& buffer) {
-  const int64_t self = buffer.model + buffer.context + buffer.compute;
+  const int64_t self = buffer.total();
   const int64_t taken = card.total_bytes - card.free_bytes;
   return fmt::format(
       "common_memory_breakdown_print: |   - {} | {:5} = {:5} + ({:5} = {:5} + {:7} + {:7}) + {:11} "

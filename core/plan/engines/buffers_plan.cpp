@@ -24,13 +24,9 @@ constexpr int64_t kCudaContext = 300 * kMiB;
 /// is why --fit leaves 1 GiB.
 constexpr int64_t kBeside = 600 * kMiB;
 
-int64_t self(const Buffer& buffer) {
-  return buffer.model + buffer.context + buffer.compute;
-}
-
 /// Free memory of the card that a buffer lies on, once it is allocated.
 int64_t left_on(const Answer& answer, const Buffer& buffer) {
-  return answer.cards[static_cast<size_t>(buffer.card)].free_bytes - self(buffer);
+  return answer.cards[static_cast<size_t>(buffer.card)].free_bytes - buffer.total();
 }
 
 /// The card with the least left; null: all is on the host.

@@ -8,6 +8,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/size_text.h"
+#include "base/split_text.h"
 #include "plan/engines/free_memory.h"
 #include "plan/engines/remedies.h"
 
@@ -168,11 +169,8 @@ void fill_verdict(PlanResult& result, const Answer& answer) {
 }  // namespace
 
 void add_words(const engines::Remedy& remedy, Question& question) {
-  for (std::string_view text = remedy.words; !text.empty();) {
-    const size_t space = std::min(text.find(' '), text.size());
-    question.words.emplace_back(text.substr(0, space));
-    text.remove_prefix(std::min(space + 1, text.size()));
-  }
+  for (const std::string_view word : split_text(remedy.words, " "))
+    question.words.emplace_back(word);
 }
 
 PlanResult plan_engine(const Engine& engine, const Question& given, const ConfigView& config,
