@@ -28,21 +28,14 @@ struct Fiber {
   uint64_t result = 0;
 };
 
-/// Whether the kernels ahead of the block's kernel have run.
-enum class Previous : uint8_t { ahead, done };
-
-class Block {
+class Block final : public RunningBlock {
  public:
   Block(const Kernel& kernel, Size3 index, Order order, Previous previous);
-  ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  ~Block() override;
 
-  /// Runs until all threads have ended, or until no more can be done before the kernels ahead have
-  /// run. Throws Misuse.
-  void run();
-  void set_previous_done() { previous_ = Previous::done; }
-  [[nodiscard]] bool ended() const { return done_ == fibers_.size(); }
+  void run() override;
+  void set_previous_done() override { previous_ = Previous::done; }
+  [[nodiscard]] bool ended() const override { return done_ == fibers_.size(); }
 
   // State of the thread that runs.
   void* shared() { return shared_.get(); }

@@ -23,6 +23,7 @@ constexpr unsigned kEarlyThreads = 1024;
 constexpr int kOverlaps = 90;
 
 Order blocks_order = Order::forward;
+Machine* other_machine = nullptr;
 
 template <typename... Args>
 void require(bool good, fmt::format_string<Args...> format, Args&&... args) {
@@ -49,21 +50,29 @@ class RunningKernel {
   /// Runs as many blocks as find room up to where they wait for the kernels ahead.
   void start_early() {
     while (next_ < blocks_ && (early_.size() + 1) * threads_ <= kEarlyThreads) {
-      early_.emplace_back(kernel_, index(next_++), order_, Previous::ahead).run();
+      early_.push_back(start(Previous::ahead));
+      early_.back()->run();
     }
   }
 
   /// The kernels ahead have run.
   void finish() {
-    for (Block& block : early_) {
-      block.set_previous_done();
-      if (!block.ended()) block.run();
+    for (const std::unique_ptr<RunningBlock>& block : early_) {
+      block->set_previous_done();
+      if (!block->ended()) block->run();
     }
     early_.clear();
-    while (next_ < blocks_) Block(kernel_, index(next_++), order_, Previous::done).run();
+    while (next_ < blocks_) start(Previous::done)->run();
   }
 
  private:
+  /// The next block.
+  std::unique_ptr<RunningBlock> start(Previous previous) {
+    const Size3 at = index(next_++);
+    std::unique_ptr<RunningBlock> block;
+    if (other_machine != nullptr) block = other_machine->start(kernel_, at, order_, previous);
+    return block ? std::move(block) : std::make_unique<Block>(kernel_, at, order_, previous);
+  }
   [[nodiscard]] Size3 index(uint64_t turn) const {
     const uint64_t number = order_ == Order::forward ? turn : blocks_ - 1 - turn;
     const Size3 grid = kernel_.grid;
@@ -76,7 +85,7 @@ class RunningKernel {
   unsigned threads_ = 0;
   uint64_t blocks_ = 0;
   uint64_t next_ = 0;
-  std::deque<Block> early_;
+  std::deque<std::unique_ptr<RunningBlock>> early_;
 };
 
 KernelQueue::KernelQueue() = default;
@@ -98,6 +107,10 @@ void KernelQueue::finish() {
 
 void set_order(Order order) {
   blocks_order = order;
+}
+
+void set_machine(Machine* machine) {
+  other_machine = machine;
 }
 
 void* shared_memory() {

@@ -12,7 +12,9 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace plimsoll::emulation {
 
@@ -42,12 +44,51 @@ struct Kernel {
   Size3 grid;
   Size3 block;
   size_t shared_bytes = 0;
-  std::function<void()> code;  // of a thread
-  bool overlaps = false;       // may start before the one ahead has ended (programmatic launch)
+  std::function<void()> code;      // of a thread
+  bool overlaps = false;           // may start before the one ahead has ended (programmatic launch)
+  const void* function = nullptr;  // the host's, which names the kernel
+  std::vector<void*> arguments;    // where each lies
+  std::shared_ptr<void> keeps_them;  // owner of the arguments
 };
 
 /// Kernels that have been started since the program began, products of cuBLASLt among them.
 extern std::atomic<uint64_t> launches;
+
+/// Whether the kernels ahead of a block's kernel have run.
+enum class Previous : uint8_t { ahead, done };
+
+/// A block of threads under way.
+class RunningBlock {
+ public:
+  RunningBlock() = default;
+  virtual ~RunningBlock() = default;
+  RunningBlock(const RunningBlock&) = delete;
+  RunningBlock& operator=(const RunningBlock&) = delete;
+  /// Runs until all threads have ended, or until no more can be done before the kernels ahead have
+  /// run. Throws Misuse.
+  virtual void run() = 0;
+  virtual void set_previous_done() = 0;
+  [[nodiscard]] virtual bool ended() const = 0;
+};
+
+/// Another way to run kernels than as fibers (tests/ptx).
+class Machine {
+ public:
+  Machine() = default;
+  virtual ~Machine() = default;
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  /// A block that has not begun, of a kernel that outlives it; none: the machine does not have the
+  /// kernel.
+  virtual std::unique_ptr<RunningBlock> start(const Kernel& kernel, Size3 index, Order order,
+                                              Previous previous) = 0;
+};
+/// From now on runs the kernels that the machine has on it; nullptr: all as fibers.
+void set_machine(Machine* machine);
+
+/// Device memory, or the host's memory that devices may use, of the allocation that `at` lies in;
+/// empty: of none.
+std::span<std::byte> allocation_of(void* at);
 
 class RunningKernel;
 

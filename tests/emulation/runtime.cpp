@@ -1,6 +1,7 @@
 // The runtime's calls on the host's memory.
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -25,6 +26,7 @@ constexpr int kProcessors = 4;
 struct Allocations {
   std::map<const void*, size_t> sizes;
   size_t bytes = 0;
+  std::map<const void*, size_t> pinned;  // memory of the host that devices may use
 };
 Allocations& allocations() {
   static Allocations instance;
@@ -71,6 +73,18 @@ cudaError_t release(void* memory) {
 }
 
 }  // namespace
+
+std::span<std::byte> allocation_of(void* at) {
+  const auto lock = host_lock();
+  for (const auto* sizes : {&allocations().sizes, &allocations().pinned}) {
+    const auto next = sizes->upper_bound(at);
+    if (next == sizes->begin()) continue;
+    const auto& [first, size] = *std::prev(next);
+    auto* const begin = static_cast<std::byte*>(const_cast<void*>(first));
+    if (static_cast<std::byte*>(at) < begin + size) return {begin, size};
+  }
+  return {};
+}
 
 cudaError_t check_shared(const void* function, size_t bytes) {
   const auto lock = host_lock();
@@ -194,13 +208,20 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaHostAlloc(void** to, size_t bytes, unsigned) {
   *to = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return *to == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*to == nullptr) return bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+  const auto lock = host_lock();
+  allocations().pinned[*to] = bytes;
+  return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** to, size_t bytes) {
   return cudaHostAlloc(to, bytes, cudaHostAllocDefault);
 }
 cudaError_t cudaFreeHost(void* memory) {
   finish_all_streams();
+  {
+    const auto lock = host_lock();
+    allocations().pinned.erase(memory);
+  }
   std::free(memory);
   return cudaSuccess;
 }

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cuda_runtime_api.h"
 #include "emulation/emulator.h"
@@ -284,14 +286,17 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   if (here != cudaSuccess) return here;
   const dim3 grid = config->gridDim;
   const dim3 block = config->blockDim;
-  submit(config->stream,
-         Kernel{.grid = {grid.x, grid.y, grid.z},
-                .block = {block.x, block.y, block.z},
-                .shared_bytes = config->dynamicSmemBytes,
-                .code = [kernel,
-                         values = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(
-                             arguments)...)] { std::apply(kernel, values); },
-                .overlaps = config->numAttrs == 1});
+  const auto values = std::make_shared<std::tuple<std::decay_t<Parameters>...>>(
+      std::forward<Arguments>(arguments)...);
+  const auto places = [](auto&... each) { return std::vector<void*>{&each...}; };
+  submit(config->stream, Kernel{.grid = {grid.x, grid.y, grid.z},
+                                .block = {block.x, block.y, block.z},
+                                .shared_bytes = config->dynamicSmemBytes,
+                                .code = [kernel, values] { std::apply(kernel, *values); },
+                                .overlaps = config->numAttrs == 1,
+                                .function = reinterpret_cast<const void*>(kernel),
+                                .arguments = std::apply(places, *values),
+                                .keeps_them = values});
   return cudaSuccess;
 }
 template <typename T>
