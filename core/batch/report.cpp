@@ -63,6 +63,8 @@ void write_engine(JsonText& out, const engine::EngineStats& stats) {
   out.key("prefix_query_tokens").unsigned_integer(stats.prefix_queries_tokens);
   out.key("prefill_tokens").unsigned_integer(stats.prompt_tokens);
   out.key("generated_tokens").unsigned_integer(stats.generated_tokens);
+  out.key("drafted_tokens").unsigned_integer(stats.drafted_tokens);
+  out.key("kept_drafted_tokens").unsigned_integer(stats.kept_tokens);
   out.key("kv_blocks").integer(stats.kv_blocks);
   out.key("kv_blocks_peak").integer(stats.kv_blocks_peak);
   out.end_object();

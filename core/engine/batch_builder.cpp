@@ -138,12 +138,15 @@ void BatchBuilder::write_rows(const Piece& piece, size_t index, BatchSlab& slab,
   Sequence& sequence = *piece.sequence;
   auto row = static_cast<size_t>(extent.tokens);
   for (int64_t position = piece.first; position < piece.end(); ++position, ++row) {
-    slab.token_ids[row] =
-        position < sequence.known_length() ? sequence.token(position) : -1 - sequence.pending;
+    const int64_t draft = std::max<int64_t>(position + 1 - sequence.length(), 0);
+    slab.token_ids[row] = draft > 0                            ? sequence.draft[draft - 1]
+                          : position < sequence.known_length() ? sequence.token(position)
+                                                               : -1 - sequence.pending;
     slab.positions[row] = static_cast<int32_t>(position);
     slab.row_sequence[row] = static_cast<int32_t>(index);
     if (position < piece.logits_from) continue;
-    want({&sequence, position}, static_cast<int32_t>(row), slab, extent, step);
+    want({&sequence, position, draft, slab.token_ids[row]}, static_cast<int32_t>(row), slab, extent,
+         step);
   }
   extent.tokens = static_cast<int64_t>(row);
 }

@@ -14,6 +14,14 @@ namespace plimsoll::engine {
 struct WantedRow {
   Sequence* sequence = nullptr;
   int64_t position = 0;
+  int64_t draft = 0;  // how many proposed tokens the row has seen
+  TokenId input = 0;  // the last of them, at `position`
+
+  /// True when the row's logits are those of the sequence as it is now: what was proposed has come.
+  [[nodiscard]] bool holds() const {
+    return draft == 0 ||
+           (position + 1 == sequence->known_length() && sequence->token(position) == input);
+  }
 };
 
 /// A step that is built, and perhaps under way.

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/admission.h"
+#include "engine/ngram_options.h"
 #include "engine/request.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
@@ -48,6 +49,7 @@ struct EngineOptions {
   int64_t head_start = 0;  // SchedulerLimits::head_start
   int64_t threads = 1;  // threads that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
+  NgramOptions ngram;  // speculation by prompt lookup; none by default
   std::vector<TokenId> eos_token_ids;
   std::optional<ImageOptions> images;  // absent: none are answered, and no tower is loaded
   int64_t replicas = 1;                // of the model, each with requests and KV blocks of its own
@@ -71,6 +73,8 @@ struct EngineStats {
   uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
   uint64_t cached_prompt_tokens = 0;  // taken from the prefix cache
   uint64_t generated_tokens = 0;
+  uint64_t drafted_tokens = 0;  // proposed by speculation, and computed
+  uint64_t kept_tokens = 0;     // of these, equal to the token drawn for their place
   uint64_t preemptions = 0;
   uint64_t encoded_images = 0;  // each once as long as it is kept
   uint64_t prefix_queries_tokens = 0;

@@ -209,34 +209,47 @@ bool Engine::Replica::count_pieces(const std::vector<Piece>& pieces) {
       --unadmitted;
       request.cached_tokens = piece.first;
     }
-    if (piece.sequence->decoding()) continue;
+    if (piece.sequence->decoding()) {
+      stats.drafted_tokens += static_cast<uint64_t>(piece.sequence->drafted);
+      continue;
+    }
     decodes_alone = false;
     stats.prompt_tokens += static_cast<uint64_t>(piece.count);
   }
   return decodes_alone;
 }
 
-// Reads rows of logits on all threads, each with its own working memory; a row's result depends on
-// nothing but the row and its sequence.
+// A row behind a proposed token is read after the row before it, whose token may be another one.
 void Engine::Replica::apply_tokens(const Step& step, const LogitsSlice& slice) {
-  rows.resize(slice.count);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const WantedRow& wanted = step.read[static_cast<size_t>(slice.first) + i];
-    rows[i].sequence = wanted.sequence;
-    rows[i].position = wanted.position;
+  const std::span<const WantedRow> wanted = std::span(step.read).subspan(slice.first, slice.count);
+  const auto deepest = std::ranges::max_element(wanted, {}, &WantedRow::draft);
+  for (int64_t draft = 0; draft <= deepest->draft; ++draft) {
+    rows.clear();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i].draft != draft || !wanted[i].holds()) continue;
+      ScoredRow& row = rows.emplace_back();
+      row.sequence = wanted[i].sequence;
+      row.position = wanted[i].position;
+      row.logits = {slice.values + static_cast<int64_t>(i) * slice.stride,
+                    static_cast<size_t>(spec.vocab_size)};
+    }
+    read_rows();
+    for (ScoredRow& row : rows) apply_token(row);
   }
+}
+
+// Reads rows on all threads, each with its own working memory; a row's result depends on nothing
+// but the row and its sequence.
+void Engine::Replica::read_rows() {
   std::atomic<size_t> next = 0;
   const auto work = [&](int64_t thread) {
     RowReader& reader = readers[thread];
     for (size_t i = next++; i < rows.size(); i = next++) {
-      if (rows[i].sequence->choice->ended()) continue;
-      const float* values = slice.values + static_cast<int64_t>(i) * slice.stride;
-      reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
+      if (!rows[i].sequence->choice->ended()) reader.read(rows[i]);
     }
   };
   stages.reading().rank.backend->parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)),
                                           work);
-  for (ScoredRow& row : rows) apply_token(row);
 }
 
 void Engine::Replica::apply_token(ScoredRow& row) {
@@ -270,8 +283,13 @@ void Engine::Replica::accept(ScoredRow& row) {
     return fail(request, "tokenizer_error", error.what());
   }
   ++stats.generated_tokens;
+  if (verify_draft(*row.sequence, row.token)) ++stats.kept_tokens;
   wake_followers(request);
-  if (!choice.finished()) return scheduler.apply_token(*row.sequence);
+  if (!choice.finished()) {
+    scheduler.apply_token(*row.sequence);
+    if (row.sequence->decoding()) propose(*row.sequence, options.ngram);
+    return;
+  }
   scheduler.finish(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }

@@ -14,6 +14,7 @@
 #include "engine/request_state.h"
 #include "engine/row_reader.h"
 #include "engine/scheduler.h"
+#include "engine/speculation.h"
 
 namespace plimsoll::engine {
 
@@ -41,6 +42,8 @@ struct Engine::Replica {
   /// Takes the drawn tokens of a step that has been awaited.
   void take_drawn();
   void apply_tokens(const Step& step, const LogitsSlice& slice);
+  /// Reads `rows`.
+  void read_rows();
   void apply_token(ScoredRow& row);
   void accept(ScoredRow& row);
   void wake_followers(RequestState& request);
@@ -67,7 +70,7 @@ struct Engine::Replica {
   Step* under_way = nullptr;  // the step on the device, whose tokens are not known
   size_t next_slot = 0;
   std::vector<RowReader> readers;             // one for each thread
-  std::vector<ScoredRow> rows;                // of the slice of logits at hand
+  std::vector<ScoredRow> rows;                // of the slice of logits at hand, read at once
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
   std::vector<RequestState*> ended;           // in this step
   /// Requests that have ended, but may have rows in steps under way: by round, as many rounds as

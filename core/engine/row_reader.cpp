@@ -5,7 +5,7 @@
 
 namespace plimsoll::engine {
 
-void RowReader::read(ScoredRow& row, std::span<const float> logits) {
+void RowReader::read(ScoredRow& row) {
   const SamplingState& state = row.sequence->choice->sampling();
   row.logprobs.reset();
   std::optional<int64_t> best = state.params().logprobs;
@@ -14,12 +14,12 @@ void RowReader::read(ScoredRow& row, std::span<const float> logits) {
     row.token = row.sequence->token(row.position + 1);
     best = state.params().prompt_logprobs;
   } else {
-    const SampleResult result = sampler_.sample(logits, state);
+    const SampleResult result = sampler_.sample(row.logits, state);
     row.outcome = result.outcome;
     row.token = result.token;
   }
   if (!best || row.outcome != Sampled::token) return;
-  row.logprobs = position_logprobs(logits, row.token, *best, ids_);
+  row.logprobs = position_logprobs(row.logits, row.token, *best, ids_);
   if (!row.logprobs) row.outcome = Sampled::not_finite;
 }
 

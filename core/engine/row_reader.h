@@ -15,6 +15,7 @@ namespace plimsoll::engine {
 struct ScoredRow {
   Sequence* sequence = nullptr;
   int64_t position = 0;
+  std::span<const float> logits;  // of the vocabulary
   Sampled outcome = Sampled::token;
   TokenId token = 0;  // the one that follows: in the prompt, or chosen
   std::optional<PositionLogprobs> logprobs;
@@ -29,7 +30,7 @@ class RowReader {
   /// Working memory for one row, as in Sampler.
   RowReader(std::span<float> values, std::span<int32_t> ids) : sampler_(values, ids), ids_(ids) {}
 
-  void read(ScoredRow& row, std::span<const float> logits);
+  void read(ScoredRow& row);
 
  private:
   Sampler sampler_;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/rounding.h"
+#include "engine/speculation.h"
 
 namespace plimsoll::engine {
 
@@ -57,14 +58,22 @@ void Scheduler::finish(Sequence& sequence) {
 }
 
 void Scheduler::schedule_decodes() {
-  const auto share = static_cast<size_t>(divide_up(running(), limits_.steps));
-  for (size_t i = 0; i < running_.size() && budget_ > 0 && step_.size() < share; ++i) {
+  const int64_t share = divide_up(running(), limits_.steps);
+  for (size_t i = 0; i < running_.size() && budget_ > 0 && std::ssize(step_) < share; ++i) {
     Sequence& sequence = *running_[i];
     if (!sequence.decoding() || sequence.complete()) continue;
+    const int64_t drafted = draft_of(sequence, budget_ - (share - std::ssize(step_)));
     // plan() fails only for the youngest sequence of all, which has none to take blocks from; it
     // makes room for the others.
-    if (!plan(sequence, 1)) preempt(sequence);
+    if (!plan(sequence, 1 + drafted)) preempt(sequence);
+    sequence.drafted = std::max<int64_t>(sequence.scheduled - 1, 0);
   }
+}
+
+// Every other sequence has its token first, and its block.
+int64_t Scheduler::draft_of(const Sequence& sequence, int64_t room) const {
+  if (sequence.draft.empty() || room <= 0 || cache_.is_scarce(running())) return 0;
+  return std::min(room, worthwhile_draft(sequence, divide_up(running(), limits_.steps)));
 }
 
 bool Scheduler::schedule_prompts() {
@@ -195,6 +204,8 @@ Sequence* Scheduler::victim(const Sequence& beneficiary) const {
 }
 
 void Scheduler::preempt(Sequence& sequence) {
+  sequence.draft.clear();
+  sequence.drafted = 0;
   remove(sequence);
   add(sequence);
   ++preemptions_;

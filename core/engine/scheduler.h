@@ -34,10 +34,11 @@ struct SchedulerLimits {
 };
 
 /// The scheduler. Each step: one token for every decoding sequence (where several steps are under
-/// way: for an even share of them), then pieces of prompts, oldest first; then new sequences while
-/// there are blocks for all their tokens (Admission). When blocks run short, the youngest sequence
-/// that this step does not run releases its blocks and waits, to be computed again. The oldest is
-/// never preempted, and by plan one sequence always fits: so every sequence ends.
+/// way: for an even share of them) and the draft behind it, as far as there is room, then pieces of
+/// prompts, oldest first; then new sequences while there are blocks for all their tokens
+/// (Admission). When blocks run short, the youngest sequence that this step does not run releases
+/// its blocks and waits, to be computed again. The oldest is never preempted, and by plan one
+/// sequence always fits: so every sequence ends.
 ///
 /// A sequence whose next token is being drawn (Sequence::pending) continues with it, except when it
 /// is the last one; if it has lost its blocks it waits until the token is known. A sequence whose
@@ -78,6 +79,8 @@ class Scheduler {
   };
 
   void schedule_decodes();
+  /// Tokens of the draft that the step computes, at most `room`; none where blocks are scarce.
+  [[nodiscard]] int64_t draft_of(const Sequence& sequence, int64_t room) const;
   /// False when a prompt had to stop for want of blocks: nothing younger may start before it.
   [[nodiscard]] bool schedule_prompts();
   void admit();

@@ -38,6 +38,11 @@ struct Sequence {
   /// the token is known it counts as the sequence's last.
   int32_t pending = -1;
   bool awaits_reading = false;  // the host reads the next token from a step that is under way
+  /// Proposed tokens behind the known ones. They count in no length; `computed` counts those that a
+  /// step has computed.
+  std::vector<TokenId> draft;
+  int64_t drafted = 0;      // the first ones, which are in the step under way
+  double acceptance = 0.5;  // share of proposed tokens that were drawn, lately
   /// Length at which the sequence ends at the latest.
   int64_t max_length = std::numeric_limits<int64_t>::max();
   bool ends_at_limit = false;       // it ends there and nowhere else

@@ -56,6 +56,41 @@ std::optional<DType> kv_dtype(const EngineArgs& args, DType model,
   return asked;
 }
 
+/// vLLM's defaults: where one of two bounds is given, both are that one.
+engine::NgramOptions ngram_options(const EngineArgs& args) {
+  engine::NgramOptions ngram;
+  if (args.draft_method.empty()) return ngram;
+  ngram.num_speculative_tokens = args.draft_tokens;
+  if (const int64_t least = args.lookup_min > 0 ? args.lookup_min : args.lookup_max; least > 0)
+    ngram.prompt_lookup_min = least;
+  if (const int64_t most = args.lookup_max > 0 ? args.lookup_max : args.lookup_min; most > 0)
+    ngram.prompt_lookup_max = most;
+  return ngram;
+}
+
+void check_speculation(const EngineArgs& args, const model::ModelSpec& spec) {
+  const auto refuse = [](const std::string& why) {
+    fail(ExitCode::usage, "--speculative-config: {}", why);
+  };
+  if (args.draft_method.empty()) return;
+  if (args.draft_method != "ngram") {
+    refuse("our own engine has the method ngram, not " + args.draft_method +
+           "; plan --engine vllm plans it for vLLM");
+  }
+  if (args.draft_tokens < 1)
+    refuse("num_speculative_tokens says how many tokens a step tries beyond its own, such as 8");
+  const engine::NgramOptions ngram = ngram_options(args);
+  if (ngram.prompt_lookup_min > ngram.prompt_lookup_max) {
+    refuse(fmt::format("prompt_lookup_min ({}) is above prompt_lookup_max ({})",
+                       ngram.prompt_lookup_min, ngram.prompt_lookup_max));
+  }
+  if (spec.is_recurrent()) {
+    refuse(spec.architecture +
+           " keeps a state that goes token by token and cannot go back where a proposed token was "
+           "wrong; leave the flag out");
+  }
+}
+
 }  // namespace
 
 int threads_of_replica(int threads, int64_t replicas) {
@@ -112,7 +147,7 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
   if (args.overrides) refuse("--hf-overrides");
   if (args.lora) refuse("--enable-lora");
-  if (!args.draft_method.empty()) refuse("--speculative-config");
+  check_speculation(args, spec);
 }
 
 void divide_experts(const EngineArgs& args, model::ModelSpec& spec) {
@@ -148,6 +183,12 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
     engine.capture_sizes = args.capture_sizes;
   }
   engine.kv_dtype = kv_dtype(args, dtype, footprint);
+  engine.ngram = ngram_options(args);
+  if (engine.ngram.num_speculative_tokens > 0 && !footprint.shares_memory()) {
+    fail(ExitCode::usage,
+         "--speculative-config: our own engine speculates on the CPU alone so far; leave the flag "
+         "out, or run with --device cpu");
+  }
   return engine;
 }
 

@@ -95,6 +95,20 @@ std::string read_dtype_name(const std::string& text) {
   return text;
 }
 
+namespace {
+
+/// A count of --speculative-config; where the key is absent or no number, `count` stays.
+void read_draft_count(const Json& json, const char* key, int64_t least, int64_t& count) {
+  constexpr int64_t kMost = 1 << 20;
+  const auto value = json.find(key);
+  if (value == json.end() || !value->is_number_integer()) return;
+  count = value->get<int64_t>();
+  if (count < least || count > kMost)
+    throw std::invalid_argument(fmt::format("{}: expected {} to {}", key, least, kMost));
+}
+
+}  // namespace
+
 void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
@@ -104,12 +118,9 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   if (args.draft_method == "[ngram]") args.draft_method = "ngram";
   const auto model = json.find("model");
   if (model != json.end() && model->is_string()) args.draft_model = model->get<std::string>();
-  const auto tokens = json.find("num_speculative_tokens");
-  if (tokens != json.end() && tokens->is_number_integer()) {
-    args.draft_tokens = tokens->get<int64_t>();
-    if (args.draft_tokens < 0 || args.draft_tokens > 1 << 20)
-      throw std::invalid_argument("num_speculative_tokens: expected 0 to 1048576");
-  }
+  read_draft_count(json, "num_speculative_tokens", 0, args.draft_tokens);
+  read_draft_count(json, "prompt_lookup_min", 1, args.lookup_min);
+  read_draft_count(json, "prompt_lookup_max", 1, args.lookup_max);
 }
 
 void read_overrides(const std::string& text, vllm::EngineArgs& args) {

@@ -100,7 +100,9 @@ struct EngineArgs {
   int64_t lora_rank = 16;    // --max-lora-rank
   std::string draft_method;  // of --speculative-config; empty: none
   int64_t draft_tokens = 0;  // proposed for each step
-  std::string draft_model;   // its folder, config.json or hub id; empty: none
+  int64_t lookup_min = 0;    // its prompt_lookup_min and prompt_lookup_max; 0: not given
+  int64_t lookup_max = 0;
+  std::string draft_model;  // its folder, config.json or hub id; empty: none
   /// Config of draft_model; nullptr: not found here.
   std::shared_ptr<const nlohmann::json> draft_config;
   std::shared_ptr<const nlohmann::json> overrides;  // --hf-overrides, an object; null: none

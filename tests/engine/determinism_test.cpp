@@ -48,6 +48,7 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
     options.prefix_caching = run % 3 != 0;
     options.admission = run % 2 == 0 ? Admission::next_step : Admission::forecast;
     options.threads = pick({1, 2, 3});
+    if (!model.spec().is_recurrent()) options.ngram = {pick({0, 1, 3, 8}), pick({1, 2}), 4};
     const auto engine = model.engine(options);
     const auto found = print_all(run_all(*engine, requests));
     const EngineStats& stats = engine->stats();
@@ -61,6 +62,7 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
     CHECK(stats.kv_blocks_used == 0);
     CHECK(stats.kv_blocks_peak <= stats.kv_blocks);
     if (!options.prefix_caching) CHECK(stats.cached_prompt_tokens == 0);
+    if (options.ngram.num_speculative_tokens == 0) CHECK(stats.drafted_tokens == 0);
     most.peak_running = std::max(most.peak_running, stats.peak_running);
     most.cached_prompt_tokens = std::max(most.cached_prompt_tokens, stats.cached_prompt_tokens);
     most.preemptions = std::max(most.preemptions, stats.preemptions);

@@ -30,6 +30,10 @@ class KvCache {
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
   [[nodiscard]] bool prefix_caching() const { return options_.prefix_caching; }
   [[nodiscard]] int64_t block_size() const { return options_.block_size; }
+  /// True when not each of `sequences` can have another block in each group.
+  [[nodiscard]] bool is_scarce(int64_t sequences) const {
+    return pool_.available() < sequences * std::ssize(options_.windows);
+  }
 
   /// Starts the tables of a sequence that has none, with the longest prefix that is remembered.
   /// Stops before the first position whose logits are wanted. Sets sequence.computed and attached.

@@ -114,7 +114,8 @@ std::vector<Parameter> of_vllm() {
       {kVllm,
        "--speculative-config",
        "JSON",
-       "method, model and num_speculative_tokens are read",
+       "speculation; our engine has method ngram: num_speculative_tokens, prompt_lookup_min, "
+       "prompt_lookup_max",
        {Engine::both, Place::anywhere, Answers::same, beside},
        {Form::value,
         [](LaunchRequest& request, const std::string& text) {

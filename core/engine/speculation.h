@@ -1,0 +1,30 @@
+// Speculation by prompt lookup: where an answer has begun to repeat the tokens before it, the
+// tokens that followed there are proposed, and one step computes as many of them as pays.
+//
+// A proposed token is kept where it equals the token that is drawn for its place, and the draw is
+// the one of a run without proposals: logits of a row do not depend on the rows beside it, and each
+// draw has a random number of its own. So answers have the same bytes with it and without it.
+#pragma once
+
+#include "engine/ngram_options.h"
+#include "engine/sequence.h"
+
+namespace plimsoll::engine {
+
+/// Sets Sequence::draft for a sequence all of whose tokens are known: the tokens behind the
+/// longest earlier occurrence of its last tokens, of equally long ones behind the last. Empty where
+/// fewer than prompt_lookup_min are repeated. Never more than the answer may have before its last
+/// token.
+void propose(Sequence& sequence, const NgramOptions& options);
+
+/// How many tokens of the draft pay beside `sequences` that get a token each in the same step. A
+/// row of its own costs each of them, and one token fewer is to be computed if it is kept, which is
+/// as likely as it was for tokens proposed before (Sequence::acceptance).
+int64_t worthwhile_draft(const Sequence& sequence, int64_t sequences);
+
+/// Notes the token that was drawn behind the known ones: keeps the rest of the draft where the
+/// draft began with it; else drops the draft and all that is computed from it. `sequence` has the
+/// token already. True when the step had computed it as proposed.
+bool verify_draft(Sequence& sequence, TokenId token);
+
+}  // namespace plimsoll::engine
