@@ -165,7 +165,7 @@ int status_of(uint64_t failed_lines) {
 }
 
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
-                             batch::RunCounts counts) {
+                             const batch::OrderChoice& order, batch::RunCounts counts) {
   batch::RunReport report;
   report.version = PLIMSOLL_VERSION;
   report.model = options.model;
@@ -176,6 +176,7 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.seed = options.seed;
   report.exit_status = exit_status(counts);
   report.counts = std::move(counts);
+  report.order = order;
   report.plan = launch.engine->plan();
   report.notes = launch.setup.notes;
   return report;

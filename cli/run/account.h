@@ -12,7 +12,7 @@ namespace plimsoll::cli {
 int status_of(uint64_t failed_lines);
 /// Report of what ran and of the lines; `counts` decide the exit status.
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
-                             batch::RunCounts counts);
+                             const batch::OrderChoice& order, batch::RunCounts counts);
 /// Adds the engine's figures and the memory, planned and measured; to be called between steps. With
 /// several processes it tells the others to exit, and collects the figures of their ranks; `fleet`
 /// is null without other processes.

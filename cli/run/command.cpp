@@ -19,6 +19,7 @@
 #include "cli/run/fleet.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
+#include "cli/run/order.h"
 #include "cli/run/prompts_check.h"
 #include "cli/run/scan.h"
 #include "cli/run/status.h"
@@ -94,6 +95,7 @@ struct Current {
   StatusSink* sink = nullptr;  // from the beginning
   CrashNotes* notes = nullptr;
   processes::Fleet* fleet = nullptr;  // from the beginning, where there is one
+  const RunOrder* order = nullptr;    // with the runner
 };
 
 batch::Ending ending_of(batch::Cause cause) {
@@ -106,7 +108,8 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
   batch::RunCounts counts = current.runner->counts();
   counts.ending = ending_of(cause);
   counts.abandoned = counts.lines - counts.ok - counts.failed;
-  const batch::RunReport report = make_report(options, *current.launch, std::move(counts));
+  const batch::RunReport report =
+      make_report(options, *current.launch, current.order->choice, std::move(counts));
   if (cause == batch::Cause::stall) {
     say(fmt::format("no step has ended for {:g} s; these lines were running: {}",
                     *options.stall_limit, current.runner->running()));
@@ -208,15 +211,18 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   };
   launched = launch(options, run.environment, run.device, tell_prompts, fleet);
   fill_runner_options(options, run.environment, *launched, runner_options);
+  const double load_seconds = seconds_since(start);
+  run.watch.enter("ordering lines");
+  const RunOrder order = choose_order(options, *launched, run.input, run.scanned, run.files.done());
+  runner_options.order = order.lines ? &*order.lines : nullptr;
   batch::PromptBuilder prompts = make_prompt_builder(options, *launched);
   batch::Runner runner(run.input, *launched->engine, prompts, files.output(), files.errors(),
                        run.progress, run.watch, std::move(runner_options));
   const Handed handed(run.watch, run.current,
-                      {&files, launched.get(), &runner, sink, &run.notes, fleet});
-  const double load_seconds = seconds_since(start);
+                      {&files, launched.get(), &runner, sink, &run.notes, fleet, &order});
 
   const Clock::time_point run_start = Clock::now();
-  batch::RunReport report = make_report(options, *launched, runner.run());
+  batch::RunReport report = make_report(options, *launched, order.choice, runner.run());
   report.load_seconds = load_seconds;
   report.run_seconds = seconds_since(run_start);
   report.prepared = prompts.prepared_images();
@@ -300,6 +306,7 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   batch::Watch watch(progress, watch_options(options, signals, current, sink),
                      "checking the input");
   const ScannedInput scanned = scan(options, input);
+  check_order(options, input);
   batch::RunFiles files(file_options(options, environment, device, input, scanned), &input);
   if (files.finished()) {
     if (fleet) fleet->end_idle();

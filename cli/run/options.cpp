@@ -96,6 +96,12 @@ void declare_lines(CLI::App& command, RunOptions& options) {
   count_flag(command, "--skip", options.skip, {.least = 0},
              "leave out the first N lines (of the part)");
   count_flag(command, "--limit", options.limit, {.least = 0}, "at most N lines");
+  choice_flag(command, "--order", options.order,
+              {{"auto", batch::Order::automatic},
+               {"file", batch::Order::file},
+               {"prefix", batch::Order::prefix}},
+              "in which lines run; prefix: those that begin alike together; auto (default): where "
+              "that pays");
   value_flag(command, "--max-line-bytes", "SIZE", "longest input line (default 16MiB)",
              [&options](const std::string& text) {
                options.max_line_bytes = std::max<uint64_t>(1, parse_size(text));

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "batch/files/run_files.h"
+#include "batch/order/order_choice.h"
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
@@ -57,6 +58,7 @@ struct RunOptions {
   std::optional<std::pair<uint64_t, uint64_t>> part;
   uint64_t skip = 0;
   std::optional<uint64_t> limit;
+  batch::Order order = batch::Order::automatic;
   size_t max_line_bytes = size_t{16} << 20;
   batch::UnknownFields unknown_fields = batch::UnknownFields::warn;
   std::optional<double> time_limit;   // seconds

@@ -13,12 +13,17 @@ constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr size_t kLongBytes = size_t{1} << 20;
 constexpr size_t kHeadBytes = 256;  // kept of an overlong line, to find its id
 
+// Begins each text of a JSON sequence (RFC 7464); texts of one line are lines as ours.
+constexpr char kRecordSeparator = '\x1e';
+
+void drop_frame(std::string& text) {
+  if (text.starts_with(kRecordSeparator)) text.erase(0, 1);
+  if (text.ends_with('\r')) text.pop_back();
+}
+
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\f\v") == std::string_view::npos;
 }
-
-// Begins each text of a JSON sequence (RFC 7464); texts of one line are lines as ours.
-constexpr char kRecordSeparator = '\x1e';
 
 }  // namespace
 
@@ -43,7 +48,10 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
       return usable ? Got::line : Got::end;
     }
     if (buffer_.size() - start_ > max_line_bytes_) {
-      if (!overlong_) overlong_head_ = buffer_.substr(start_, kHeadBytes);
+      if (!overlong_) {
+        overlong_head_ = buffer_.substr(start_, kHeadBytes);
+        overlong_offset_ = offset();
+      }
       overlong_ = true;
       start_ = buffer_.size();
     }
@@ -64,14 +72,17 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
 bool LineReader::take(Line& line, size_t length) {
   line.number = ++number_;
   line.too_long = overlong_ || length > max_line_bytes_;
+  line.offset = overlong_ ? overlong_offset_ : offset();
+  line.bytes = length;
   if (line.too_long) {
-    line.text = overlong_ ? std::move(overlong_head_) : buffer_.substr(start_, kHeadBytes);
+    line.text = overlong_ ? std::move(overlong_head_)
+                          : buffer_.substr(start_, std::min(length, kHeadBytes));
+    line.bytes = line.text.size();
     overlong_ = false;
     start_ += length;
   } else {
     hand_out(line.text, length);
-    if (line.text.starts_with(kRecordSeparator)) line.text.erase(0, 1);
-    if (line.text.ends_with('\r')) line.text.pop_back();
+    drop_frame(line.text);
     if (is_blank(line.text)) return false;
     if (ordinal_ == 0) check_first_line(line.text);
   }
@@ -133,6 +144,13 @@ void LineReader::check_first_line(std::string_view text) const {
     fail(ExitCode::input_unusable, "{}: is {}", input_.name(),
          array ? kJsonArray : "JSON over several lines; put each object on one: jq -c . FILE");
   }
+}
+
+Line read_again(const files::InputFile& input, const LinePlace& place) {
+  Line line{place, std::string(place.bytes, '\0')};
+  input.read_again(place.offset, line.text.data(), line.text.size());
+  if (!line.too_long) drop_frame(line.text);
+  return line;
 }
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {

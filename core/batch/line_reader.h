@@ -13,12 +13,18 @@ namespace plimsoll::batch {
 /// Message for an input that is a JSON array, with the command that makes lines of it.
 inline constexpr const char* kJsonArray = "a JSON array; make it lines: jq -c '.[]' FILE";
 
-/// A line that is not blank.
-struct Line {
+/// Where a line stands that is not blank.
+struct LinePlace {
   uint64_t number = 0;   // 1-based, blank lines counted
   uint64_t ordinal = 0;  // 0-based, blank lines not counted
-  std::string text;      // without line end; only the beginning of a line that is too long
+  uint64_t offset = 0;   // of its first byte in the input, unpacked
+  uint64_t bytes = 0;    // without line end; of a line that is too long only those of its text
   bool too_long = false;
+};
+
+/// A line that is not blank.
+struct Line : LinePlace {
+  std::string text;  // without line end; only the beginning of a line that is too long
 };
 
 class LineReader {
@@ -40,6 +46,8 @@ class LineReader {
   void check_first_line(std::string_view text) const;
   bool take(Line& line, size_t length);
   void hand_out(std::string& text, size_t length);
+  /// Offset in the input of what has not been handed out.
+  [[nodiscard]] uint64_t offset() const { return bytes_read_ - (buffer_.size() - start_); }
 
   files::InputFile& input_;
   size_t max_line_bytes_;
@@ -51,8 +59,13 @@ class LineReader {
   uint64_t ordinal_ = 0;
   bool overlong_ = false;  // the current line is being thrown away up to its end
   std::string overlong_head_;
+  uint64_t overlong_offset_ = 0;
   bool ended_ = false;
 };
+
+/// The line that a LineReader gave at this place of an input that is neither a stream nor packed.
+/// Throws Error(input_unusable) when it is gone.
+Line read_again(const files::InputFile& input, const LinePlace& place);
 
 /// Byte offset of the first byte that is not part of valid UTF-8.
 std::optional<size_t> first_invalid_utf8(std::string_view text);

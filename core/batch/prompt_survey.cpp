@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "batch/digest.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
+#include "batch/order/block_hashes.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -23,15 +25,12 @@ class PrefixBlocks {
   /// Tokens of the prompt in blocks seen before; remembers the others. The last token is computed
   /// anew in any case, as the engine does.
   int64_t share(const TokenIds& ids, const engine::Images* images) {
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
     size_t shared = 0;
-    for (size_t at = 0; at + block_size_ <= ids.size(); at += block_size_) {
-      for (size_t i = 0; i < block_size_; ++i) {
-        hash = (hash ^ static_cast<uint64_t>(ids[at + i])) * 1099511628211u;
-      }
-      if (images != nullptr) hash = with_images(hash, *images, static_cast<int64_t>(at));
+    size_t end = 0;
+    for (const uint64_t hash : hash_blocks(ids, images, block_size_)) {
+      end += block_size_;
       if (seen_.contains(hash)) {
-        shared += at + block_size_ < ids.size() ? block_size_ : 0;
+        shared += end < ids.size() ? block_size_ : 0;
       } else if (seen_.size() < kMostBlocks) {
         seen_.insert(hash);
       } else {
@@ -43,19 +42,6 @@ class PrefixBlocks {
   [[nodiscard]] bool full() const { return full_; }
 
  private:
-  /// Tokens of images are alike, their embeddings are not.
-  [[nodiscard]] uint64_t with_images(uint64_t hash, const engine::Images& images,
-                                     int64_t first) const {
-    const int64_t end = first + static_cast<int64_t>(block_size_);
-    for (const engine::Image& image : images.items) {
-      for (const engine::ImageRun& run : image.runs) {
-        if (run.end() <= first || run.first >= end) continue;
-        hash = (hash ^ image.key.low ^ static_cast<uint64_t>(run.embedding)) * 1099511628211u;
-      }
-    }
-    return hash;
-  }
-
   size_t block_size_;
   std::unordered_set<uint64_t> seen_;
   bool full_ = false;
@@ -82,26 +68,30 @@ class Survey {
   void take(Line& line) {
     const bool ours = line.ordinal >= options_.slice.first;
     if (ours) ++result_.lines;
+    SurveyedLine seen{.place = line, .usual = usual_};
+    if (ours && options_.each) seen.text = digest(line.text).low;
+    std::optional<BuiltRequest> request;
     LineHead head;
     try {
       OrderedJson body = read_envelope(line, usual_, head);
       usual_ = head.envelope;
-      const bool taken = ids_.take(head) != 0;
-      if (!ours) return;
-      if (taken) {
-        ++result_.duplicate_ids;
-        return;
+      seen.same_id = ids_.take(head);
+      if (ours && seen.same_id != 0) ++result_.duplicate_ids;
+      if (ours && seen.same_id == 0 && !is_done(seen)) {
+        request = count(head, read_request(head, std::move(body), options_.defaults,
+                                           options_.limits, on_unknown(options_.unknown_fields)));
       }
-      count(head, read_request(head, std::move(body), options_.defaults, options_.limits,
-                               on_unknown(options_.unknown_fields)));
     } catch (const LineError& error) {
       usual_ = head.envelope;
       ids_.take_failed(head);
-      if (!ours) return;
-      if (result_.bad_lines++ > 0) return;
-      result_.first_bad_line = line.number;
-      result_.first_bad_reason = error.what();
+      if (ours && result_.bad_lines++ == 0) {
+        result_.first_bad_line = line.number;
+        result_.first_bad_reason = error.what();
+      }
     }
+    if (!ours || !options_.each) return;
+    seen.request = request ? &*request : nullptr;
+    options_.each(seen);
   }
 
   PromptSurvey finish() {
@@ -110,7 +100,12 @@ class Survey {
   }
 
  private:
-  void count(const LineHead& head, const LineRequest& request) {
+  [[nodiscard]] bool is_done(const SurveyedLine& line) const {
+    return options_.is_done && options_.is_done(line.place.ordinal - options_.slice.first);
+  }
+
+  /// Counts a request; nothing where its prompt does not fit the context.
+  std::optional<BuiltRequest> count(const LineHead& head, const LineRequest& request) {
     if (head.endpoint == Endpoint::chat) ++result_.chats;
     BuiltRequest built;
     try {
@@ -118,7 +113,7 @@ class Survey {
     } catch (const LineError& error) {
       if (error.code() != code::context_too_long) throw;
       count_over_context(head, any_length_.build(head, request));
-      return;
+      return std::nullopt;
     }
     for (const Prompt& prompt : built.prompts) check_images(prompt);
     if (built.dropped_tokens > 0) ++result_.cut_lines;
@@ -141,6 +136,7 @@ class Survey {
                                  {length, sampling.max_tokens});
       }
     }
+    return built;
   }
 
   void check_images(const Prompt& prompt) const {

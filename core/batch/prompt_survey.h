@@ -14,6 +14,15 @@
 
 namespace plimsoll::batch {
 
+/// A line of the slice, as the survey found it.
+struct SurveyedLine {
+  LinePlace place;
+  uint64_t text = 0;                      // low half of its digest
+  Envelope usual = Envelope::plain;       // of the lines before it
+  uint64_t same_id = 0;                   // the line before it that has its id; 0: none
+  const BuiltRequest* request = nullptr;  // null: it fails, or is done
+};
+
 struct SurveyOptions {
   PromptOptions prompts;
   ChatOptions chat;
@@ -26,6 +35,10 @@ struct SurveyOptions {
   int64_t block_size = 16;           // prefixes are shared in whole blocks
   /// Why the launch refuses a line's images, if it does; null: it refuses none.
   std::function<std::optional<engine::RequestOutput::Failure>(const engine::Images&)> image_fault;
+  /// True for slots whose prompts are not to be read; null: all are read.
+  std::function<bool(uint64_t slot)> is_done;
+  /// Called for every line of the slice, in order; may be null.
+  std::function<void(const SurveyedLine&)> each;
 };
 
 /// One sequence that the file asks for, in tokens.

@@ -70,6 +70,22 @@ void write_engine(JsonText& out, const engine::EngineStats& stats) {
   out.end_object();
 }
 
+void write_order(JsonText& out, const OrderChoice& order) {
+  out.key("order").begin_object().key("asked").string(order_name(order.asked));
+  out.key("used").string(order_name(order.used)).key("reason").string(order.reason);
+  const std::pair<const char*, const std::optional<ScheduleForecast>&> forecasts[] = {
+      {"in_file_order", order.in_file_order}, {"in_prefix_order", order.in_prefix_order}};
+  for (const auto& [name, forecast] : forecasts) {
+    if (!forecast) continue;
+    out.key(name).begin_object().key("prompt").unsigned_integer(forecast->prompt_tokens);
+    out.key("cached").unsigned_integer(forecast->cached_tokens);
+    out.key("steps").unsigned_integer(forecast->steps);
+    out.key("kv_blocks_peak").integer(forecast->kv_blocks_peak).end_object();
+  }
+  out.key("survey_seconds").number(order.survey_seconds);
+  out.key("choose_seconds").number(order.choose_seconds).end_object();
+}
+
 void write_images(JsonText& out, const RunReport& report) {
   out.key("images").begin_object();
   out.key("prepared").unsigned_integer(report.prepared.count);
@@ -180,6 +196,7 @@ std::string report_json(const RunReport& report) {
   write_counts(out, report.counts);
   write_tokens(out, report);
   write_tools(out, report.counts.tools);
+  write_order(out, report.order);
   write_engine(out, report.stats);
   write_images(out, report);
   write_plan(out, report);
@@ -217,6 +234,8 @@ std::vector<std::string> summary_lines(const RunReport& report) {
                   counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens,
                   rate(counts.prompt_tokens, report.run_seconds),
                   rate(counts.completion_tokens, report.run_seconds)));
+  summary.push_back(
+      fmt::format("order: {} ({})", order_name(report.order.used), report.order.reason));
   if (counts.dropped_tokens > 0) {
     summary.push_back(fmt::format("{} tokens were cut from long prompts", counts.dropped_tokens));
   }

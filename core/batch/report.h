@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "batch/memory_report.h"
+#include "batch/order/order_choice.h"
 #include "batch/runner.h"
 
 namespace plimsoll::batch {
@@ -22,6 +23,7 @@ struct RunReport {
   std::string dtype;
   uint64_t seed = 0;
   RunCounts counts;
+  OrderChoice order;
   engine::EngineStats stats;
   engine::EnginePlan plan;
   PreparedImages prepared;

@@ -32,7 +32,9 @@ Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& p
       watch_(watch),
       options_(std::move(options)),
       input_(input),
-      reader_(input, options_.max_line_bytes) {}
+      reader_(input, options_.max_line_bytes) {
+  if (options_.order) ordered_.emplace(input, *options_.order, options_.slice);
+}
 
 RunCounts Runner::run() {
   Lock outputs(watch_.outputs());
@@ -125,8 +127,7 @@ void Runner::admit(Lock& outputs) {
       return;
     }
     // The slice ends with this line: what follows is not even waited for.
-    ended_ = line.ordinal >= options_.slice.first &&
-             line.ordinal - options_.slice.first + 1 >= options_.slice.count;
+    ended_ = is_last(line);
     if (deaths(line) > 0) {
       held_ = line;
       return;
@@ -140,18 +141,24 @@ void Runner::admit(Lock& outputs) {
 // those that came.
 LineReader::Got Runner::next(Line& line, int timeout_ms) {
   try {
-    return reader_.next(line, timeout_ms);
+    return ordered_ ? ordered_->next(line, usual_) : reader_.next(line, timeout_ms);
   } catch (const Error& error) {
     input_error_ = error;
     return LineReader::Got::end;
   }
 }
 
+bool Runner::is_last(const Line& line) const {
+  if (ordered_) return ordered_->at_end();
+  return line.ordinal >= options_.slice.first &&
+         line.ordinal - options_.slice.first + 1 >= options_.slice.count;
+}
+
 void Runner::take(Line line) {
   const Digest identity = digest(line.text);
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
-  if (ours && input_.is_regular()) texts_.push_back(identity.low);
+  if (ours && input_.is_regular() && !ordered_) texts_.push_back(identity.low);
   if (ours && done_before(slot) == DoneLines::State::open) ++counts_.lines;
   LineHead head;
   try {
@@ -194,7 +201,7 @@ void Runner::pass_over(uint64_t slot) {
 }
 
 void Runner::note_id(const LineHead& head) {
-  if (const uint64_t before = ids_.take(head)) {
+  if (const uint64_t before = ordered_ ? ordered_->same_id() : ids_.take(head)) {
     throw LineError(code::duplicate_id,
                     fmt::format("line {}: the id is that of line {} too", head.number, before));
   }

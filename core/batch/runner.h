@@ -19,6 +19,7 @@
 #include "batch/id_register.h"
 #include "batch/input_scan.h"
 #include "batch/line_reader.h"
+#include "batch/order/line_order.h"
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
@@ -32,6 +33,7 @@ struct RunnerOptions {
   Slice slice;
   std::optional<uint64_t> total_lines;  // lines of the slice, where known
   const DoneLines* done = nullptr;      // lines that earlier processes of the run have finished
+  const LineOrder* order = nullptr;     // in which lines run; null: that of the input
   InFlight* in_flight = nullptr;        // where lines in hand are noted, if anywhere
   UnknownFields unknown_fields = UnknownFields::warn;
   RequestFields defaults;
@@ -72,7 +74,10 @@ class Runner {
   /// Counts so far; to be read with the watch's outputs() held.
   [[nodiscard]] const RunCounts& counts() const { return counts_; }
   /// The digests (low halves) of the lines that were read, by slot; for a regular input only.
-  [[nodiscard]] std::vector<uint64_t> take_texts() { return std::move(texts_); }
+  [[nodiscard]] std::vector<uint64_t> take_texts() {
+    if (options_.order) return options_.order->texts;
+    return std::move(texts_);
+  }
   [[nodiscard]] ProgressSample sample() const;
   /// Numbers of the first 20 lines that the engine has, for messages; to be read with the watch's
   /// outputs() held.
@@ -102,6 +107,8 @@ class Runner {
   void admit_held();
   [[nodiscard]] bool is_told_to_stop();
   LineReader::Got next(Line& line, int timeout_ms);
+  /// True when no line of the run comes after this one.
+  [[nodiscard]] bool is_last(const Line& line) const;
   void take(Line line);
   [[nodiscard]] int deaths(const Line& line) const;
   void refuse_killer(const Line& line) const;
@@ -140,9 +147,10 @@ class Runner {
   std::vector<uint64_t> texts_;
   IdRegister ids_;
   Envelope usual_ = Envelope::plain;
-  bool ended_ = false;        // no more lines to read
-  std::optional<Line> held_;  // a line under suspicion, held until nothing else runs
-  bool alone_ = false;        // the line under suspicion runs now
+  std::optional<OrderedReader> ordered_;  // where lines do not run in the input's order
+  bool ended_ = false;                    // no more lines to read
+  std::optional<Line> held_;              // a line under suspicion, held until nothing else runs
+  bool alone_ = false;                    // the line under suspicion runs now
   /// The error that ended the input; thrown when all lines before it are answered.
   std::optional<Error> input_error_;
   bool told_other_model_ = false;

@@ -51,6 +51,21 @@ void OneInput::rewind() {
   sniffed_ = ended_ = false;
 }
 
+size_t OneInput::read_at(uint64_t offset, char* to, size_t bytes) const {
+  size_t read = 0;
+  while (read < bytes) {
+    const auto from = static_cast<off_t>(start_ + offset + read);
+    const ssize_t got = pread(descriptor_.get(), to + read, bytes - read, from);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      fail(ExitCode::input_unusable, "{}: cannot be read: {}", name_, std::strerror(errno));
+    }
+    if (got == 0) break;
+    read += static_cast<size_t>(got);
+  }
+  return read;
+}
+
 std::optional<size_t> OneInput::read_stored(char* to, size_t bytes, int timeout_ms) {
   ssize_t got = 0;
   if (regular_) {
@@ -161,11 +176,17 @@ std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
     std::optional<size_t> got = inputs_[at_].read(to, bytes, timeout_ms);
     if (!got) return got;
     const bool ended = *got == 0;
-    if (at_start_ && std::string_view(to, *got).starts_with(kByteOrderMark)) {
-      *got -= kByteOrderMark.size();
-      std::memmove(to, to + kByteOrderMark.size(), *got);
+    if (at_start_) {
+      const bool marked = std::string_view(to, *got).starts_with(kByteOrderMark);
+      if (marked) {
+        *got -= kByteOrderMark.size();
+        std::memmove(to, to + kByteOrderMark.size(), *got);
+      }
+      starts_.resize(at_ + 1);
+      starts_[at_] = {returned_, marked ? kByteOrderMark.size() : 0};
     }
     at_start_ = false;
+    returned_ += *got;
     if (*got > 0) {
       last_ = to[*got - 1];
       return got;
@@ -176,6 +197,7 @@ std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
     at_start_ = true;
     if (last_ == '\n') continue;
     *to = last_ = '\n';
+    ++returned_;
     return 1;
   }
 }
@@ -193,6 +215,16 @@ void InputFile::rewind() {
   at_ = 0;
   at_start_ = true;
   last_ = '\n';
+  returned_ = 0;
+}
+
+void InputFile::read_again(uint64_t offset, char* to, size_t bytes) const {
+  const auto behind = std::ranges::upper_bound(starts_, offset, {}, &Start::offset);
+  const auto input = static_cast<size_t>(behind - starts_.begin()) - 1;
+  const Start& start = starts_[input];
+  const size_t got = inputs_[input].read_at(start.skipped + offset - start.offset, to, bytes);
+  if (got == bytes) return;
+  fail(ExitCode::input_unusable, "{}: was cut while it was read", inputs_[input].name());
 }
 
 bool InputFile::is_regular() const {

@@ -23,6 +23,9 @@ class OneInput {
   std::optional<size_t> read(char* to, size_t bytes, int timeout_ms);
   std::optional<size_t> read_stored(char* to, size_t bytes, int timeout_ms);
   void rewind();
+  /// Reads stored bytes of a regular file from `offset` on, counted from where reading begins;
+  /// fewer than `bytes` at its end.
+  size_t read_at(uint64_t offset, char* to, size_t bytes) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_regular() const { return regular_; }
@@ -67,6 +70,9 @@ class InputFile {
   std::optional<size_t> read_stored(char* to, size_t bytes, int timeout_ms);
   /// Rewinds regular files: the next read begins where the first one did.
   void rewind();
+  /// Reads bytes again that read() returned from its `offset`-th on, all of one input; needs
+  /// regular inputs that are not packed. Throws Error(input_unusable) when they are gone.
+  void read_again(uint64_t offset, char* to, size_t bytes) const;
 
   /// Name of the input for messages; several names where there are several inputs.
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -83,9 +89,17 @@ class InputFile {
 
   std::vector<OneInput> inputs_;
   std::string name_;
-  size_t at_ = 0;         // the input that is read
-  bool at_start_ = true;  // nothing of the current input has been read
-  char last_ = '\n';      // the last character that was returned
+  /// Where an input begins: its place among the bytes that read() returns, and the bytes of its
+  /// byte order mark.
+  struct Start {
+    uint64_t offset = 0;
+    uint64_t skipped = 0;
+  };
+  std::vector<Start> starts_;  // of the inputs that were read so far
+  uint64_t returned_ = 0;      // bytes, since the beginning
+  size_t at_ = 0;              // the input that is read
+  bool at_start_ = true;       // nothing of the current input has been read
+  char last_ = '\n';           // the last character that was returned
 };
 
 }  // namespace plimsoll::files

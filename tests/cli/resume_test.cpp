@@ -172,8 +172,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--language-model-only"};
   const std::vector<std::string> same_answers = {
       "-m copy", "--fsync each", "--report r", "--metrics-file m", "--status-fd 1",
-      "--time-limit 1h", "--grace 1s", "--stall-limit 1h", "--progress none", "-q",
-      "--max-num-seqs 3", "--max-num-batched-tokens 64", "--no-enable-chunked-prefill",
+      "--order prefix", "--time-limit 1h", "--grace 1s", "--stall-limit 1h", "--progress none",
+      "-q", "--max-num-seqs 3", "--max-num-batched-tokens 64", "--no-enable-chunked-prefill",
       "--no-enable-prefix-caching", "--gpu-memory-utilization 0.5", "--gpu-memory 1GiB",
       "--reserved-memory 1GiB", "--kv-cache-memory 4MiB", "--cpu-kvcache-space 1",
       "--num-gpu-blocks-override 70", "--block-size 32", "--device cpu", "--threads 1",

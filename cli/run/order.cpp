@@ -1,0 +1,100 @@
+#include "cli/run/order.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+
+#include "base/error.h"
+#include "batch/watch.h"
+#include "cli/run/prompt_setup.h"
+#include "engine/schedule_shape.h"
+#include "files/names.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using batch::Order;
+
+// Tokenized in some ten seconds.
+constexpr uint64_t kMostLookedAt = uint64_t{256} << 20;
+
+/// Why lines must run in the input's order; empty: they need not.
+std::string bound_to_input(const RunOptions& options, const files::InputFile& input) {
+  if (!input.is_regular()) return "the input is no file, and can be read once";
+  if (input.is_packed()) return "the input is packed, and can be read from its beginning alone";
+  for (const std::string& path : {options.output, options.errors}) {
+    if (!path.empty() && files::is_stream(path)) {
+      return "answers leave in the input's order; -o FILE can hold them until they are complete";
+    }
+  }
+  return "";
+}
+
+/// Why the order by prefixes is not tried; empty: it is.
+std::string not_worth_a_look(const RunOptions& options, const Launch& launch,
+                             const files::InputFile& input, const ScannedInput& scanned,
+                             const batch::DoneLines& done) {
+  std::string bound = bound_to_input(options, input);
+  if (!bound.empty()) return bound;
+  if (options.order == Order::prefix) return "";
+  if (!launch.resolved.engine.prefix_caching || launch.resolved.spec.is_recurrent()) {
+    return "this launch has no prefix cache";
+  }
+  if (scanned.lines.value_or(0) <= done.ok + done.failed + 1) return "there is one line at most";
+  if (input.size() > kMostLookedAt) {
+    return fmt::format("the input has more than {} MiB; --order prefix reads it all before the run",
+                       kMostLookedAt >> 20);
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_order(const RunOptions& options, const files::InputFile& input) {
+  if (options.order != Order::prefix) return;
+  const std::string bound = bound_to_input(options, input);
+  if (!bound.empty()) fail(ExitCode::usage, "--order prefix: {}: {}", input.name(), bound);
+}
+
+RunOrder choose_order(const RunOptions& options, const Launch& launch, files::InputFile& input,
+                      const ScannedInput& scanned, const batch::DoneLines& done) {
+  RunOrder order;
+  order.choice.asked = options.order;
+  order.choice.reason = "--order file";
+  if (options.order == Order::file) return order;
+  order.choice.reason = not_worth_a_look(options, launch, input, scanned, done);
+  if (!order.choice.reason.empty()) return order;
+
+  const batch::Clock::time_point start = batch::Clock::now();
+  const engine::EnginePlan& plan = launch.engine->plan();
+  batch::SurveyOptions survey =
+      survey_options(options, launch.prompts, plan.max_model_len, launch.resolved.spec.vocab_size,
+                     std::make_shared<batch::ImageLoader>(launch.images));
+  survey.slice = scanned.slice;
+  survey.prompts.grammars = nullptr;  // they have no part in an order
+  const auto is_done = [&](uint64_t slot) {
+    return done.at(slot) != batch::DoneLines::State::open;
+  };
+  survey.is_done = is_done;
+  batch::LineIndex index(launch.resolved.engine.block_size);
+  survey.each = [&](const batch::SurveyedLine& line) {
+    index.add(line, is_done(line.place.ordinal - scanned.slice.first));
+  };
+  (void)batch::survey_prompts(input, survey);
+  input.rewind();
+  const batch::Clock::time_point read = batch::Clock::now();
+  const engine::ScheduleShape schedule =
+      engine::shape_of_schedule(launch.resolved.spec, launch.resolved.engine, plan,
+                                std::ssize(launch.resolved.stages), launch.backend->footprint());
+  auto [choice, lines] = batch::choose_order(options.order, index.prompts, schedule);
+  order.choice = std::move(choice);
+  order.choice.survey_seconds = std::chrono::duration<double>(read - start).count();
+  order.choice.choose_seconds = std::chrono::duration<double>(batch::Clock::now() - read).count();
+  if (order.choice.used == Order::file) return order;
+  index.arrange(lines);
+  order.lines = std::move(index.order);
+  return order;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,28 @@
+// --order: in which order the lines of a run are answered.
+#pragma once
+
+#include <optional>
+
+#include "batch/files/resume.h"
+#include "batch/order/line_order.h"
+#include "batch/order/order_choice.h"
+#include "cli/run/launch.h"
+#include "cli/run/scan.h"
+
+namespace plimsoll::cli {
+
+/// Refuses --order prefix for an input that cannot be read out of order, and for answers that leave
+/// in the input's. Throws Error(usage).
+void check_order(const RunOptions& options, const files::InputFile& input);
+
+struct RunOrder {
+  batch::OrderChoice choice;
+  std::optional<batch::LineOrder> lines;  // absent: the input's order
+};
+
+/// Chooses the order of the lines that are not done, for a launch that is ready. Where it may be
+/// that by prefixes, reads and tokenizes all prompts. Throws Error(input_unusable).
+RunOrder choose_order(const RunOptions& options, const Launch& launch, files::InputFile& input,
+                      const ScannedInput& scanned, const batch::DoneLines& done);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,23 @@
+// A launch as its scheduler sees it, for forecasts of what it will do.
+#pragma once
+
+#include "backend/footprint.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/engine.h"
+#include "engine/scheduler.h"
+
+namespace plimsoll::engine {
+
+struct ScheduleShape {
+  KvCacheOptions cache;    // of each replica
+  SchedulerLimits limits;  // of each replica
+  int64_t replicas = 1;
+  bool runs_ahead = false;  // a step starts before the tokens of the one before it are known
+};
+
+/// The schedule of an engine with these options; `plan` has its limits, blocks and kv_dtype.
+ScheduleShape shape_of_schedule(const model::ModelSpec& spec, const EngineOptions& options,
+                                const EnginePlan& plan, int64_t stages,
+                                const backend::Footprint& footprint);
+
+}  // namespace plimsoll::engine
