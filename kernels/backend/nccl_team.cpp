@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "kernels/backend/device_ranks.h"
@@ -20,7 +22,8 @@ using backend::cuda::kMostRanks;
 
 /// Places of parts are multiples of it.
 constexpr size_t kAlignment = 16;
-/// Time that abort() waits for calls that hang in NCCL: the process leaves anyway.
+/// Time that abort() waits for calls that hang in NCCL, the abort itself among them: the process
+/// leaves anyway.
 constexpr auto kPatience = std::chrono::milliseconds(200);
 using Clock = std::chrono::steady_clock;
 
@@ -52,7 +55,7 @@ class NcclTeam::Wire {
         ranks(static_cast<int>(all)),
         nccl_(nccl),
         team_(team) {}
-  ~Wire() { abort(Clock::now()); }
+  ~Wire() { abort(Clock::now() + kPatience); }
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
@@ -92,11 +95,25 @@ class NcclTeam::Wire {
     return nccl_.receive(bytes, count, Nccl::kByte, from, comm_, stream());
   }
 
-  // A call that hangs has the lock: then the lost rank is noted, and no more.
+  // A call that hangs has the lock: then the lost rank is noted, and no more. ncclCommAbort waits
+  // for the end of all graphs that recorded calls of the communicator, which may come after it: its
+  // thread is left behind then.
   void abort(Clock::time_point until) noexcept {
     lost_ = true;
     const std::unique_lock lock(mutex_, until);
-    if (lock.owns_lock() && comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
+    if (!lock.owns_lock() || comm_ == nullptr) return;
+    try {
+      std::promise<void> ended;
+      const std::future<void> end = ended.get_future();
+      std::thread([abort = nccl_.abort, comm = std::exchange(comm_, nullptr),
+                   ended = std::move(ended)]() mutable {
+        (void)abort(comm);
+        ended.set_value();
+      }).detach();
+      end.wait_until(until);
+    } catch (const std::exception&) {
+      // There is no room for a thread: the communicator is left as it is.
+    }
   }
 
   [[nodiscard]] cudaStream_t stream() const { return own.stream(); }
@@ -295,7 +312,9 @@ NcclTeam::NcclTeam(const Nccl& nccl, std::vector<CudaBackend*> ranks,
   nccl.check(nccl.group_end(), "ncclCommInitRank");
 }
 
-NcclTeam::~NcclTeam() = default;
+NcclTeam::~NcclTeam() {
+  abort();  // of all ranks within one time
+}
 
 backend::TensorRanks& NcclTeam::rank(int64_t index) {
   return *ends_[static_cast<size_t>(index)];

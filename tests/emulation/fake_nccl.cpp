@@ -2,8 +2,8 @@
 // ranks send bytes through a file that all map. It is opened as the real one is
 // (VLLM_NCCL_SO_PATH), and finds the emulator's runtime in the program that opens it.
 //
-// FAKE_NCCL_VERSION is another version; FAKE_NCCL_FAILS=init lets communicators fail. Two ranks on
-// one device are refused, as NCCL does.
+// FAKE_NCCL_VERSION is another version; FAKE_NCCL_FAILS=init lets communicators fail;
+// FAKE_NCCL_HANGS=abort never ends one. Two ranks on one device are refused, as NCCL does.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -238,6 +238,8 @@ int ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId id, int rank, const 
 
 int ncclCommAbort(Comm* comm) {
   comm->aborted = true;
+  const char* hangs = std::getenv("FAKE_NCCL_HANGS");  // as for graphs that have its calls
+  while (hangs != nullptr) std::this_thread::sleep_for(std::chrono::seconds(1));
   return kSuccess;
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/backend/cuda_backend.h"
+#include "kernels/backend/nccl_team.h"
 #include "kernels/fixture.h"
 #include "kernels/ranks/join_parts.h"
 #include "kernels/ranks/nccl_library.h"
@@ -92,6 +94,18 @@ TEST_CASE("the first library of NCCL that is there is taken, unless it is too ol
 
 TEST_CASE("a library without NCCL's functions is refused") {
   CHECK_THROWS_WITH(load_nccl({"libm.so.6"}), Contains("has no function ncclGetVersion"));
+}
+
+// As NCCL waits for graphs that have calls of the communicator.
+TEST_CASE("a communicator that NCCL does not end is left behind") {
+  const Nccl nccl = load_fake();
+  const Variable hangs("FAKE_NCCL_HANGS", "abort");
+  backend::CommunicatorId id{};
+  REQUIRE(nccl.unique_id(&id) == 0);
+  CudaBackend device({});
+  const auto team = std::make_unique<NcclTeam>(
+      nccl, std::vector{&device}, backend::Membership{.id = id, .first = 0, .ranks = 1});
+  team->abort();
 }
 
 TEST_CASE("a call of NCCL that fails says what NCCL says") {
