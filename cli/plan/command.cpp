@@ -18,6 +18,7 @@
 #include "cli/help.h"
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
+#include "cli/plan/reorder.h"
 #include "cli/terminal.h"
 #include "engines/engine.h"
 #include "launch/arguments.h"
@@ -272,6 +273,7 @@ int plan_command(const PlanOptions& given) {
     return static_cast<int>(ExitCode::done);
   }
   if (!given.check.empty()) return check_file(given);
+  check_reorder(given);
   if (given.engine == "all") return plan_all(given);
   try {
     const plan::PlanResult result = show_plan(given);

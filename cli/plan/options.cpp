@@ -117,6 +117,8 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
   command.add_flag("--advise", o.advise, "what would save memory, also when it fits");
   text_flag(command, "--tokens-per-second,--rate", o.rate, "N|REPORT",
             "measured, by hand or in a report of run: gives hours for -i");
+  text_flag(command, "--reorder", o.reorder, "FILE",
+            "writes the lines of -i in the order by prefixes, for any engine");
   text_flag(command, "--check", o.check, "FILE", "a report of run: was the plan exceeded?");
   command.add_option("--diff", o.diff, "what two plans, printed with --format json, differ in")
       ->type_name("FILE FILE");
@@ -146,6 +148,7 @@ constexpr const char* kAboutPrompts[] = {"--tokenizer",
                                          "--part",
                                          "--skip",
                                          "--limit",
+                                         "--order",
                                          "--max-line-bytes",
                                          "--strict",
                                          "--long-prompt",
@@ -185,7 +188,8 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
 std::vector<std::string> ignored_flags(const PlanOptions& options) {
   std::vector<std::string> names = options.ignored;
   if (!options.has_prompts) return names;
-  std::erase_if(names, [](const std::string& name) {
+  std::erase_if(names, [&](const std::string& name) {
+    if (name == "--overwrite" && !options.reorder.empty()) return true;
     return std::ranges::find(kAboutPrompts, name) != std::end(kAboutPrompts);
   });
   return names;

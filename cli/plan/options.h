@@ -39,6 +39,7 @@ struct PlanOptions {
   bool is_lone_config = false;   // MODEL is a file
   bool advise = false;
   bool on_host = false;              // plans a run on this machine's processor
+  std::string reorder;               // the file of -i, its lines ordered by prefixes
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
   // Results of --from: words that plan does not know, with the nearest known flags; notes on them;

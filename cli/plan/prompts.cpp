@@ -18,9 +18,12 @@
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/plan/parts.h"
+#include "cli/plan/reorder.h"
 #include "cli/run/launch.h"
+#include "cli/run/order.h"
 #include "cli/run/prompt_setup.h"
 #include "cli/run/scan.h"
+#include "engine/schedule_shape.h"
 #include "plan/plimsoll/image_room.h"
 #include "plan/prompt_load.h"
 
@@ -139,6 +142,37 @@ std::shared_ptr<batch::ImageLoader> image_loader(const PlanOptions& options,
       image_rules(options.run, spec, arguments, backend::cpu_footprint()));
 }
 
+plan::ScheduleFigures schedule_figures(const batch::ScheduleForecast& forecast) {
+  return {static_cast<int64_t>(forecast.cached_tokens), static_cast<int64_t>(forecast.steps),
+          forecast.kv_blocks_peak};
+}
+
+/// The order that `run` would choose for this input.
+plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& input,
+                                 const batch::PrefixIndex& index,
+                                 const engine::ScheduleShape& schedule) {
+  const batch::OrderChoice choice = batch::choose_order(run.order, index, schedule).choice;
+  std::string bound = bound_by_input(input);
+  if (bound.empty() && run.dry_run) bound = bound_by_outputs(run);
+  if (bound.empty() && run.order == batch::Order::automatic) {
+    bound = not_worth_a_look(input, schedule.cache.prefix_caching, index.lines());
+  }
+  plan::OrderFigures figures;
+  figures.asked = batch::order_name(run.order);
+  figures.used = batch::order_name(bound.empty() ? choice.used : batch::Order::file);
+  figures.reason = bound.empty() ? choice.reason : bound;
+  figures.in_file_order = schedule_figures(*choice.in_file_order);
+  figures.in_prefix_order = schedule_figures(*choice.in_prefix_order);
+  return figures;
+}
+
+/// Steps of a launch of any engine whose cache is planned.
+batch::PrefixIndex::Steps steps_of_plan(const plan::PlanResult& result) {
+  const int64_t pool = result.num_gpu_blocks * result.block_size / 4;
+  const int64_t tokens = std::max<int64_t>(result.max_num_batched_tokens, 1);
+  return {pool > 0 ? std::min(tokens, pool) : tokens, std::max<int64_t>(result.max_num_seqs, 1)};
+}
+
 }  // namespace
 
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
@@ -158,6 +192,10 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
     };
   }
   files::InputFile input = files::InputFile::open(input_paths(run));
+  batch::LineIndex index(result.block_size);
+  if (result.schedule || !options.reorder.empty()) {
+    survey_options.each = [&](const batch::SurveyedLine& line) { index.add(line, false); };
+  }
   RunOptions quiet = run;  // the survey reports bad lines
   quiet.quiet = true;
   if (run.wanted_part) quiet.part = resolve_part(*run.wanted_part, environment.job_place);
@@ -167,6 +205,12 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   plan::PromptFigures figures = figures_of(survey);
   figures.file = fmt::format("{}", fmt::join(input_paths(run), ", "));
   weigh(result, figures, survey);
+  if (run.dry_run) check_order(run, input);
+  if (result.schedule) figures.order = order_figures(run, input, index.prompts, *result.schedule);
+  if (!options.reorder.empty()) {
+    index.arrange(index.prompts.prefix_order(steps_of_plan(result)));
+    write_in_order(options, input, index.order);
+  }
   if (!options.rate.empty()) {
     figures.tokens_per_second = tokens_per_second(options.rate);
     figures.hours = static_cast<double>(figures.prompt_tokens + figures.answer_tokens) /

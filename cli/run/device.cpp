@@ -12,6 +12,7 @@
 #include "base/rounding.h"
 #include "base/size_text.h"
 #include "cli/run/no_card.h"
+#include "engine/schedule_shape.h"
 #include "launch/arguments.h"
 #include "launch/parameters.h"
 #include "launch/sequences.h"
@@ -148,11 +149,6 @@ CardBudget card_budget(const launch::LaunchRequest& flags, const backend::Device
 
 namespace {
 
-// Sequences on the CPU before any has finished. Each that finishes lets one more run beside it, so
-// that a run that is killed has lost no more lines than it has kept, and these. Steps of so many
-// rows are bound by arithmetic already, not by reading weights.
-constexpr int64_t kHeadStart = 32;
-
 // The card's memory matters to a run on one alone.
 std::vector<std::string> apply_cpu(const launch::LaunchRequest& flags,
                                    engine::EngineOptions& engine) {
@@ -161,7 +157,7 @@ std::vector<std::string> apply_cpu(const launch::LaunchRequest& flags,
   if (!for_cards.empty())
     notes.push_back(fmt::format("{}: without effect on the CPU", fmt::join(for_cards, ", ")));
   engine.capture_sizes.reset();
-  engine.head_start = kHeadStart;
+  engine.head_start = engine::kHostHeadStart;
   return notes;
 }
 

@@ -327,7 +327,8 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
   const auto plan = std::make_shared<PlanOptions>();
   const auto flags = std::make_shared<CLI::App>();
   declare_plan_alone(*flags, *plan);
-  borrow_flags(command, {flags, plan}, {"--from", "--diff", "--check"}, options.ignored);
+  borrow_flags(command, {flags, plan}, {"--from", "--diff", "--check", "--reorder"},
+               options.ignored);
   options.plan = plan;
 }
 

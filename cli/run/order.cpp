@@ -19,10 +19,15 @@ using batch::Order;
 // Tokenized in some ten seconds.
 constexpr uint64_t kMostLookedAt = uint64_t{256} << 20;
 
-/// Why lines must run in the input's order; empty: they need not.
-std::string bound_to_input(const RunOptions& options, const files::InputFile& input) {
+}  // namespace
+
+std::string bound_by_input(const files::InputFile& input) {
   if (!input.is_regular()) return "the input is no file, and can be read once";
   if (input.is_packed()) return "the input is packed, and can be read from its beginning alone";
+  return "";
+}
+
+std::string bound_by_outputs(const RunOptions& options) {
   for (const std::string& path : {options.output, options.errors}) {
     if (!path.empty() && files::is_stream(path)) {
       return "answers leave in the input's order; -o FILE can hold them until they are complete";
@@ -31,17 +36,9 @@ std::string bound_to_input(const RunOptions& options, const files::InputFile& in
   return "";
 }
 
-/// Why the order by prefixes is not tried; empty: it is.
-std::string not_worth_a_look(const RunOptions& options, const Launch& launch,
-                             const files::InputFile& input, const ScannedInput& scanned,
-                             const batch::DoneLines& done) {
-  std::string bound = bound_to_input(options, input);
-  if (!bound.empty()) return bound;
-  if (options.order == Order::prefix) return "";
-  if (!launch.resolved.engine.prefix_caching || launch.resolved.spec.is_recurrent()) {
-    return "this launch has no prefix cache";
-  }
-  if (scanned.lines.value_or(0) <= done.ok + done.failed + 1) return "there is one line at most";
+std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines) {
+  if (!prefix_caching) return "this launch has no prefix cache";
+  if (lines <= 1) return "there is one line at most";
   if (input.size() > kMostLookedAt) {
     return fmt::format("the input has more than {} MiB; --order prefix reads it all before the run",
                        kMostLookedAt >> 20);
@@ -49,11 +46,10 @@ std::string not_worth_a_look(const RunOptions& options, const Launch& launch,
   return "";
 }
 
-}  // namespace
-
 void check_order(const RunOptions& options, const files::InputFile& input) {
   if (options.order != Order::prefix) return;
-  const std::string bound = bound_to_input(options, input);
+  std::string bound = bound_by_input(input);
+  if (bound.empty()) bound = bound_by_outputs(options);
   if (!bound.empty()) fail(ExitCode::usage, "--order prefix: {}: {}", input.name(), bound);
 }
 
@@ -63,8 +59,16 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   order.choice.asked = options.order;
   order.choice.reason = "--order file";
   if (options.order == Order::file) return order;
-  order.choice.reason = not_worth_a_look(options, launch, input, scanned, done);
-  if (!order.choice.reason.empty()) return order;
+  std::string& reason = order.choice.reason;
+  reason = bound_by_input(input);
+  if (reason.empty()) reason = bound_by_outputs(options);
+  if (reason.empty() && options.order == Order::automatic) {
+    const bool prefix_caching =
+        launch.resolved.engine.prefix_caching && !launch.resolved.spec.is_recurrent();
+    reason =
+        not_worth_a_look(input, prefix_caching, scanned.lines.value_or(0) - done.ok - done.failed);
+  }
+  if (!reason.empty()) return order;
 
   const batch::Clock::time_point start = batch::Clock::now();
   const engine::EnginePlan& plan = launch.engine->plan();
@@ -87,12 +91,19 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   const engine::ScheduleShape schedule =
       engine::shape_of_schedule(launch.resolved.spec, launch.resolved.engine, plan,
                                 std::ssize(launch.resolved.stages), launch.backend->footprint());
-  auto [choice, lines] = batch::choose_order(options.order, index.prompts, schedule);
-  order.choice = std::move(choice);
+  batch::ChosenLines chosen;
+  if (options.order == Order::prefix) {  // what a forecast would say changes nothing
+    chosen.choice.asked = chosen.choice.used = Order::prefix;
+    chosen.choice.reason = "--order prefix";
+    chosen.order = index.prompts.prefix_order(batch::steps_of(schedule));
+  } else {
+    chosen = batch::choose_order(options.order, index.prompts, schedule);
+  }
+  order.choice = std::move(chosen.choice);
   order.choice.survey_seconds = std::chrono::duration<double>(read - start).count();
   order.choice.choose_seconds = std::chrono::duration<double>(batch::Clock::now() - read).count();
   if (order.choice.used == Order::file) return order;
-  index.arrange(lines);
+  index.arrange(chosen.order);
   order.lines = std::move(index.order);
   return order;
 }

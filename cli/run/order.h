@@ -1,7 +1,9 @@
 // --order: in which order the lines of a run are answered.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "batch/files/resume.h"
 #include "batch/order/line_order.h"
@@ -10,6 +12,13 @@
 #include "cli/run/scan.h"
 
 namespace plimsoll::cli {
+
+/// Why lines must run in the input's order, or have to leave in it; empty: they need not.
+std::string bound_by_input(const files::InputFile& input);
+std::string bound_by_outputs(const RunOptions& options);
+/// Why --order auto keeps the order of a file with so many lines to answer without a look at their
+/// prompts; empty: it looks.
+std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines);
 
 /// Refuses --order prefix for an input that cannot be read out of order, and for answers that leave
 /// in the input's. Throws Error(usage).

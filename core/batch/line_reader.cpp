@@ -47,7 +47,7 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
       start_ = scanned_ = buffer_.size();
       return usable ? Got::line : Got::end;
     }
-    if (buffer_.size() - start_ > max_line_bytes_) {
+    if (buffer_.size() - start_ > std::max(max_line_bytes_, kHeadBytes)) {
       if (!overlong_) {
         overlong_head_ = buffer_.substr(start_, kHeadBytes);
         overlong_offset_ = offset();
@@ -73,11 +73,10 @@ bool LineReader::take(Line& line, size_t length) {
   line.number = ++number_;
   line.too_long = overlong_ || length > max_line_bytes_;
   line.offset = overlong_ ? overlong_offset_ : offset();
-  line.bytes = length;
+  line.bytes = offset() + length - line.offset;
   if (line.too_long) {
     line.text = overlong_ ? std::move(overlong_head_)
                           : buffer_.substr(start_, std::min(length, kHeadBytes));
-    line.bytes = line.text.size();
     overlong_ = false;
     start_ += length;
   } else {
@@ -147,7 +146,8 @@ void LineReader::check_first_line(std::string_view text) const {
 }
 
 Line read_again(const files::InputFile& input, const LinePlace& place) {
-  Line line{place, std::string(place.bytes, '\0')};
+  const uint64_t bytes = place.too_long ? std::min<uint64_t>(place.bytes, kHeadBytes) : place.bytes;
+  Line line{place, std::string(bytes, '\0')};
   input.read_again(place.offset, line.text.data(), line.text.size());
   if (!line.too_long) drop_frame(line.text);
   return line;

@@ -18,7 +18,7 @@ struct LinePlace {
   uint64_t number = 0;   // 1-based, blank lines counted
   uint64_t ordinal = 0;  // 0-based, blank lines not counted
   uint64_t offset = 0;   // of its first byte in the input, unpacked
-  uint64_t bytes = 0;    // without line end; of a line that is too long only those of its text
+  uint64_t bytes = 0;    // without the line feed
   bool too_long = false;
 };
 

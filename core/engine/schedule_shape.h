@@ -8,6 +8,11 @@
 
 namespace plimsoll::engine {
 
+/// Sequences on the CPU before any has finished. Each that finishes lets one more run beside it, so
+/// that a run that is killed has lost no more lines than it has kept, and these. Steps of so many
+/// rows are bound by arithmetic already, not by reading weights.
+inline constexpr int64_t kHostHeadStart = 32;
+
 struct ScheduleShape {
   KvCacheOptions cache;    // of each replica
   SchedulerLimits limits;  // of each replica

@@ -13,6 +13,10 @@
 #include "vllm/figures.h"
 #include "vllm/kv/kv_plan.h"
 
+namespace plimsoll::engine {
+struct ScheduleShape;
+}
+
 namespace plimsoll::plan {
 
 using vllm::Edges;
@@ -46,6 +50,20 @@ struct Suggestion {
   int64_t longest_before = 0, longest = 0;
 };
 
+/// What a run of our own engine counts, with answers as long as may be.
+struct ScheduleFigures {
+  int64_t cached_tokens = 0;  // of prompts, from the prefix cache
+  int64_t steps = 0;
+  int64_t kv_blocks_peak = 0;
+};
+
+/// The order in which a run would answer a prompt file.
+struct OrderFigures {
+  std::string asked, used;
+  std::string reason;
+  ScheduleFigures in_file_order, in_prefix_order;
+};
+
 /// Demands of a prompt file on a launch; tokens unless named otherwise.
 struct PromptFigures {
   std::string file;
@@ -66,7 +84,8 @@ struct PromptFigures {
   int64_t prompt_tokens = 0;
   int64_t shared_tokens = 0;  // of prompts, in whole blocks that stood before in the file
   bool sharing_cut_off = false;
-  int64_t answer_tokens = 0;                                        // at most
+  std::optional<OrderFigures> order;  // absent: the schedule is not known
+  int64_t answer_tokens = 0;          // at most
   int64_t shortest = 0, median = 0, ninth_decile = 0, longest = 0;  // prompts
   int64_t longest_bytes = 0;  // of KV cache, for the sequence that needs most
   int64_t peak_blocks = 0;    // for as many sequences as may run at once, those that need most
@@ -144,6 +163,8 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
+  /// The schedule of our own engine's launch; null: of another engine, or no sequence fits.
+  std::shared_ptr<const engine::ScheduleShape> schedule;
   /// The images that the launch refuses; null: not asked for, or it takes none at all.
   std::shared_ptr<own::ImageRoom> image_room;
   std::optional<PromptFigures> prompts;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
+#include <sstream>
 
 #include "cli/program.h"
 
@@ -213,6 +214,14 @@ TEST_CASE("a forecast has the counts of the run's report, in both orders") {
     REQUIRE(shell(scratch, run + "prefix --order prefix " + launch).status == 0);
     REQUIRE(shell(scratch, run + "auto " + launch).status == 0);
     const Json forecast = parse_json<Json>(scratch.read("auto"))["order"];
+    const std::string planned = launch + " --format json";
+    const Json plan = parse_json<Json>(
+        shell(scratch, "plimsoll plan $MODEL -i in " + planned).out)["prompts"]["order"];
+    const Outcome dry = shell(scratch, "plimsoll run $MODEL -i in -o o2 --dry-run " + planned);
+    REQUIRE(dry.status == 0);
+    CHECK(parse_json<Json>(dry.out)["prompts"]["order"] == plan);
+    CHECK(plan["used"] == forecast["used"]);
+    CHECK(plan["reason"] == forecast["reason"]);
     for (const std::string order : {"file", "prefix"}) {
       INFO(order);
       const Json report = parse_json<Json>(scratch.read(order));
@@ -221,6 +230,80 @@ TEST_CASE("a forecast has the counts of the run's report, in both orders") {
       CHECK(said["cached"] == report["tokens"]["cached"]);
       CHECK(said["kv_blocks_peak"] == report["engine"]["kv_blocks_peak"]);
       CHECK(said["steps"] == report["engine"]["steps"]);
+      for (const char* count : {"cached", "steps", "kv_blocks_peak"}) {
+        CHECK(plan["in_" + order + "_order"][count] == said[count]);
+      }
     }
   }
+}
+
+TEST_CASE("plan -i writes its lines in the order by prefixes, byte for byte") {
+  const Scratch scratch;
+  const std::string input = mixed_lines() + "{\"id\":\"z\", \"prompt\":\"O\"}\r\n\"no end\"";
+  scratch.write("in", input);
+  const std::string plan =
+      "plimsoll plan $MODEL -i in --reorder out --max-num-seqs 4 --max-line-bytes 400 ";
+  REQUIRE(shell(scratch, plan).status == 0);
+  const auto lines_of = [](const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+      if (!line.empty()) lines.push_back(line);
+    }
+    return lines;
+  };
+  std::vector<std::string> before = lines_of(input);
+  std::vector<std::string> after = lines_of(scratch.read("out"));
+  CHECK(before != after);
+  CHECK(scratch.read("out").ends_with('\n'));
+  std::ranges::sort(before);
+  std::ranges::sort(after);
+  CHECK(before == after);
+  CHECK(!scratch.has("out.part"));
+
+  // In its own order the new file has what the old one has in the order by prefixes.
+  scratch.write("in", mixed_lines());
+  REQUIRE(shell(scratch, "plimsoll plan $MODEL -i in --overwrite --reorder out " + kOrderedLaunch)
+              .status == 0);
+  const auto order_of = [&](const std::string& file) {
+    const Outcome outcome =
+        shell(scratch, "plimsoll plan $MODEL --format json -i " + file + " " + kOrderedLaunch);
+    return parse_json<Json>(outcome.out)["prompts"]["order"];
+  };
+  const Json old_file = order_of("in"), new_file = order_of("out");
+  CHECK(old_file["used"] == "prefix");
+  CHECK(new_file["used"] == "file");
+  CHECK(new_file["in_file_order"]["cached"] >= old_file["in_prefix_order"]["cached"]);
+  REQUIRE(
+      shell(scratch, "plimsoll plan $MODEL --engine vllm --gpu H100 -i in --reorder vllm").status ==
+      0);
+  after = lines_of(scratch.read("vllm"));
+  before = lines_of(mixed_lines());
+  std::ranges::sort(before);
+  std::ranges::sort(after);
+  CHECK(before == after);
+}
+
+TEST_CASE("--reorder names what it needs") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n\"b\"\n");
+  struct Row {
+    const char *command, *reason;
+    int status;
+  };
+  for (const Row& row :
+       {Row{"plimsoll plan $MODEL --reorder out", "orders the lines of -i", 2},
+        Row{"cat in | plimsoll plan $MODEL -i - --reorder out", "can be read once", 2},
+        Row{"plimsoll plan $MODEL -i in --reorder in", "in", 2},
+        Row{"plimsoll plan $MODEL -i in --reorder -", "is no file", 2},
+        Row{"plimsoll plan $MODEL -i in --engine sglang --reorder out", "vllm or plimsoll", 2},
+        Row{"echo there >here; plimsoll plan $MODEL -i in --reorder here", "here", 8},
+        Row{"plimsoll run $MODEL -i in --reorder out", "--reorder", 2}}) {
+    INFO(row.command);
+    const Outcome outcome = shell(scratch, row.command);
+    CHECK(outcome.status == row.status);
+    CHECK_THAT(outcome.err, Catch::Contains(row.reason));
+    CHECK(!scratch.has("out"));
+  }
+  CHECK(scratch.read("here") == "there\n");
 }

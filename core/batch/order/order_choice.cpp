@@ -42,11 +42,6 @@ ChosenLines choose_order(Order asked, const PrefixIndex& index,
   OrderChoice& choice = chosen.choice;
   choice.asked = asked;
   chosen.order = index.prefix_order(steps_of(launch));
-  if (asked == Order::prefix) {
-    choice.used = Order::prefix;
-    choice.reason = "--order prefix";
-    return chosen;
-  }
   std::vector<uint32_t> as_read(index.lines());
   std::iota(as_read.begin(), as_read.end(), 0);
   choice.in_file_order = forecast_schedule(index, as_read, launch);
@@ -54,12 +49,13 @@ ChosenLines choose_order(Order asked, const PrefixIndex& index,
   const double file = cached_share(*choice.in_file_order);
   const double prefix = cached_share(*choice.in_prefix_order);
   const bool saves = prefix - file >= kLeastSaving;
-  choice.used = saves ? Order::prefix : Order::file;
+  choice.used = asked != Order::automatic ? asked : saves ? Order::prefix : Order::file;
+  choice.reason = fmt::format("--order {}", order_name(asked));
+  if (asked != Order::automatic) return chosen;
   choice.reason = fmt::format(
       "of {} prompt tokens the prefix cache has {:.1f} % in the order by prefixes, {:.1f} % in the "
       "file's{}",
       index.prompt_tokens(), 100 * prefix, 100 * file, saves ? "" : "; less than 5 % more");
-  if (!saves) chosen.order.clear();
   return chosen;
 }
 

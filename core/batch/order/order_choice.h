@@ -26,14 +26,14 @@ struct OrderChoice {
   double choose_seconds = 0;                        // of ordering them and of forecasts
 };
 
-/// The choice, and the order by prefixes where it is that.
+/// The choice, and the order by prefixes.
 struct ChosenLines {
   OrderChoice choice;
   std::vector<uint32_t> order;  // numbers of the index
 };
 
 /// Chooses between the input's order and that by prefixes, by the prompt tokens that the prefix
-/// cache of the launch saves in each. `asked` is automatic or prefix; prefix is not forecast.
+/// cache of the launch saves in each, as forecast, unless `asked` says which.
 ChosenLines choose_order(Order asked, const PrefixIndex& index,
                          const engine::ScheduleShape& launch);
 

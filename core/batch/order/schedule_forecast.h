@@ -21,8 +21,8 @@ struct ScheduleForecast {
 };
 
 /// Forecasts a run of the index's lines in this order, exact where answers are as long as the index
-/// has them, prompts have no images, and a replica is no pipeline. Answers count as unlike every
-/// other text.
+/// has them, prompts have no images, a replica is no pipeline, and nothing is speculated. Answers
+/// count as unlike every other text.
 ScheduleForecast forecast_schedule(const PrefixIndex& index, std::span<const uint32_t> order,
                                    const engine::ScheduleShape& launch);
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/size_text.h"
 #include "engine/longest_context.h"
+#include "engine/schedule_shape.h"
 #include "launch/images.h"
 #include "memory/available.h"
 #include "model/config.h"
@@ -168,6 +169,21 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   }
 }
 
+std::shared_ptr<const engine::ScheduleShape> shape_schedule(const launch::ResolvedLaunch& launch,
+                                                            const RankLaunch& rank, int64_t blocks,
+                                                            const backend::Footprint& footprint,
+                                                            bool on_cpu) {
+  engine::EngineOptions options = launch.engine;
+  if (on_cpu) options.head_start = engine::kHostHeadStart;
+  engine::EnginePlan limits;
+  limits.max_num_seqs = rank.layout.limits.sequences;
+  limits.max_num_batched_tokens = rank.layout.limits.batched_tokens;
+  limits.num_kv_blocks = blocks;
+  limits.kv_dtype = rank.layout.kv.dtype;
+  return std::make_shared<engine::ScheduleShape>(engine::shape_of_schedule(
+      launch.spec, options, limits, std::ssize(launch.stages), footprint));
+}
+
 bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
   try {
     plan_vllm(config, args, nullptr);
@@ -249,6 +265,10 @@ PlanResult make_plan(launch::ModelSource& model, const Arguments& arguments,
   fill_parts(result, *rank);
   result.num_gpu_blocks = blocks_of(*rank);
   fill_cache(result, *rank, contexts, arguments);
+  if (contexts.longest > 0) {
+    result.schedule =
+        shape_schedule(launch, *rank, result.num_gpu_blocks, footprint, gpu == nullptr);
+  }
   result.stage = rank->stage;
   result.first_layer = rank->first_layer;
   result.layers = rank->layers;

@@ -59,6 +59,33 @@ std::string duration(double hours) {
 
 }  // namespace
 
+namespace {
+
+OrderedJson order_json(const OrderFigures& order) {
+  const auto figures = [](const ScheduleFigures& schedule) {
+    return OrderedJson{{"cached", schedule.cached_tokens},
+                       {"steps", schedule.steps},
+                       {"kv_blocks_peak", schedule.kv_blocks_peak}};
+  };
+  return {{"asked", order.asked},
+          {"used", order.used},
+          {"reason", order.reason},
+          {"in_file_order", figures(order.in_file_order)},
+          {"in_prefix_order", figures(order.in_prefix_order)}};
+}
+
+std::string order_text(const OrderFigures& order) {
+  const ScheduleFigures& file = order.in_file_order;
+  const ScheduleFigures& prefix = order.in_prefix_order;
+  return fmt::format(
+      "order: {} ({}); from the prefix cache {} tokens in the file's order and {} by prefixes, in "
+      "{} "
+      "steps and {}",
+      order.used, order.reason, file.cached_tokens, prefix.cached_tokens, file.steps, prefix.steps);
+}
+
+}  // namespace
+
 OrderedJson prompts_json(const PromptFigures& p) {
   OrderedJson json = {
       {"file", p.file}, {"lines", p.lines}, {"chats", p.chats}, {"bad_lines", p.bad_lines}};
@@ -80,6 +107,7 @@ OrderedJson prompts_json(const PromptFigures& p) {
   json["prompt_tokens"] = p.prompt_tokens;
   json["shared_tokens"] = p.shared_tokens;
   json["sharing_cut_off"] = p.sharing_cut_off;
+  if (p.order) json["order"] = order_json(*p.order);
   json["answer_tokens"] = p.answer_tokens;
   json["shortest"] = p.shortest;
   json["median"] = p.median;
@@ -107,6 +135,7 @@ std::vector<std::string> prompts_text(const PlanResult& result, const PromptFigu
                   counted(p.sequences, "sequence"), p.shortest, p.longest, p.median, p.ninth_decile,
                   p.prompt_tokens, p.sharing_cut_off ? "at least " : "", p.shared_tokens));
   text.push_back(answers(p));
+  if (p.order) text.push_back(order_text(*p.order));
   text.push_back(cache_need(result, p));
   if (p.tokens_per_second > 0) {
     text.push_back(fmt::format("{} at most, at {:.1f} tokens per second", duration(p.hours),

@@ -1,0 +1,60 @@
+#include "cli/plan/reorder.h"
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/run/order.h"
+#include "engines/engine.h"
+#include "files/names.h"
+#include "files/output_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr size_t kWrittenAtOnce = size_t{1} << 20;
+
+}  // namespace
+
+void check_reorder(const PlanOptions& options) {
+  if (options.reorder.empty()) return;
+  if (engines::find_engine(options.engine) != nullptr || options.engine == "all") {
+    fail(ExitCode::usage,
+         "--reorder: goes with a plan of vllm or plimsoll; their order suits other engines too");
+  }
+  if (!options.has_prompts) fail(ExitCode::usage, "--reorder: orders the lines of -i FILE");
+  if (files::is_stream(options.reorder)) {
+    fail(ExitCode::usage, "--reorder {}: is no file", options.reorder);
+  }
+  std::vector<files::UsedFile> used = {{"--reorder", options.reorder, files::Use::write}};
+  for (const std::string& input : input_paths(options.run)) {
+    used.push_back({"-i", input, files::Use::read});
+  }
+  files::check_distinct(used);
+}
+
+void write_in_order(const PlanOptions& options, const files::InputFile& input,
+                    const batch::LineOrder& order) {
+  const std::string bound = bound_by_input(input);
+  if (!bound.empty()) fail(ExitCode::usage, "--reorder: {}: {}", input.name(), bound);
+  files::OutputFile file = files::OutputFile::open_owned(options.reorder + ".part");
+  file.truncate(0);
+  std::string text;
+  const auto write = [&] {
+    file.append(text);
+    text.clear();
+  };
+  for (const batch::OrderedLine& line : order.lines) {
+    const size_t at = text.size();
+    text.resize(at + line.place.bytes);
+    input.read_again(line.place.offset, text.data() + at, line.place.bytes);
+    text += '\n';
+    if (text.size() >= kWrittenAtOnce) write();
+  }
+  write();
+  file.sync();
+  file.rename(options.reorder, options.run.existing);
+  file.close();
+}
+
+}  // namespace plimsoll::cli
