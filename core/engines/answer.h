@@ -25,6 +25,7 @@ struct Figures {
   int64_t context = 0;         // tokens of the longest request
   int64_t running = 0;         // requests at once, at most
   int64_t step_tokens = 0;     // tokens of one prefill step
+  int64_t card_layers = 0;     // layers on cards, the head among them
   int64_t block_tokens = 1;    // tokens of a page or block
   int64_t kv_tokens = 0;       // that the cache holds
   double bytes_per_token = 0;  // of the cache, on one rank

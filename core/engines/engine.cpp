@@ -89,6 +89,10 @@ constexpr Remedy kForTensorrtLlm[] = {
      "less is left for what is not planned"},
 };
 constexpr Remedy kForLlamaCpp[] = {
+    {"--ctx-size", "take a shorter context", "longer requests are refused", &Figures::kv_tokens,
+     256},
+    {"--n-gpu-layers", "put fewer layers on the cards", "the others are computed on the host",
+     &Figures::card_layers},
     {"--cache-type-k q8_0 --cache-type-v q8_0", "store the KV cache in 8 bits",
      "answers differ a little"},
     {"--ubatch-size 128", "run micro batches of 128 tokens", "long prompts take longer"},

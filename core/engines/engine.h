@@ -21,6 +21,10 @@ using OwnFlag = std::pair<std::string_view, std::string_view>;
 struct Remedy {
   std::string_view words;  // to add to its line
   std::string_view change, cost;
+  /// Where it is set, the words are a flag whose value is to be found: the largest multiple of
+  /// `unit` below that figure of the launch.
+  int64_t Figures::*below = nullptr;
+  int64_t unit = 1;
 };
 
 struct Engine {

@@ -1,5 +1,6 @@
 // `plan` of engines other than vLLM and ours, as a user calls it.
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "cli/program.h"
 #include "reference/gguf_bytes.h"
@@ -123,6 +124,23 @@ TEST_CASE("llama.cpp's plan of a GGUF file goes by its own flags and each card")
   CHECK(large.status == 6);
   CHECK_THAT(large.out, Contains("out of memory"));
   CHECK(plan(file + " --engine llamacpp --gpu 4090 -ctk q9").status == 2);
+  // Values that are searched: the launch fits with them, and with the next ones it has no room.
+  const std::string small = file + " --engine llamacpp --gpu 3060 -c 131072 -fit off ";
+  const auto status = [&](const std::string& flags) { return plan(small + flags).status; };
+  std::map<std::string, std::string> flags;
+  const Json advised = parse_json<Json>(large.out);
+  for (const Json& suggestion : advised["advice"]) {
+    const std::string flag = suggestion["flag"];
+    flags[flag.substr(0, flag.find(' '))] = flag;
+  }
+  for (const char* name : {"--ctx-size", "--n-gpu-layers"}) {
+    INFO(flags[name]);
+    const int value = std::stoi(flags[name].substr(flags[name].find(' ')));
+    CHECK(value > 0);
+    CHECK(status(flags[name]) == 0);
+    const Outcome more = plan(small + name + " " + std::to_string(value + (value < 100 ? 1 : 256)));
+    CHECK((more.status == 6 || parse_json<Json>(more.out)["verdict"] == "may fit"));
+  }
   const Outcome pasted =
       plan("--from 'docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m " + file +
            " -ngl 20 -c 4096' --gpu 4090");

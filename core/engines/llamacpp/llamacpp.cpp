@@ -105,7 +105,8 @@ void fill_sizing(const Shape& shape, const Launch& launch, Answer& answer) {
   sizing["output_mib"] = std::round(logits / static_cast<double>(kMiB) * 100) / 100;
 }
 
-void fill_figures(const Launch& launch, Answer& answer) {
+void fill_figures(const Shape& shape, const Launch& launch, const Placement& placement,
+                  Answer& answer) {
   Figures& figures = answer.figures;
   figures.dtype = "gguf";
   figures.kv_dtype = type_name(*launch.key_type);
@@ -114,6 +115,9 @@ void fill_figures(const Launch& launch, Answer& answer) {
   figures.running = launch.sequences;
   figures.step_tokens = answer.resolved["n_ubatch"];
   figures.kv_tokens = answer.resolved["n_ctx"];
+  const int64_t all = shape.count() + 1;
+  figures.card_layers =
+      placement.gpu_layers < 0 ? all : std::min<int64_t>(placement.gpu_layers, all);
   for (const Buffer& buffer : answer.buffers) figures.kv_bytes += buffer.context;
   figures.bytes_per_token =
       static_cast<double>(figures.kv_bytes) / static_cast<double>(figures.kv_tokens);
@@ -141,7 +145,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   fill_resolved(shape, launch, fitted.placement, answer);
   fill_sizing(shape, launch, answer);
   if (launch.fits && !launch.cards.empty()) answer.sizing["fit"] = fit_json(launch, fitted);
-  fill_figures(launch, answer);
+  fill_figures(shape, launch, fitted.placement, answer);
   answer.says = fitted.says;
   const std::vector<std::string> lines = lines_of(shape, launch, fitted.placement, answer.buffers);
   answer.says.insert(answer.says.end(), lines.begin(), lines.end());

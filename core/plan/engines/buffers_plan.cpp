@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "base/rounding.h"
 #include "base/size_text.h"
 #include "plan/engines/remedies.h"
 
@@ -105,13 +106,47 @@ void judge(PlanResult& result, const Answer& answer) {
   }
 }
 
+/// True where what a process takes beside its buffers has room too, on each card.
+bool has_margin(const Answer& answer) {
+  const Buffer* const card = tightest(answer);
+  return has_room(answer) && (card == nullptr || left_on(answer, *card) >= kBeside);
+}
+
+/// The remedy with a value that is found by halving: less of what it counts takes less memory. None
+/// where the least one does not fit either.
+std::optional<engines::Remedy> with_value(const engines::Remedy& remedy, std::string& words,
+                                          const Engine& engine, const Question& question,
+                                          const Answer& answer) {
+  if (remedy.below == nullptr) return remedy;
+  const auto with = [&](int64_t multiple) {
+    words = fmt::format("{} {}", remedy.words, multiple * remedy.unit);
+    engines::Remedy valued = remedy;
+    valued.words = words;
+    return valued;
+  };
+  int64_t fitting = 0;
+  int64_t failing = divide_up(answer.figures.*remedy.below, remedy.unit);
+  while (failing - fitting > 1) {
+    const int64_t middle = fitting + (failing - fitting) / 2;
+    Question changed = question;
+    add_words(with(middle), changed);
+    (has_margin(engine.ask(changed)) ? fitting : failing) = middle;
+  }
+  if (fitting == 0) return std::nullopt;
+  return with(fitting);
+}
+
 /// Suggests each remedy of the engine that makes the launch fit and leaves more of the tightest
 /// card.
 void advise(PlanResult& result, const Engine& engine, const Question& question,
             const Answer& answer) {
   const Buffer* const from = tightest(answer);
   if (from == nullptr) return;
-  for (const engines::Remedy& remedy : engine.remedies) {
+  for (const engines::Remedy& offered : engine.remedies) {
+    std::string words;
+    const auto found = with_value(offered, words, engine, question, answer);
+    if (!found) continue;
+    const engines::Remedy& remedy = *found;
     Question changed = question;
     add_words(remedy, changed);
     const Answer after = engine.ask(changed);
@@ -161,7 +196,7 @@ PlanResult plan_buffers(const Engine& engine, const Question& given, bool advise
   if (question.cards.empty()) {
     result.notes.emplace_back(
         "no card is named: everything is on the host; --gpu NAME[,NAME] names cards");
-  } else if (predicted) {
+  } else if (predicted && !result.refused) {
     result.notes.push_back(
         fmt::format("free memory is taken to be the total less {} of CUDA's context: --free-memory "
                     "after=SIZE[:SIZE] states what nvidia-smi says of each card",

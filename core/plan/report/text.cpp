@@ -50,17 +50,21 @@ bool is_for_host(const PlanResult& result) {
 
 std::string head(const PlanResult& result, int columns) {
   std::string text = fmt::format("{:.80}\n", result.model);
-  text +=
-      fmt::format("  {}, {}, {}{}{}\n",
-                  result.architecture.empty() ? "no architecture named" : result.architecture,
-                  result.dtype, result.engine, result.version.empty() ? "" : " " + result.version,
-                  result.planned_as.empty()
-                      ? ""
-                      : fmt::format(" (not known yet: planned as {})", result.planned_as));
+  text += fmt::format("  {}{}{}, {}{}{}\n",
+                      result.architecture.empty() ? "no architecture named" : result.architecture,
+                      result.dtype.empty() ? "" : ", ", result.dtype, result.engine,
+                      result.version.empty() ? "" : " " + result.version,
+                      result.planned_as.empty()
+                          ? ""
+                          : fmt::format(" (not known yet: planned as {})", result.planned_as));
   if (!result.gpu.empty()) {
-    text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
-                        readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
-                        result.gpu_memory_utilization);
+    text += fmt::format("  {} x {}, {} each", result.gpus, result.gpu,
+                        readable_bytes(result.total_bytes));
+    if (result.budget_bytes > 0) {
+      text += fmt::format("; budget {} ({:.4g})", readable_bytes(result.budget_bytes),
+                          result.gpu_memory_utilization);
+    }
+    text += "\n";
   }
   if (is_for_host(result)) {
     text += fmt::format("  on this machine's processor: {} needed of {} available\n",
@@ -81,6 +85,7 @@ std::string head(const PlanResult& result, int columns) {
 }
 
 std::string breakdown(const PlanResult& result, int columns) {
+  if (result.parts.empty()) return "";
   int64_t whole = result.budget_bytes;
   if (whole == 0) {
     for (const PlanPart& part : result.parts) whole += std::max<int64_t>(0, part.bytes);
@@ -208,6 +213,7 @@ std::string cache(const PlanResult& result, int columns) {
 }
 
 std::string limits(const PlanResult& result) {
+  if (result.refused && result.launched_model_len() == 0) return "";
   std::string loading;
   if (result.loading_peak_bytes > result.weights_bytes) {
     loading = fmt::format("While loading: {} on the card at most\n",
