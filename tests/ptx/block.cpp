@@ -204,6 +204,7 @@ void Block::run_fragment(Context& c, size_t number, int64_t& left) {
     Mask lanes = fragment.lanes;
     if (i.guard.is_there()) lanes &= get_predicate(c, i.guard);
     --left;
+    if (lanes != 0) i.ran = true;
     if (lanes == 0) {
       ++at;
     } else if (i.flow == Flow::plain) {

@@ -55,6 +55,8 @@ struct Instruction {
   bool is_signed = false;
   int8_t mask_operand = -1;  // where an instruction waits for lanes; -1: for the whole warp
   const std::string* text = nullptr;
+  size_t place = 0;          // where its text begins in the file
+  mutable bool ran = false;  // for any lane
 };
 
 /// Parts of `Instruction::option` of a barrier of the block.

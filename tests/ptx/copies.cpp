@@ -14,7 +14,7 @@ void arrive(Context& c, const Copy& copy) {
   if (c.block.races != nullptr)
     c.block.races->arrive(static_cast<size_t>(copy.to - c.block.shared.data()), copy.bytes,
                           c.warp.number, c.block.races->epoch(c.warp.number));
-  std::memcpy(copy.to, copy.from, copy.from_bytes);
+  if (copy.from_bytes > 0) std::memcpy(copy.to, copy.from, copy.from_bytes);
   std::memset(copy.to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);
 }
 

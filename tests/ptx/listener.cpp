@@ -1,5 +1,6 @@
 // Lets a test program's kernels run from PTX, where PLIMSOLL_PTX names a file with the names of
-// files of PTX, a line each. Says at the end which ran.
+// files of PTX, a line each. Says at the end how many ran, with PLIMSOLL_PTX_NAMES=1 which, and
+// writes to the file PLIMSOLL_PTX_PLACES which of their instructions did.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -45,6 +46,10 @@ class PtxListener final : public Catch::TestEventListenerBase {
     emulation::set_machine(nullptr);
     const std::vector<std::string> all = machine_->kernels();
     std::printf("%zu of %zu kernels ran from their PTX\n", machine_->ran().size(), all.size());
+    if (const char* const places = std::getenv("PLIMSOLL_PTX_PLACES")) {
+      std::ofstream file(places);
+      machine_->write_places(file);
+    }
     if (std::getenv("PLIMSOLL_PTX_NAMES") == nullptr) return;
     for (const std::string& name : all)
       std::printf("%s %s\n", machine_->ran().contains(name) ? "ran" : "did not run", name.c_str());

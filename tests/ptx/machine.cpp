@@ -34,6 +34,16 @@ std::vector<std::string> PtxMachine::kernels() const {
   return names;
 }
 
+void PtxMachine::write_places(std::ostream& to) const {
+  for (const auto& module : modules_)
+    for (const auto& [name, code] : module->parsed()) {
+      to << code.name;
+      for (const Instruction& instruction : code.instructions)
+        if (instruction.ran) to << ' ' << instruction.place;
+      to << '\n';
+    }
+}
+
 const Code* PtxMachine::find(const void* function) {
   const auto [known, is_new] = known_.try_emplace(function, nullptr);
   if (!is_new) return known->second;

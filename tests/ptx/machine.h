@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ class PtxMachine final : public emulation::Machine {
   /// Mangled names of the kernels that are there, and of those that ran.
   [[nodiscard]] std::vector<std::string> kernels() const;
   [[nodiscard]] const std::set<std::string>& ran() const { return ran_; }
+  /// Writes of each kernel that ran a line: its name in PTX, and where in the file the instructions
+  /// begin that ran.
+  void write_places(std::ostream& to) const;
 
  private:
   const Code* find(const void* function);

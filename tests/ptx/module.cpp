@@ -77,7 +77,8 @@ void Module::add_entry(std::string_view text) {
   size_t end = at;
   while (is_of_name(text[end])) ++end;
   const std::string name(text.substr(at, end - at));
-  if (!entries_.emplace(plain_symbol(name), Entry{name, text.substr(end)}).second)
+  const auto place = static_cast<size_t>(text.data() + end - text_.data());
+  if (!entries_.emplace(plain_symbol(name), Entry{name, text.substr(end), place}).second)
     throw std::runtime_error("PTX has two kernels " + name);
 }
 

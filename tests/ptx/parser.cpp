@@ -14,7 +14,8 @@ namespace {
 
 class Parser {
  public:
-  Parser(Module& module, const Module::Entry& entry) : names_(module, code_), text_(entry.text) {
+  Parser(Module& module, const Module::Entry& entry)
+      : names_(module, code_), text_(entry.text), place_(entry.place) {
     code_.name = entry.name;
     code_.shared_bytes = module.shared_bytes();
     code_.variables = module.variables();
@@ -79,7 +80,8 @@ class Parser {
       if (next == '{' || next == '}' || next == ';') {
         ++at_;
       } else if (!label()) {
-        statement(trimmed(take_until(';')));
+        const size_t place = place_ + at_;
+        statement(trimmed(take_until(';')), place);
       }
     }
   }
@@ -96,7 +98,7 @@ class Parser {
     return true;
   }
 
-  void statement(const std::string& text) {
+  void statement(const std::string& text, size_t place) {
     if (text[0] == '.') {
       if (!names_.declare(text) && !text.starts_with(".loc") && !text.starts_with(".pragma"))
         throw std::runtime_error("directive " + text);
@@ -106,6 +108,7 @@ class Parser {
     Instruction instruction;
     code_.texts.push_back(text);
     instruction.text = &code_.texts.back();
+    instruction.place = place;
     if (!statement.guard.empty()) instruction.guard = names_.resolve(statement.guard);
     if (statement.parts[0] == "bra")
       jumps_.emplace_back(code_.instructions.size(), statement.operands[0]);
@@ -117,6 +120,7 @@ class Parser {
   Names names_;
   std::string_view text_;
   size_t at_ = 0;
+  const size_t place_;
   std::map<std::string, int32_t> labels_;
   std::vector<std::pair<size_t, std::string>> jumps_;
 };

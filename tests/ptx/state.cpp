@@ -77,12 +77,16 @@ std::span<std::byte> BlockState::range_of(std::byte* at) const {
 }
 
 std::byte* BlockState::find(uint64_t address, size_t bytes) {
+  const auto within = [&](std::span<std::byte> range) {
+    const uint64_t offset = address - reinterpret_cast<uint64_t>(range.data());
+    return bytes <= range.size() && offset <= range.size() - bytes;
+  };
   auto* const at = reinterpret_cast<std::byte*>(address);
   for (const std::span<std::byte> range : recent_) {
-    if (at >= range.data() && at + bytes <= range.data() + range.size()) return at;
+    if (within(range)) return at;
   }
   const std::span<std::byte> range = range_of(at);
-  if (range.empty() || at + bytes > range.data() + range.size()) return nullptr;
+  if (range.empty() || !within(range)) return nullptr;
   recent_[oldest_++ % std::size(recent_)] = range;
   return at;
 }

@@ -13,8 +13,8 @@ std::string without_comments(std::string_view text) {
     size_t end = at;
     if (text.substr(at, 2) == "//") end = std::min(text.find('\n', at), text.size());
     if (text.substr(at, 2) == "/*") end = std::min(text.find("*/", at), text.size() - 2) + 2;
-    if (end == at) kept += text[end++];
-    at = end;
+    kept += end == at ? std::string(1, text[at]) : std::string(end - at, ' ');
+    at = std::max(end, at + 1);
   }
   return kept;
 }

@@ -9,6 +9,7 @@
 
 namespace plimsoll::ptx {
 
+/// With spaces in their place.
 std::string without_comments(std::string_view text);
 std::string trimmed(std::string_view text);
 /// Whether the character may stand in a name.
