@@ -16,6 +16,13 @@ inline Json plan_of(const Scratch& scratch, const std::string& arguments) {
   return parse_json<Json>(outcome.out);
 }
 
+/// Bytes of a part; 0: the plan has no such part.
+inline int64_t part_bytes(const Json& plan, const char* name) {
+  for (const Json& part : plan["parts"])
+    if (part["name"] == name) return part["bytes"].get<int64_t>();
+  return 0;
+}
+
 inline int64_t sum_of_parts(const Json& plan) {
   int64_t sum = 0;
   for (const Json& part : plan["parts"]) sum += part["bytes"].get<int64_t>();

@@ -5,33 +5,20 @@
 
 #include "cli/help_flags.h"
 #include "cli/program.h"
+#include "cli/resumed.h"
 
 using namespace plimsoll;
+using test::check_goes_on;
 using test::json_lines;
 using test::Outcome;
+using test::prompts;
 using test::Scratch;
 using test::shell;
 
 namespace {
 
-std::string prompts(int lines) {
-  std::string input;
-  for (int i = 0; i < lines; ++i) {
-    input += "{\"id\":\"p" + std::to_string(i) + "\",\"prompt\":\"Enter " + std::to_string(i) +
-             "\",\"max_tokens\":" + std::to_string(1 + i % 9) + "}\n";
-  }
-  return input;
-}
-
 // Remains of a killed run, by a file system that is full after `blocks` of 1 KiB.
 const char* const kFull = "(ulimit -f $BLOCKS; plimsoll run $MODEL -i in -o out --max-num-seqs 4)";
-
-void check_goes_on(const Scratch& scratch, const std::string& command, int done) {
-  const Outcome outcome = shell(scratch, command);
-  CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.err,
-             Catch::Contains("going on: " + std::to_string(done) + " lines are done already"));
-}
 
 }  // namespace
 
@@ -318,44 +305,6 @@ TEST_CASE("a report can be written when the run has ended") {
   CHECK(report["lines"]["total"] == 3);
   CHECK(report["exit_status"] == 0);
   CHECK(shell(scratch, command + " --report report").status == 0);  // its own file
-}
-
-TEST_CASE("corrected lines are answered by --retry-failed, and the others stay") {
-  const Scratch scratch;
-  const std::string good = prompts(4);
-  scratch.write("in", good + R"({"id":"x","prompt":"Ay","max_tokens":3,"temperature":-1})" + "\n");
-  scratch.write("right", good + R"({"id":"x","prompt":"Ay","max_tokens":3})" + "\n");
-  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i right -o whole").status == 0);
-  const std::string command = "plimsoll run $MODEL -i in -o out";
-  REQUIRE(shell(scratch, command).status == 3);
-  scratch.write("in", scratch.read("right"));
-  CHECK(shell(scratch, command).status == 8);
-  check_goes_on(scratch, command + " --retry-failed", 4);
-  CHECK(scratch.read("out") == scratch.read("whole"));
-}
-
-TEST_CASE("with corrections a line that was answered and has another text now is answered anew") {
-  const Scratch scratch;
-  scratch.write("in", prompts(3) + "{broken\n");
-  const std::string command = "plimsoll run $MODEL -i in -o out";
-  REQUIRE(shell(scratch, command).status == 3);
-  std::string changed = prompts(3);
-  changed.replace(changed.find("Enter 1"), 7, "Exit 1!");
-  scratch.write("in", changed + "{\"prompt\":\"mended\",\"max_tokens\":2}\n");
-  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
-  check_goes_on(scratch, command + " --retry-failed", 2);
-  CHECK(scratch.read("out") == scratch.read("whole"));
-}
-
-TEST_CASE("lines that were too long are answered when they may be cut") {
-  const Scratch scratch;
-  std::string words;
-  for (int i = 0; i < 90; ++i) words += "word ";
-  scratch.write("in", prompts(2) + "{\"prompt\":\"" + words + "\",\"max_tokens\":2}\n");
-  const std::string command = "plimsoll run $MODEL -q -i in -o out --max-model-len 64";
-  REQUIRE(shell(scratch, command).status == 3);
-  CHECK(shell(scratch, command + " --long-prompt truncate-left").status == 8);
-  CHECK(shell(scratch, command + " --long-prompt truncate-left --retry-failed").status == 0);
 }
 
 TEST_CASE("the folder of a model may be spelled otherwise when a run goes on") {

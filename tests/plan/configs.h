@@ -43,6 +43,13 @@ inline double gib(int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(kGib);
 }
 
+/// Llama's keys of an architecture that nobody knows.
+inline Json unknown_decoder() {
+  return parse_json<Json>(R"({"architectures":["WombatForCausalLM"],"torch_dtype":"bfloat16",
+    "hidden_size":1024,"intermediate_size":4096,"num_hidden_layers":8,"num_attention_heads":16,
+    "num_key_value_heads":4,"vocab_size":32000,"max_position_embeddings":4096})");
+}
+
 inline Json llama_8b() {
   return parse_json<Json>(
       R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",

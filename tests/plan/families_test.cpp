@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/class_defaults.h"
+#include "plan/configs.h"
 #include "plan/report/report.h"
 #include "plan/vllm_plan.h"
 #include "vllm/shapes/families.h"
@@ -149,51 +150,6 @@ TEST_CASE("BLOOM's first configs call the hidden size n_embed") {
   CHECK(bytes_of("n_embed") == bytes_of("hidden_size"));
 }
 
-namespace {
-
-Json unknown_decoder() {
-  return parse_json<Json>(R"({"architectures":["WombatForCausalLM"],"torch_dtype":"bfloat16",
-    "hidden_size":1024,"intermediate_size":4096,"num_hidden_layers":8,"num_attention_heads":16,
-    "num_key_value_heads":4,"vocab_size":32000,"max_position_embeddings":4096})");
-}
-
-PlanResult plan_unknown(const EngineArgs& args) {
-  return plan_vllm({unknown_decoder(), "config.json"}, args, &hardware::find_gpu("h100"));
-}
-
-}  // namespace
-
-TEST_CASE("mixtures of an unknown architecture have their experts counted, or no verdict") {
-  const auto plan = [](const Json& changes) {
-    Json config = unknown_decoder();
-    config.update(changes);
-    return plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
-  };
-  const int64_t dense = plan(Json::object()).parameter_bytes;
-  constexpr int64_t kLayers = 8, kWidth = 1024, kMlp = 3 * kWidth * 4096;
-  for (const char* key : {"num_experts", "n_routed_experts", "num_local_experts"}) {
-    INFO(key);
-    const PlanResult mixture =
-        plan({{key, 64}, {"moe_intermediate_size", 512}, {"num_experts_per_tok", 4}});
-    constexpr int64_t kExperts = 64 * 3 * kWidth * 512 + 64 * kWidth;  // and the router
-    CHECK(mixture.parameter_bytes == dense + kLayers * (kExperts - kMlp) * 2);
-    CHECK(mixture.fits);
-    const PlanResult later = plan({{key, 64},
-                                   {"moe_intermediate_size", 512},
-                                   {"first_k_dense_replace", 1},
-                                   {"n_shared_experts", 2}});
-    constexpr int64_t kShared = 2 * 3 * kWidth * 512;
-    CHECK(later.parameter_bytes == dense + (kLayers - 1) * (kExperts + kShared - kMlp) * 2);
-  }
-  for (const Json& changes : {Json{{"experts_in_each_layer", 64}}, Json{{"mamba_d_state", 128}},
-                              Json{{"layer_types", {"linear_attention", "full_attention"}}}}) {
-    INFO(changes.dump());
-    const PlanResult unknown = plan(changes);
-    CHECK_FALSE(unknown.fits);
-    CHECK_THAT(unknown.reason, Catch::Contains("not counted"));
-  }
-}
-
 TEST_CASE("weights that MLX has quantized are refused by name") {
   Json config = llama_8b();
   config["quantization"] = {{"group_size", 64}, {"bits", 4}};
@@ -243,31 +199,6 @@ TEST_CASE("a slice of experts that cuts a block of scales is refused before 0.29
   args.expert_parallel = false;
   args.version = {0, 29, 0};
   CHECK(refusal_of(config, args).empty());
-}
-
-TEST_CASE("an unknown architecture is estimated, and the output says from what") {
-  EngineArgs args;
-  const PlanResult by_config = plan_unknown(args);
-  REQUIRE_FALSE(by_config.notes.empty());
-  CHECK_THAT(by_config.notes.front(), Catch::Contains("Llama-like"));
-  args.tensors = CheckpointTensors{250'000'000, 1000};
-  const PlanResult by_headers = plan_unknown(args);
-  CHECK(by_headers.parameter_bytes == 500'001'000);
-  CHECK(by_headers.kv_bytes_per_token == 8 * 2 * 4 * 64 * 2);
-  REQUIRE_FALSE(by_headers.notes.empty());
-  CHECK_THAT(by_headers.notes.front(), Catch::Contains("headers"));
-  args.tensor_parallel = 4;
-  CHECK(plan_unknown(args).parameter_bytes == 500'001'000 / 4);
-  args = {};
-  args.tensors = CheckpointTensors{1, 1};
-  Json known = unknown_decoder();
-  known["architectures"] = {"LlamaForCausalLM"};
-  const PlanResult llama = plan_vllm({known, "config.json"}, args, &hardware::find_gpu("h100"));
-  CHECK(llama.parameter_bytes == by_config.parameter_bytes);
-  CHECK(is_known_architecture({known, "config.json"}));
-  CHECK_FALSE(is_known_architecture({unknown_decoder(), "config.json"}));
-  Json shapeless = {{"architectures", {"WombatForCausalLM"}}};
-  CHECK_THROWS_AS(plan_vllm({shapeless, "config.json"}, {}, nullptr), Error);
 }
 
 TEST_CASE("what run does not compute is counted all the same") {
@@ -404,55 +335,6 @@ TEST_CASE("fused attention is whole on every rank while vLLM runs transformers' 
     CHECK(bytes(version, 2) == bytes(version, 1) - kHalfTable);
   CHECK(bytes({0, 28, 0}, 2) == bytes({0, 28, 0}, 1) - kHalfTable - kHalves);
   CHECK(bytes({0, 24, 0}, 2) < bytes({0, 28, 0}, 2));
-}
-
-TEST_CASE("adapters take factors of every linear layer") {
-  EngineArgs args;
-  args.max_model_len = 1024;
-  Json config = unknown_decoder();
-  config["architectures"] = {"LlamaForCausalLM"};
-  const hardware::Gpu& gpu = hardware::find_gpu("h100");
-  args.estimate_graphs = false;
-  const PlanResult without = plan_vllm({config, "config.json"}, args, &gpu);
-  args.lora = true;
-  args.lora_slots = 3;
-  args.lora_rank = 32;
-  const PlanResult with = plan_vllm({config, "config.json"}, args, &gpu);
-  CHECK(with.cuda_graphs == 2 * without.cuda_graphs);
-  // inputs + outputs of q, k, v, o, gate, up, down; per layer, rank, slot, 2 bytes.
-  const int64_t factors = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
-  // Of the token table and of the output: Llama's class adapts both.
-  const int64_t ends = 2 * (config["vocab_size"].get<int64_t>() + 1024);
-  CHECK(without.kv_cache_bytes - with.kv_cache_bytes == (factors * 8 + ends) * 32 * 3 * 2);
-}
-
-TEST_CASE("adapters of a tied table and of fused experts are those of vLLM's classes") {
-  // Qwen3-4B: 79.0 MiB a slot in a log of 64 slots of rank 16, with the rest of torch's segments.
-  Json config = parse_json<Json>(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
-      "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "head_dim": 128,
-      "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936,
-      "max_position_embeddings": 40960, "tie_word_embeddings": true, "torch_dtype": "bfloat16"})");
-  EngineArgs args;
-  args.lora = true;
-  args.lora_slots = 64;
-  args.max_model_len = 8192;
-  const auto slot = [&](VllmVersion version) {
-    args.version = version;
-    args.lora = true;
-    const PlanResult with = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
-    args.lora = false;
-    const PlanResult without =
-        plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
-    return gib(with.weights_bytes - without.weights_bytes) * 1024 / 64;
-  };
-  CHECK(slot({0, 26, 0}) == Approx(79.0).epsilon(0.005));
-  CHECK(slot({0, 28, 0}) == Approx(74.1).epsilon(0.005));  // its tied head is a head of its own
-  CHECK(slot({0, 15, 0}) == Approx(64.7).epsilon(0.005));  // layers alone
-  config["vocab_size"] = 262144;
-  args.version = {0, 26, 0};
-  args.lora = true;
-  CHECK_THROWS_WITH(plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090")),
-                    Catch::Contains("vocab size must be <= 258048"));
 }
 
 TEST_CASE("configs as transformers 5 saves them count as the published ones") {

@@ -1,0 +1,49 @@
+// Lines that failed, or are corrected, and run again: --retry-failed.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+#include "cli/resumed.h"
+
+using namespace plimsoll;
+using test::check_goes_on;
+using test::prompts;
+using test::Scratch;
+using test::shell;
+
+TEST_CASE("corrected lines are answered by --retry-failed, and the others stay") {
+  const Scratch scratch;
+  const std::string good = prompts(4);
+  scratch.write("in", good + R"({"id":"x","prompt":"Ay","max_tokens":3,"temperature":-1})" + "\n");
+  scratch.write("right", good + R"({"id":"x","prompt":"Ay","max_tokens":3})" + "\n");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i right -o whole").status == 0);
+  const std::string command = "plimsoll run $MODEL -i in -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  scratch.write("in", scratch.read("right"));
+  CHECK(shell(scratch, command).status == 8);
+  check_goes_on(scratch, command + " --retry-failed", 4);
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE("with corrections a line that was answered and has another text now is answered anew") {
+  const Scratch scratch;
+  scratch.write("in", prompts(3) + "{broken\n");
+  const std::string command = "plimsoll run $MODEL -i in -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  std::string changed = prompts(3);
+  changed.replace(changed.find("Enter 1"), 7, "Exit 1!");
+  scratch.write("in", changed + "{\"prompt\":\"mended\",\"max_tokens\":2}\n");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  check_goes_on(scratch, command + " --retry-failed", 2);
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE("lines that were too long are answered when they may be cut") {
+  const Scratch scratch;
+  std::string words;
+  for (int i = 0; i < 90; ++i) words += "word ";
+  scratch.write("in", prompts(2) + "{\"prompt\":\"" + words + "\",\"max_tokens\":2}\n");
+  const std::string command = "plimsoll run $MODEL -q -i in -o out --max-model-len 64";
+  REQUIRE(shell(scratch, command).status == 3);
+  CHECK(shell(scratch, command + " --long-prompt truncate-left").status == 8);
+  CHECK(shell(scratch, command + " --long-prompt truncate-left --retry-failed").status == 0);
+}

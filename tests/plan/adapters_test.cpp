@@ -1,0 +1,59 @@
+// LoRA adapters in vLLM's memory: factors of the layers that each class adapts.
+#include <catch2/catch.hpp>
+
+#include "base/json.h"
+#include "plan/configs.h"
+#include "plan/vllm_plan.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
+
+TEST_CASE("adapters take factors of every linear layer") {
+  EngineArgs args;
+  args.max_model_len = 1024;
+  Json config = unknown_decoder();
+  config["architectures"] = {"LlamaForCausalLM"};
+  const hardware::Gpu& gpu = hardware::find_gpu("h100");
+  args.estimate_graphs = false;
+  const PlanResult without = plan_vllm({config, "config.json"}, args, &gpu);
+  args.lora = true;
+  args.lora_slots = 3;
+  args.lora_rank = 32;
+  const PlanResult with = plan_vllm({config, "config.json"}, args, &gpu);
+  CHECK(with.cuda_graphs == 2 * without.cuda_graphs);
+  // inputs + outputs of q, k, v, o, gate, up, down; per layer, rank, slot, 2 bytes.
+  const int64_t factors = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
+  // Of the token table and of the output: Llama's class adapts both.
+  const int64_t ends = 2 * (config["vocab_size"].get<int64_t>() + 1024);
+  CHECK(without.kv_cache_bytes - with.kv_cache_bytes == (factors * 8 + ends) * 32 * 3 * 2);
+}
+
+TEST_CASE("adapters of a tied table and of fused experts are those of vLLM's classes") {
+  // Qwen3-4B: 79.0 MiB a slot in a log of 64 slots of rank 16, with the rest of torch's segments.
+  Json config = parse_json<Json>(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+      "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "head_dim": 128,
+      "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936,
+      "max_position_embeddings": 40960, "tie_word_embeddings": true, "torch_dtype": "bfloat16"})");
+  EngineArgs args;
+  args.lora = true;
+  args.lora_slots = 64;
+  args.max_model_len = 8192;
+  const auto slot = [&](VllmVersion version) {
+    args.version = version;
+    args.lora = true;
+    const PlanResult with = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
+    args.lora = false;
+    const PlanResult without =
+        plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090"));
+    return gib(with.weights_bytes - without.weights_bytes) * 1024 / 64;
+  };
+  CHECK(slot({0, 26, 0}) == Approx(79.0).epsilon(0.005));
+  CHECK(slot({0, 28, 0}) == Approx(74.1).epsilon(0.005));  // its tied head is a head of its own
+  CHECK(slot({0, 15, 0}) == Approx(64.7).epsilon(0.005));  // layers alone
+  config["vocab_size"] = 262144;
+  args.version = {0, 26, 0};
+  args.lora = true;
+  CHECK_THROWS_WITH(plan_vllm({config, "config.json"}, args, &hardware::find_gpu("4090")),
+                    Catch::Contains("vocab size must be <= 258048"));
+}
