@@ -143,7 +143,8 @@ void PrefixIndex::split(const Range& range, std::vector<uint32_t>& lines,
 }
 
 // Lines that share blocks with one whose own are not computed yet would compute them too. They wait
-// while other lines, which share nothing with it, make up a step.
+// while other lines, which share nothing with it, make up a step. A group begins when what waits is
+// less than a step: earlier, and its blocks may be gone before its other lines come.
 std::vector<uint32_t> PrefixIndex::lead_groups(const std::vector<uint32_t>& lines,
                                                const Steps& steps) const {
   struct Waiting {
@@ -165,6 +166,7 @@ std::vector<uint32_t> PrefixIndex::lead_groups(const std::vector<uint32_t>& line
     done[line.at] = {tokens, order.size()};
   };
   std::deque<Waiting> waiting;
+  int64_t waiting_tokens = 0;
   const auto may_run = [&](const Waiting& line) {
     const Done& leader = done[line.leader];
     return tokens >= leader.tokens + steps.tokens ||
@@ -172,8 +174,10 @@ std::vector<uint32_t> PrefixIndex::lead_groups(const std::vector<uint32_t>& line
   };
   std::vector<size_t> owners;  // of each block of the line before: the line that has it first
   for (size_t next = 0; next < lines.size() || !waiting.empty();) {
-    if (!waiting.empty() && (next == lines.size() || may_run(waiting.front()))) {
+    if (!waiting.empty() &&
+        (next == lines.size() || (waiting_tokens >= steps.tokens && may_run(waiting.front())))) {
       run(waiting.front());
+      waiting_tokens -= waiting.front().cost;
       waiting.pop_front();
       continue;
     }
@@ -188,6 +192,7 @@ std::vector<uint32_t> PrefixIndex::lead_groups(const std::vector<uint32_t>& line
       run(line);
     } else {
       waiting.push_back(line);
+      waiting_tokens += line.cost;
     }
   }
   return order;
