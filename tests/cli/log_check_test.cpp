@@ -10,7 +10,7 @@ using plimsoll::test::shell;
 namespace {
 
 const std::string kRoot = PLIMSOLL_SOURCE_DIR;
-const std::string kModel = kRoot + "/tests/data/vllm/configs/Qwen__Qwen3-8B.json";
+const std::string kQwen = kRoot + "/tests/data/vllm/configs/Qwen__Qwen3-8B.json";
 const std::string kLog = kRoot + "/samples/logs/qwen3-8b-5090-first-boot.log";
 const std::string kLaunch =
     " --vllm-version 0.24.0 --gpu 5090 --max-model-len 32768 --max-num-seqs 256 "
@@ -20,7 +20,7 @@ const std::string kLaunch =
 
 TEST_CASE("a log of vLLM is told from a report, and compared with the plan of its launch") {
   const Scratch scratch;
-  const std::string check = "plimsoll plan --check " + kLog + " " + kModel + kLaunch;
+  const std::string check = "plimsoll plan --check " + kLog + " " + kQwen + kLaunch;
   const Outcome inside = shell(scratch, check + " --gpu-memory-utilization 0.92");
   INFO(inside.out << inside.err);
   CHECK(inside.status == 0);
@@ -33,7 +33,7 @@ TEST_CASE("a log of vLLM is told from a report, and compared with the plan of it
   const Outcome alone = shell(scratch, "plimsoll plan --check " + kLog);
   CHECK(alone.status == 2);
   CHECK_THAT(alone.err, Catch::Contains("name MODEL, --gpu"));
-  const Outcome cardless = shell(scratch, "plimsoll plan " + kModel + " --check " + kLog);
+  const Outcome cardless = shell(scratch, "plimsoll plan " + kQwen + " --check " + kLog);
   CHECK(cardless.status == 2);
   CHECK_THAT(cardless.err, Catch::Contains("--gpu NAME"));
 }
