@@ -246,6 +246,10 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",
                   stats.peak_running, stats.preemptions, stats.kv_blocks_peak, stats.kv_blocks));
+  if (stats.drafted_tokens > 0) {
+    summary.push_back(fmt::format("speculation: {} of {} proposed tokens were drawn",
+                                  stats.kept_tokens, stats.drafted_tokens));
+  }
   for (size_t i = 0; i < report.ranks.size(); ++i) {
     const RankReport& rank = report.ranks[i];
     std::string line = fmt::format("rank {}: layers {}-{}", i, rank.first_layer,

@@ -48,6 +48,14 @@ TEST_CASE("speculation changes no byte of the answers and saves steps") {
   }
 }
 
+TEST_CASE("the summary says how many proposed tokens were drawn") {
+  const Scratch scratch;
+  scratch.write("in", kLines);
+  CHECK_THAT(shell(scratch, std::string("plimsoll run $MODEL -i in -o out") + kNgram).err,
+             Contains("plimsoll: speculation: ") && Contains(" proposed tokens were drawn\n"));
+  CHECK_THAT(shell(scratch, "plimsoll run $MODEL -i in -o plain").err, !Contains("speculation"));
+}
+
 TEST_CASE("speculation that our engine does not have is refused with the reason") {
   const Scratch scratch;
   const auto refused = [&](const std::string& config, const std::string& why,
