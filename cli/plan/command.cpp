@@ -50,7 +50,7 @@ fs::path find_config(const PlanOptions& options, const Environment& environment)
          "plan: MODEL is missing: a folder, a config.json, a GGUF file, or a hub id");
   const bool weights = model.ends_with(".safetensors") || checkpoint::gguf::is_gguf_path(model);
   if (fs::is_regular_file(model) && !weights) return model;
-  const fs::path folder = checkpoint::find_model(
+  fs::path folder = checkpoint::find_model(
       model,
       {environment.hub_cache,
        options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json",
