@@ -150,8 +150,10 @@ plan::ScheduleFigures schedule_figures(const batch::ScheduleForecast& forecast) 
 /// The order that `run` would choose for this input.
 plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& input,
                                  const batch::PrefixIndex& index,
+                                 std::optional<uint64_t> shared_tokens,
                                  const engine::ScheduleShape& schedule) {
-  const batch::OrderChoice choice = batch::choose_order(run.order, index, schedule).choice;
+  const batch::OrderChoice choice =
+      batch::choose_order(run.order, index, schedule, shared_tokens).choice;
   std::string bound = bound_by_input(input);
   if (bound.empty() && run.dry_run) bound = bound_by_outputs(run);
   if (bound.empty() && run.order == batch::Order::automatic) {
@@ -168,9 +170,9 @@ plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& 
 
 /// Steps of a launch of any engine whose cache is planned.
 batch::PrefixIndex::Steps steps_of_plan(const plan::PlanResult& result) {
-  const int64_t pool = result.num_gpu_blocks * result.block_size / 4;
   const int64_t tokens = std::max<int64_t>(result.max_num_batched_tokens, 1);
-  return {pool > 0 ? std::min(tokens, pool) : tokens, std::max<int64_t>(result.max_num_seqs, 1)};
+  const int64_t ahead = batch::tokens_ahead(tokens, result.num_gpu_blocks * result.block_size);
+  return {ahead > 0 ? ahead : tokens, std::max<int64_t>(result.max_num_seqs, 1)};
 }
 
 }  // namespace
@@ -206,7 +208,10 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   figures.file = fmt::format("{}", fmt::join(input_paths(run), ", "));
   weigh(result, figures, survey);
   if (run.dry_run) check_order(run, input);
-  if (result.schedule) figures.order = order_figures(run, input, index.prompts, *result.schedule);
+  if (result.schedule) {
+    figures.order =
+        order_figures(run, input, index.prompts, survey.all_shared_tokens(), *result.schedule);
+  }
   if (!options.reorder.empty()) {
     index.arrange(index.prompts.prefix_order(steps_of_plan(result)));
     write_in_order(options, input, index.order);

@@ -63,10 +63,9 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   reason = bound_by_input(input);
   if (reason.empty()) reason = bound_by_outputs(options);
   if (reason.empty() && options.order == Order::automatic) {
-    const bool prefix_caching =
-        launch.resolved.engine.prefix_caching && !launch.resolved.spec.is_recurrent();
-    reason =
-        not_worth_a_look(input, prefix_caching, scanned.lines.value_or(0) - done.ok - done.failed);
+    reason = not_worth_a_look(input,
+                              engine::shares_prefixes(launch.resolved.spec, launch.resolved.engine),
+                              scanned.lines.value_or(0) - done.ok - done.failed);
   }
   if (!reason.empty()) return order;
 
@@ -76,6 +75,7 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
       survey_options(options, launch.prompts, plan.max_model_len, launch.resolved.spec.vocab_size,
                      std::make_shared<batch::ImageLoader>(launch.images));
   survey.slice = scanned.slice;
+  survey.block_size = launch.resolved.engine.block_size;
   survey.prompts.grammars = nullptr;  // they have no part in an order
   const auto is_done = [&](uint64_t slot) {
     return done.at(slot) != batch::DoneLines::State::open;
@@ -85,20 +85,15 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   survey.each = [&](const batch::SurveyedLine& line) {
     index.add(line, is_done(line.place.ordinal - scanned.slice.first));
   };
-  (void)batch::survey_prompts(input, survey);
+  const std::optional<uint64_t> shared_tokens =
+      batch::survey_prompts(input, survey).all_shared_tokens();
   input.rewind();
   const batch::Clock::time_point read = batch::Clock::now();
   const engine::ScheduleShape schedule =
       engine::shape_of_schedule(launch.resolved.spec, launch.resolved.engine, plan,
                                 std::ssize(launch.resolved.stages), launch.backend->footprint());
-  batch::ChosenLines chosen;
-  if (options.order == Order::prefix) {  // what a forecast would say changes nothing
-    chosen.choice.asked = chosen.choice.used = Order::prefix;
-    chosen.choice.reason = "--order prefix";
-    chosen.order = index.prompts.prefix_order(batch::steps_of(schedule));
-  } else {
-    chosen = batch::choose_order(options.order, index.prompts, schedule);
-  }
+  batch::ChosenLines chosen = batch::choose_order(options.order, index.prompts, schedule,
+                                                  shared_tokens, batch::Forecasts::deciding);
   order.choice = std::move(chosen.choice);
   order.choice.survey_seconds = std::chrono::duration<double>(read - start).count();
   order.choice.choose_seconds = std::chrono::duration<double>(batch::Clock::now() - read).count();

@@ -67,6 +67,11 @@ struct PromptSurvey {
   int64_t shared_tokens = 0;
   bool sharing_cut_off = false;             // the file has more blocks than are remembered
   std::vector<SurveyedSequence> sequences;  // lines that would run, each choice by itself
+
+  /// Of the prompts, where all blocks were remembered.
+  [[nodiscard]] std::optional<uint64_t> all_shared_tokens() const {
+    return sharing_cut_off ? std::nullopt : std::optional(static_cast<uint64_t>(shared_tokens));
+  }
 };
 
 /// Reads the input to its end. Throws Error(input_unusable) for what is not text.

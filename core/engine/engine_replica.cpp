@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/schedule_shape.h"
 #include "engine/vision/image_fault.h"
 #include "text/text_error.h"
 
@@ -16,16 +17,8 @@ namespace plimsoll::engine {
 
 namespace {
 
-KvCacheOptions cache_options(const EngineLayout& layout, bool prefix_caching) {
-  KvCacheOptions options{layout.num_blocks, layout.kv.block_size, {}, prefix_caching};
-  for (const KvGroup& group : layout.kv.groups) options.windows.push_back(group.window);
-  if (layout.state_arrays) options.state_slots = layout.limits.sequences;
-  return options;
-}
-
-// A block of keys and values is no use to another sequence without the states at its end.
 EngineOptions shareable(const model::ModelSpec& spec, EngineOptions options) {
-  options.prefix_caching = options.prefix_caching && !spec.is_recurrent();
+  options.prefix_caching = shares_prefixes(spec, options);
   return options;
 }
 
@@ -48,7 +41,8 @@ Engine::Replica::Replica(const model::ModelSpec& model_spec, const ReplicaRanks&
       layout(stages.first().layout),
       backend(*stages.first().rank.backend),
       launch(stages.first().launch),
-      cache(cache_options(layout, options.prefix_caching)),
+      cache(cache_options(layout.kv, layout.num_blocks, options.prefix_caching,
+                          layout.state_arrays ? layout.limits.sequences : 0)),
       image_cache(layout.images ? layout.images->cache_tokens : 0),
       image_holds(image_cache),
       scheduler(cache,

@@ -1,18 +1,25 @@
 #include "engine/schedule_shape.h"
 
-#include "engine/forward/model.h"
-
 namespace plimsoll::engine {
+
+bool shares_prefixes(const model::ModelSpec& spec, const EngineOptions& options) {
+  return options.prefix_caching && !spec.is_recurrent();
+}
+
+KvCacheOptions cache_options(const KvLayout& kv, int64_t blocks, bool prefix_caching,
+                             int64_t state_slots) {
+  KvCacheOptions options{blocks, kv.block_size, {}, prefix_caching, state_slots};
+  for (const KvGroup& group : kv.groups) options.windows.push_back(group.window);
+  return options;
+}
 
 ScheduleShape shape_of_schedule(const model::ModelSpec& spec, const EngineOptions& options,
                                 const EnginePlan& plan, int64_t stages,
                                 const backend::Footprint& footprint) {
   ScheduleShape shape;
-  shape.cache = {plan.num_kv_blocks, options.block_size, {}};
-  const KvLayout kv = make_kv_layout(spec, options.block_size, plan.kv_dtype, footprint);
-  for (const KvGroup& group : kv.groups) shape.cache.windows.push_back(group.window);
-  shape.cache.prefix_caching = options.prefix_caching && !spec.is_recurrent();
-  if (spec.is_recurrent()) shape.cache.state_slots = plan.max_num_seqs;
+  shape.cache = cache_options(make_kv_layout(spec, options.block_size, plan.kv_dtype, footprint),
+                              plan.num_kv_blocks, shares_prefixes(spec, options),
+                              spec.is_recurrent() ? plan.max_num_seqs : 0);
   shape.limits = {plan.max_num_seqs, plan.max_num_batched_tokens, options.admission, stages,
                   options.head_start};
   shape.replicas = options.replicas;

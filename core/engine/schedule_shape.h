@@ -4,6 +4,7 @@
 #include "backend/footprint.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/engine.h"
+#include "engine/forward/model.h"
 #include "engine/scheduler.h"
 
 namespace plimsoll::engine {
@@ -19,6 +20,14 @@ struct ScheduleShape {
   int64_t replicas = 1;
   bool runs_ahead = false;  // a step starts before the tokens of the one before it are known
 };
+
+/// Whether sequences share blocks: a block of keys and values is no use to another sequence without
+/// the states of recurrent mixers at its end.
+bool shares_prefixes(const model::ModelSpec& spec, const EngineOptions& options);
+
+/// The cache of a replica, of `blocks` of this layout.
+KvCacheOptions cache_options(const KvLayout& kv, int64_t blocks, bool prefix_caching,
+                             int64_t state_slots);
 
 /// The schedule of an engine with these options; `plan` has its limits, blocks and kv_dtype.
 ScheduleShape shape_of_schedule(const model::ModelSpec& spec, const EngineOptions& options,

@@ -47,6 +47,16 @@ std::vector<int64_t> capture_sizes(const Json& list) {
   return sizes;
 }
 
+/// A count of --speculative-config; where the key is absent or no number, `count` stays.
+void read_draft_count(const Json& json, const char* key, int64_t least, int64_t& count) {
+  constexpr int64_t kMost = 1 << 20;
+  const auto value = json.find(key);
+  if (value == json.end() || !value->is_number_integer()) return;
+  count = value->get<int64_t>();
+  if (count < least || count > kMost)
+    throw std::invalid_argument(fmt::format("{}: expected {} to {}", key, least, kMost));
+}
+
 }  // namespace
 
 double parse_number(const std::string& text) {
@@ -94,20 +104,6 @@ std::string read_dtype_name(const std::string& text) {
   }
   return text;
 }
-
-namespace {
-
-/// A count of --speculative-config; where the key is absent or no number, `count` stays.
-void read_draft_count(const Json& json, const char* key, int64_t least, int64_t& count) {
-  constexpr int64_t kMost = 1 << 20;
-  const auto value = json.find(key);
-  if (value == json.end() || !value->is_number_integer()) return;
-  count = value->get<int64_t>();
-  if (count < least || count > kMost)
-    throw std::invalid_argument(fmt::format("{}: expected {} to {}", key, least, kMost));
-}
-
-}  // namespace
 
 void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);

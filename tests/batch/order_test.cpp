@@ -173,6 +173,20 @@ TEST_CASE("a forecast counts what a cache of its size finds in each order") {
   CHECK(roomy.choice.used == Order::file);
   CHECK_THAT(roomy.choice.reason, Catch::Contains("less than 5 % more"));
   CHECK(choose_order(Order::prefix, index, small).choice.used == Order::prefix);
+
+  // Nothing is forecast that the choice does not hang on.
+  const auto decided = [&](Order asked, uint64_t shared) {
+    return choose_order(asked, index, small, shared, Forecasts::deciding);
+  };
+  const uint64_t most = index.prompt_tokens();
+  CHECK(decided(Order::automatic, most).choice.reason == chosen.choice.reason);
+  const ChosenLines apart = decided(Order::automatic, most / 21);
+  CHECK(apart.choice.used == Order::file);
+  CHECK_FALSE(apart.choice.in_file_order);
+  CHECK_THAT(apart.choice.reason, Catch::Contains("less than 5 % more"));
+  const ChosenLines asked = decided(Order::prefix, 0);
+  CHECK(asked.order == chosen.order);
+  CHECK_FALSE(asked.choice.in_prefix_order);
 }
 
 TEST_CASE("replicas and choices take part in a forecast") {

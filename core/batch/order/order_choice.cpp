@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kLeastSaving = 0.05;  // of the prompt tokens
 
-double cached_share(const ScheduleForecast& forecast) {
-  const auto prompts = static_cast<double>(std::max<uint64_t>(forecast.prompt_tokens, 1));
-  return static_cast<double>(forecast.cached_tokens) / prompts;
+double share(uint64_t tokens, const PrefixIndex& index) {
+  return static_cast<double>(tokens) /
+         static_cast<double>(std::max<uint64_t>(index.prompt_tokens(), 1));
 }
 
 }  // namespace
@@ -29,33 +29,49 @@ std::string_view order_name(Order order) {
   return "";
 }
 
-// What waits for the blocks of others must still find them in the pool.
 PrefixIndex::Steps steps_of(const engine::ScheduleShape& launch) {
-  const int64_t pool = launch.cache.blocks * launch.cache.block_size / 4;
-  return {std::min(launch.limits.tokens, pool) * launch.replicas,
+  const int64_t pool = launch.cache.blocks * launch.cache.block_size;
+  return {tokens_ahead(launch.limits.tokens, pool) * launch.replicas,
           launch.limits.sequences * launch.replicas};
 }
 
-ChosenLines choose_order(Order asked, const PrefixIndex& index,
-                         const engine::ScheduleShape& launch) {
+int64_t tokens_ahead(int64_t step_tokens, int64_t pool_tokens) {
+  return std::min(step_tokens, pool_tokens / 4);
+}
+
+ChosenLines choose_order(Order asked, const PrefixIndex& index, const engine::ScheduleShape& launch,
+                         std::optional<uint64_t> shared_tokens, Forecasts forecasts) {
   ChosenLines chosen;
   OrderChoice& choice = chosen.choice;
   choice.asked = asked;
-  chosen.order = index.prefix_order(steps_of(launch));
-  std::vector<uint32_t> as_read(index.lines());
-  std::iota(as_read.begin(), as_read.end(), 0);
-  choice.in_file_order = forecast_schedule(index, as_read, launch);
-  choice.in_prefix_order = forecast_schedule(index, chosen.order, launch);
-  const double file = cached_share(*choice.in_file_order);
-  const double prefix = cached_share(*choice.in_prefix_order);
-  const bool saves = prefix - file >= kLeastSaving;
-  choice.used = asked != Order::automatic ? asked : saves ? Order::prefix : Order::file;
-  choice.reason = fmt::format("--order {}", order_name(asked));
-  if (asked != Order::automatic) return chosen;
-  choice.reason = fmt::format(
-      "of {} prompt tokens the prefix cache has {:.1f} % in the order by prefixes, {:.1f} % in the "
-      "file's{}",
-      index.prompt_tokens(), 100 * prefix, 100 * file, saves ? "" : "; less than 5 % more");
+  const bool is_open = asked == Order::automatic;
+  const bool shares = !shared_tokens || share(*shared_tokens, index) >= kLeastSaving;
+  const bool forecast = forecasts == Forecasts::both || (is_open && shares);
+  if (forecast || asked == Order::prefix) chosen.order = index.prefix_order(steps_of(launch));
+  if (forecast) {
+    std::vector<uint32_t> as_read(index.lines());
+    std::iota(as_read.begin(), as_read.end(), 0);
+    choice.in_file_order = forecast_schedule(index, as_read, launch);
+    choice.in_prefix_order = forecast_schedule(index, chosen.order, launch);
+  }
+  if (!is_open) {
+    choice.used = asked;
+    choice.reason = fmt::format("--order {}", order_name(asked));
+  } else if (!shares) {
+    choice.reason = fmt::format(
+        "of {} prompt tokens {:.1f} % are in prefixes that lines share; in the order by prefixes "
+        "the cache has less than 5 % more",
+        index.prompt_tokens(), 100 * share(*shared_tokens, index));
+  } else {
+    const double file = share(choice.in_file_order->cached_tokens, index);
+    const double prefix = share(choice.in_prefix_order->cached_tokens, index);
+    const bool saves = prefix - file >= kLeastSaving;
+    choice.used = saves ? Order::prefix : Order::file;
+    choice.reason = fmt::format(
+        "of {} prompt tokens the prefix cache has {:.1f} % in the order by prefixes, {:.1f} % in "
+        "the file's{}",
+        index.prompt_tokens(), 100 * prefix, 100 * file, saves ? "" : "; less than 5 % more");
+  }
   return chosen;
 }
 

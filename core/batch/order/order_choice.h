@@ -29,13 +29,23 @@ struct OrderChoice {
 /// The choice, and the order by prefixes.
 struct ChosenLines {
   OrderChoice choice;
-  std::vector<uint32_t> order;  // numbers of the index
+  std::vector<uint32_t> order;  // numbers of the index; empty where it was not needed
 };
 
+/// Forecasts run the scheduler over all lines: both orders always, or where the choice hangs on it.
+enum class Forecasts : uint8_t { both, deciding };
+
 /// Chooses between the input's order and that by prefixes, by the prompt tokens that the prefix
-/// cache of the launch saves in each, as forecast, unless `asked` says which.
-ChosenLines choose_order(Order asked, const PrefixIndex& index,
-                         const engine::ScheduleShape& launch);
+/// cache of the launch saves in each, as forecast, unless `asked` says which. `shared_tokens`: of
+/// the prompts, in whole blocks that lines share; absent: not known. Where they are too few, no
+/// order saves enough.
+ChosenLines choose_order(Order asked, const PrefixIndex& index, const engine::ScheduleShape& launch,
+                         std::optional<uint64_t> shared_tokens = {},
+                         Forecasts forecasts = Forecasts::both);
+
+/// Tokens that lines may run behind the first of their group: a step's, but no more than a part of
+/// the pool, in which they must still find its blocks.
+int64_t tokens_ahead(int64_t step_tokens, int64_t pool_tokens);
 
 /// Steps of a launch for PrefixIndex::prefix_order.
 PrefixIndex::Steps steps_of(const engine::ScheduleShape& launch);

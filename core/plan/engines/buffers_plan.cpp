@@ -112,25 +112,20 @@ bool has_margin(const Answer& answer) {
   return has_room(answer) && (card == nullptr || left_on(answer, *card) >= kBeside);
 }
 
-/// The remedy with a value that is found by halving: less of what it counts takes less memory. None
-/// where the least one does not fit either.
-std::optional<engines::Remedy> with_value(const engines::Remedy& remedy, std::string& words,
-                                          const Engine& engine, const Question& question,
-                                          const Answer& answer) {
-  if (remedy.below == nullptr) return remedy;
+/// The words of a remedy, with the largest value that fits where one is to be found: less of what
+/// it counts takes less memory. None where the least one does not fit either.
+std::optional<std::string> fitting_words(const engines::Remedy& remedy, const Engine& engine,
+                                         const Question& question, const Answer& answer) {
+  if (remedy.below == nullptr) return std::string(remedy.words);
   const auto with = [&](int64_t multiple) {
-    words = fmt::format("{} {}", remedy.words, multiple * remedy.unit);
-    engines::Remedy valued = remedy;
-    valued.words = words;
-    return valued;
+    return fmt::format("{} {}", remedy.words, multiple * remedy.unit);
   };
   int64_t fitting = 0;
   int64_t failing = divide_up(answer.figures.*remedy.below, remedy.unit);
   while (failing - fitting > 1) {
     const int64_t middle = fitting + (failing - fitting) / 2;
-    Question changed = question;
-    add_words(with(middle), changed);
-    (has_margin(engine.ask(changed)) ? fitting : failing) = middle;
+    const bool fits = has_margin(engine.ask(with_words(question, with(middle))));
+    (fits ? fitting : failing) = middle;
   }
   if (fitting == 0) return std::nullopt;
   return with(fitting);
@@ -142,21 +137,17 @@ void advise(PlanResult& result, const Engine& engine, const Question& question,
             const Answer& answer) {
   const Buffer* const from = tightest(answer);
   if (from == nullptr) return;
-  for (const engines::Remedy& offered : engine.remedies) {
-    std::string words;
-    const auto found = with_value(offered, words, engine, question, answer);
-    if (!found) continue;
-    const engines::Remedy& remedy = *found;
-    Question changed = question;
-    add_words(remedy, changed);
-    const Answer after = engine.ask(changed);
+  for (const engines::Remedy& remedy : engine.remedies) {
+    const auto words = fitting_words(remedy, engine, question, answer);
+    if (!words) continue;
+    const Answer after = engine.ask(with_words(question, *words));
     const Buffer* const to = tightest(after);
     if (!has_room(after) || to == nullptr) continue;
     const int64_t gained = left_on(after, *to) - left_on(answer, *from);
     if (gained <= 0) continue;
     Suggestion suggestion;
     suggestion.change = remedy.change;
-    suggestion.flag = remedy.words;
+    suggestion.flag = *words;
     suggestion.saves = gained;
     suggestion.cost = remedy.cost;
     suggestion.fits = true;

@@ -135,9 +135,7 @@ void weigh_edges(PlanResult& result, const Engine& engine, Question question,
 void advise(PlanResult& result, const Engine& engine, const Question& question) {
   const CacheFigures before = cache_of(*result.other_engine);
   for (const engines::Remedy& remedy : engine.remedies) {
-    Question changed = question;
-    add_words(remedy, changed);
-    const Answer answer = engine.ask(changed);
+    const Answer answer = engine.ask(with_words(question, remedy.words));
     const CacheFigures after = cache_of(answer);
     if (!after.fits || after.kv_tokens <= before.kv_tokens) continue;
     Suggestion suggestion;
@@ -168,9 +166,9 @@ void fill_verdict(PlanResult& result, const Answer& answer) {
 
 }  // namespace
 
-void add_words(const engines::Remedy& remedy, Question& question) {
-  for (const std::string_view word : split_text(remedy.words, " "))
-    question.words.emplace_back(word);
+Question with_words(Question question, std::string_view words) {
+  for (const std::string_view word : split_text(words, " ")) question.words.emplace_back(word);
+  return question;
 }
 
 PlanResult plan_engine(const Engine& engine, const Question& given, const ConfigView& config,

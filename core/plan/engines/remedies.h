@@ -5,7 +5,7 @@
 
 namespace plimsoll::plan {
 
-/// Adds a remedy's words to a launch.
-void add_words(const engines::Remedy& remedy, engines::Question& question);
+/// The launch with a remedy's words.
+engines::Question with_words(engines::Question question, std::string_view words);
 
 }  // namespace plimsoll::plan
