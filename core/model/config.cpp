@@ -23,7 +23,7 @@ template <typename Wanted>
 std::string architectures(const Wanted& wanted) {
   std::string names;
   for (const Family& family : families()) {
-    if (family.make == nullptr || !wanted(family.architecture)) continue;
+    if (!family.is_served() || !wanted(family.architecture)) continue;
     names += (names.empty() ? "" : ", ") + std::string(family.architecture);
   }
   return names;
@@ -46,7 +46,7 @@ std::string known_architectures(std::string_view name) {
 /// A family that `run` serves, text or multimodal.
 const Family* find_served_type(std::string_view type) {
   const auto family = std::ranges::find_if(families(), [&](const Family& row) {
-    return row.make != nullptr && !type.empty() && row.model_type == type;
+    return row.is_served() && !type.empty() && row.model_type == type;
   });
   return family != families().end() ? &*family : nullptr;
 }
@@ -57,7 +57,7 @@ const Family& find_family(const Json& root) {
   const auto names = config.texts("architectures");
   if (names && !names->empty()) {
     const Family* const family = find_architecture(names->front());
-    if (family != nullptr && family->make != nullptr) return *family;
+    if (family != nullptr && family->is_served()) return *family;
     fail(ExitCode::checkpoint_unusable, "architecture {} is not supported; {}",
          names->front().substr(0, 80), known_architectures(names->front()));
   }
@@ -248,7 +248,7 @@ ModelFolder read_model_folder(const fs::path& folder) {
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
   for (const Family& family : families()) {
-    if (family.make != nullptr) names.emplace_back(family.architecture);
+    if (family.is_served()) names.emplace_back(family.architecture);
   }
   return names;
 }

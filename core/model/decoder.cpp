@@ -32,6 +32,18 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .flat_is_idle = defaults.flat_rope_is_idle})};
 }
 
+void read_with_columns(const ConfigReader& config, Decoder& decoder) {
+  read_without_positions(config, decoder);
+  const Sizes& sizes = decoder.sizes;
+  const auto columns = config.integer({"rotary_dim"}, {1, sizes.head_dim});
+  const double all = static_cast<double>(sizes.head_dim);
+  decoder.ropes = {
+      read_rope(config, {.head_dim = sizes.head_dim,
+                         .max_position = sizes.max_position,
+                         .share_key = columns ? "" : "partial_rotary_factor",
+                         .share = static_cast<double>(columns.value_or(1)) / (columns ? all : 1)})};
+}
+
 namespace {
 
 /// `qkv`: of q, k and v where that is not the attention's two keys'.
@@ -137,9 +149,24 @@ namespace {
 void add_learned_positions(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec) {
   if (decoder.learned_positions == 0) return;
   const std::string positions = decoder.names.root + "." + decoder.positions + ".weight";
-  spec.position_embedding =
-      add.matrix(positions, positions, decoder.learned_positions, decoder.sizes.hidden,
-                 WeightUse::embedding, Split::replicated);
+  spec.position_embedding = add.matrix(
+      positions, positions, decoder.learned_positions, decoder.sizes.hidden, WeightUse::embedding,
+      decoder.cut_positions ? Split::vocabulary : Split::replicated);
+  if (!decoder.cut_positions) return;
+  add.add({.name = decoder.names.root + ".position_ids",
+           .shape = {decoder.learned_positions},
+           .use = WeightUse::vector,
+           .dtype = DType::i64,
+           .kept = Kept::in_vllm,
+           .is_buffer = true});
+}
+
+void add_token_types(const Decoder& decoder, SpecBuilder& add) {
+  if (decoder.token_types == 0) return;
+  const std::string types = decoder.names.root + ".embeddings.token_type_embeddings.weight";
+  const WeightId table = add.matrix(types, types, decoder.token_types, decoder.sizes.hidden,
+                                    WeightUse::embedding, Split::vocabulary);
+  add.at(table).kept = Kept::in_vllm;
 }
 
 void add_head_bias(const VocabularyTables& vocabulary, SpecBuilder& add, ModelSpec& spec) {
@@ -201,10 +228,13 @@ ModelSpec build(const Decoder& decoder) {
                                    decoder.norm, decoder.norm_tensors);
   }
   add_learned_positions(decoder, add, spec);
+  add_token_types(decoder, add);
   if (decoder.layer_input > 0) add_layer_inputs(decoder, add, spec);
   add_layers(decoder, spec);
-  spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
-                             decoder.norm_tensors);
+  if (!names.final_norm.empty()) {
+    spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
+                               decoder.norm_tensors);
+  }
   add_head(vocabulary, add, spec);
   if (decoder.head_bias) add_head_bias(vocabulary, add, spec);
   return spec;

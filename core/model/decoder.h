@@ -69,7 +69,7 @@ struct HeadNormStyle {
 struct DecoderNames {
   std::string root = "model";
   std::string layers = "layers";
-  std::string final_norm = "norm";
+  std::string final_norm = "norm";  // empty: none
   std::string q_norm = "q_norm", k_norm = "k_norm";
   std::string embedding = "embed_tokens";
   std::string engine_embedding{};  // vLLM's, where it is another
@@ -136,8 +136,11 @@ struct Decoder {
   bool head_bias = false;
   bool sinks = false;
   std::vector<Heads> heads{};  // by layer; empty: all as in `sizes`
-  Norm v_norm{};               // of each head of v, without a weight
-  float value_factor = 1;      // of v, for v's heads that are smaller
+  int64_t shared_query = 0;  // width of a query that all heads share before `wq`; 0: none (Step 3)
+  /// Size of the heads of an index that chooses blocks of keys (MiniMax M3), by layer, 0 for none.
+  std::vector<int64_t> block_index{};
+  Norm v_norm{};           // of each head of v, without a weight
+  float value_factor = 1;  // of v, for v's heads that are smaller
   GateKind gate_kind = GateKind::sigmoid;
   bool gate_by_head = false;  // one number for each head, not for each element
   float clamp = 0;
@@ -150,6 +153,8 @@ struct Decoder {
   std::string embedding_norm{};        // its module; empty: none
   int64_t learned_positions = 0;       // rows of `positions`
   std::string positions{};             // below the root
+  bool cut_positions = false;          // vLLM's ranks divide them, and keep a list of their numbers
+  int64_t token_types = 0;             // rows of a table of kinds of tokens, which vLLM alone has
   std::vector<int32_t> layer_ropes{};  // by layer, -1: none; empty: see `ropes`
   InterleavedCut interleaved = InterleavedCut::blindly;
   InterleavedCut gate_up_cut = InterleavedCut::blindly;  // where gate and up are stored as one
@@ -212,6 +217,8 @@ void read_without_positions(const ConfigReader& config, Decoder& decoder,
                             const CommonDefaults& defaults = {});
 /// Reads sizes, activation, epsilon and tying, and the RoPE of all layers.
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults = {});
+/// Reads as read_common does; `rotary_dim` may state the columns that RoPE turns.
+void read_with_columns(const ConfigReader& config, Decoder& decoder);
 /// Adds the biases that vLLM's Llama class reads from the config, to the biases that transformers'
 /// class reads.
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);

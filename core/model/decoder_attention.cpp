@@ -52,6 +52,8 @@ class AttentionBuilder {
     attention.rope = rope_of(attention.window);
     if (heads_.sinks) attention.sinks = add_sinks(place);
     if (decoder_.alibi) attention.alibi = add_alibi(place.engine);
+    if (decoder_.shared_query > 0) spread_query(attention, place.module);
+    if (!decoder_.block_index.empty()) add_block_index(attention.indexer, place.module);
     switch (decoder_.attention_order) {
       case AttentionOrder::qkv_first:
         attention.qkv = qkv(place);
@@ -157,6 +159,11 @@ class AttentionBuilder {
           decoder_.sizes.hidden,
           {.split = Split::column, .bias = decoder_.qkv_bias, .bias_kept = decoder_.qkv_bias_kept});
     }
+    if (decoder_.shared_query > 0) {
+      return add_.linear(place.engine + "." + names_.qkv,
+                         decoder_.shared_query + 2 * heads_.kv_heads * heads_.head_dim,
+                         decoder_.sizes.hidden, {});
+    }
     return add_.linear(place.engine + "." + names_.qkv, qkv_rows(place.module),
                        decoder_.sizes.hidden,
                        {.split = decoder_.qkv_split.value_or(Split::qkv),
@@ -165,6 +172,29 @@ class AttentionBuilder {
                         .heads = heads_.heads,
                         .kv_heads = heads_.kv_heads,
                         .interleaved = interleaved_cut()});
+  }
+
+  /// Adds the norm of the query that all heads share, and the matrix that makes theirs of it.
+  void spread_query(AttentionSpec& attention, const std::string& module) {
+    const int64_t width = attention.latent.q_rank = decoder_.shared_query;
+    attention.latent.q_norm = add_.norm(module + ".inter_norm", width, decoder_.norm);
+    attention.latent.q_up = add_.linear(module + ".wq", heads_.heads * heads_.head_dim, width,
+                                        {.split = Split::column});
+  }
+
+  /// Adds queries of an index for each KV head, and its one key, each with a norm.
+  void add_block_index(IndexerSpec& indexer, const std::string& module) {
+    const int64_t head = decoder_.block_index[layer_];
+    if (head == 0) return;
+    indexer.heads = heads_.kv_heads;
+    indexer.head_dim = head;
+    indexer.q_up = add_.linear(module + ".index_qkv_proj",
+                               {Rows::all(module + ".index_q_proj", heads_.kv_heads * head),
+                                Rows::all(module + ".index_k_proj", head)},
+                               decoder_.sizes.hidden, {.split = Split::kv});
+    add_.at(indexer.q_up.weight).parts.back().every_rank = true;
+    add_.norm(module + ".index_q_norm", head, decoder_.norm);
+    indexer.k_norm = add_.norm(module + ".index_k_norm", head, decoder_.norm);
   }
 
   [[nodiscard]] InterleavedCut interleaved_cut() const {

@@ -32,9 +32,9 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
   const IntegerRange positions{config.describes() ? 0 : 1, kPositions.most};
-  sizes.max_position =
-      config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
-                     max_position, positions);
+  sizes.max_position = config.integer(
+      {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length"},
+      max_position, positions);
   if (sizes.max_position == 0) sizes.max_position = kUsualRows;
   return sizes;
 }

@@ -46,7 +46,7 @@ const Family& find_text_family(const ConfigReader& text) {
   const auto names = text.texts("architectures");
   const std::string type = text.text({"model_type"}, "");
   for (const Family& family : families()) {
-    if (family.kind != FamilyKind::text || family.make == nullptr) continue;
+    if (family.kind != FamilyKind::text || !family.is_served()) continue;
     const bool named = names && !names->empty() ? names->front() == family.architecture
                                                 : !type.empty() && type == family.model_type;
     if (named) return family;

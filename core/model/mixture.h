@@ -60,6 +60,11 @@ struct MixtureNames {
   std::vector<MixturePart> late{};
 };
 
+/// Names in a module of Mixtral's kind, whose experts have `w1` for the gate, `w3` for the up and
+/// `w2` for the down.
+MixtureNames names_within(const std::string& module);
+inline constexpr const char* kBlockMixture = "block_sparse_moe";
+
 struct Mixture {
   MlpSpec sizes;             // numbers and rules; weights are added
   std::vector<bool> sparse;  // by layer: experts, else an MLP
@@ -94,6 +99,8 @@ Sparse sparse_every(int64_t layers, int64_t step);
 Sparse sparse_after_dense(const ConfigReader& config, int64_t layers, int64_t dense);
 /// Layers with experts by `key`'s list of "sparse" and "dense", else `otherwise`.
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise);
+/// Layers with experts by `key`'s list of 1 and 0, else `otherwise`.
+Sparse sparse_by_numbers(const ConfigReader& config, std::string_view key, Sparse otherwise);
 
 // ---- what configs state ----
 

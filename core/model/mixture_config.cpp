@@ -7,6 +7,13 @@
 
 namespace plimsoll::model {
 
+MixtureNames names_within(const std::string& module) {
+  return {.router = {module + ".gate", module + ".gate"},
+          .experts = {module + ".experts.routed_experts", module + ".experts"},
+          .expert = {.gate = "w1", .up = "w3", .down = "w2"},
+          .shared = {module + ".experts._shared_experts._layer", module + ".shared_experts"}};
+}
+
 Sparse sparse_from(int64_t layers, int64_t first) {
   Sparse sparse(static_cast<size_t>(layers));
   for (int64_t i = first; i < layers; ++i) sparse[static_cast<size_t>(i)] = true;
@@ -32,6 +39,17 @@ Sparse sparse_after_dense(const ConfigReader& config, int64_t layers, int64_t de
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise) {
   return read_layer_types(config, key, std::ssize(otherwise), "sparse", "dense")
       .value_or(std::move(otherwise));
+}
+
+Sparse sparse_by_numbers(const ConfigReader& config, std::string_view key, Sparse otherwise) {
+  const Json* list = config.find({key});
+  if (list == nullptr) return otherwise;
+  const bool fits = list->is_array() && std::ssize(*list) >= std::ssize(otherwise) &&
+                    std::ranges::all_of(*list, [](const Json& n) { return n == 0 || n == 1; });
+  if (!fits) config.refuse(key, fmt::format("a list of {} numbers from 0 to 1", otherwise.size()));
+  std::transform(list->begin(), list->begin() + std::ssize(otherwise), otherwise.begin(),
+                 [](const Json& n) { return n == 1; });
+  return otherwise;
 }
 
 Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {

@@ -37,7 +37,7 @@ std::set<std::string> names_below(const std::string& mark) {
 std::set<std::string> families_of(FamilyKind kind, const std::string& ending) {
   std::set<std::string> names;
   for (const Family& family : families()) {
-    if (family.kind != kind || family.make == nullptr) continue;
+    if (family.kind != kind || !family.is_served()) continue;
     std::string name(family.architecture);
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
     names.insert(name);

@@ -114,7 +114,7 @@ TEST_CASE("configs with values changed at random are planned or refused") {
 TEST_CASE("names of known architectures over configs that are not theirs") {
   const std::vector<Json> configs = real_configs();
   for (const model::Family& family : model::families()) {
-    if (family.planned == model::Planned::none) continue;
+    if (family.planned == model::Planned::none && !family.counted) continue;
     for (Json config : configs) {
       config["architectures"] = Json::array({std::string(family.architecture)});
       INFO(family.architecture);

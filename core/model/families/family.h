@@ -33,11 +33,10 @@ enum class Tower : uint8_t {
 // clang-format on
 
 /// Language models without a function that describes them: core/vllm/shapes counts them for `plan`.
-/// `mixture` is any architecture with experts that is not known.
 // clang-format off
 enum class Planned : uint8_t {
-  none, bert, deepseek_v4, ernie_4_5_vl, gte, hy_v4, kimi_k3, ling_2_5, ling_3, minimax_m3, mixture,
-  modern_bert, molmo2, muse_glimmer, nomic_bert, step_3, whisper,
+  none, deepseek_v4, ernie_4_5_vl, hy_v4, kimi_k3, ling_2_5, ling_3,
+  whisper,
 };
 // clang-format on
 
@@ -49,6 +48,7 @@ enum class PoolingHead : uint8_t {
   tokens,   // weights and vectors of tokens
   value,    // one layer that ranks divide
   classes,  // classes beside the output projection
+  normed,   // classes of texts or tokens, as the name says, behind a dense layer and a norm
   reward,   // two layers that ranks divide
   steps,    // two such layers, and classes of each step, for which prompts are read as a whole
 };
@@ -56,6 +56,13 @@ enum class PoolingHead : uint8_t {
 /// Layers of a model that predict further tokens (multi-token prediction); core/vllm/shapes/mtp.cpp
 /// says what each kind has.
 enum class Predictors : uint8_t { none, appended, qwen3_next, qwen3_5 };
+
+/// What the layers of a language model read.
+enum class Transformer : uint8_t {
+  decoder,
+  encoder,          // whole prompts; it keeps no cache and generates nothing
+  encoder_decoder,  // tokens, and what an encoder made of sound
+};
 
 /// Modalities that one tower reads; unused entries are nullptr.
 using Modalities = std::array<const char*, 3>;
@@ -101,6 +108,11 @@ struct Family {
   /// Architecture of the layers of a head that drafts from another model's hidden states (EAGLE).
   std::string_view draft_layers = "";
   Predictors predictors = Predictors::none;
+  Transformer transformer = Transformer::decoder;
+  /// True where `plan` alone counts what `make` describes: it lacks what `run` would compute.
+  bool counted = false;
+
+  [[nodiscard]] constexpr bool is_served() const { return make != nullptr && !counted; }
 };
 
 /// All rows, sorted by architecture.

@@ -32,17 +32,34 @@ constexpr Family wrapper(std::string_view architecture, const Wrapper& wrapper) 
 
 /// A language model that `plan` alone counts, with a tower of its own or without.
 constexpr Family planned(std::string_view architecture, std::string_view model_type,
-                         Planned planned, const Wrapper& wrapper = {}) {
+                         Planned planned, const Wrapper& wrapper = {},
+                         Transformer transformer = Transformer::decoder) {
   return {.architecture = architecture,
           .model_type = model_type,
           .wrapper = wrapper,
-          .planned = planned};
+          .planned = planned,
+          .transformer = transformer};
 }
 
-/// A class of vLLM's with a head of its own; without `planned` its config says what it stands on.
-constexpr Family pooling(std::string_view architecture, PoolingHead head,
-                         Planned planned = Planned::none) {
-  return {.architecture = architecture, .planned = planned, .head = head};
+/// A language model whose description `plan` alone counts.
+constexpr Family counted(std::string_view architecture, std::string_view model_type,
+                         ModelSpec (*make)(const ConfigReader&)) {
+  return {.architecture = architecture, .model_type = model_type, .make = make, .counted = true};
+}
+
+/// An encoder, which `plan` alone counts, and the head of its class.
+constexpr Family encoder(std::string_view architecture, ModelSpec (*make)(const ConfigReader&),
+                         PoolingHead head = PoolingHead::by_name) {
+  return {.architecture = architecture,
+          .make = make,
+          .head = head,
+          .transformer = Transformer::encoder,
+          .counted = true};
+}
+
+/// A class of vLLM's with a head of its own, whose config says what it stands on.
+constexpr Family pooling(std::string_view architecture, PoolingHead head) {
+  return {.architecture = architecture, .head = head};
 }
 
 /// A head that drafts for models whose layers are those of `layers`.

@@ -77,7 +77,6 @@ void add_latent_attention(Builder& build, int64_t layer);
 void add_gated_latent(Builder& build, int64_t layer);
 void add_grouped_lightning(Builder& build, int64_t layer);
 void add_grouped_delta(Builder& build, int64_t layer);
-void add_factored_attention(Builder& build, int64_t layer);
 void add_crossed_attention(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
@@ -110,13 +109,6 @@ bool has_float_table(const Builder& build, std::string_view kind);
 bool has_indexer_table(const Builder& build);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
-
-/// The window of a layer and its kind of cache.
-struct Window {
-  KvKind kind = KvKind::full;
-  int64_t tokens = 0;
-};
-Window layer_window(const Builder& build, int64_t layer);
 
 /// Mixture settings that several families share.
 struct Mixture {

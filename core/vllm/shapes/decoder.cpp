@@ -20,19 +20,7 @@ void add_embedding(Builder& build) {
     build.weights.vocabulary(Part::embedding, dims.vocabulary, dims.hidden);
   }
   if (build.family.positions == Positions::learned) {
-    const int64_t rows = dims.positions;
-    if (build.family.pooling) {
-      constexpr int64_t kPositionId = 8;  // int64
-      build.weights.vocabulary(Part::embedding, rows, dims.hidden);
-      build.weights.buffer(Amount{rows} * kPositionId);
-    } else {
-      build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
-    }
-  }
-  if (build.family.pooling) {
-    const int64_t usual = build.family.positions == Positions::learned ? 2 : 0;
-    const int64_t types = build.config.integer({"type_vocab_size"}, usual, {0, 1 << 20});
-    if (types > 0) build.weights.vocabulary(Part::embedding, types, dims.hidden);
+    build.weights.plain(Part::embedding, Amount{dims.positions} * dims.hidden);
   }
 }
 
@@ -49,9 +37,6 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::kimi_delta:
       add_kimi_layer(build, layer);
       return;
-    case Mixer::factored:
-      add_factored_attention(build, layer);
-      break;
     case Mixer::crossed:
       add_crossed_attention(build, layer);
       break;
@@ -70,20 +55,11 @@ void add_layer(Builder& build, int64_t layer) {
 
 void add_head(Builder& build) {
   const TextDims& dims = build.dims;
-  const bool apart = build.options.pipeline_parallel > 1 && build.family.stages == Stages::divided;
   if (!dims.tied) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, false);
-  } else if (apart) {
+  } else if (build.options.pipeline_parallel > 1) {
     build.weights.vocabulary(Part::lm_head, dims.vocabulary, dims.hidden);
   }
-}
-
-/// Adds the weights after the layers, as far as this stage has them.
-void add_output(Builder& build, bool last) {
-  if (!last && build.family.stages != Stages::repeated) return;
-  // BERT's last layer ends with a norm already; its embedding has the one that is counted here.
-  build.norm(build.dims.hidden);
-  if (!add_pooling_head(build)) add_head(build);
 }
 
 }  // namespace
@@ -158,9 +134,11 @@ void build_decoder(Builder& build) {
   const bool last = options.pipeline_rank + 1 == options.pipeline_parallel;
   build.shape.first_layer = layers.first;
   build.shape.stage_layers = layers.end - layers.first;
-  if (first || build.family.stages != Stages::divided) add_embedding(build);
+  if (first) add_embedding(build);
   for (int64_t layer = layers.first; layer < layers.end; ++layer) add_layer(build, layer);
-  add_output(build, last);
+  if (!last) return;
+  build.norm(build.dims.hidden);
+  if (!add_pooling_head(build)) add_head(build);
 }
 
 }  // namespace plimsoll::vllm

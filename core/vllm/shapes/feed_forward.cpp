@@ -36,7 +36,7 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
                           hidden,
                           {intermediate, intermediate},
                           Split::outputs,
-                          bias && !build.family.plain_gate});
+                          bias});
   } else {
     weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, Split::outputs, bias});
   }
@@ -71,34 +71,12 @@ Mixture read_mixture(const Builder& build) {
       config.integer({"moe_shared_expert_intermediate_size", "share_expert_dim",
                       "shared_expert_intermediate_size"},
                      count * mixture.intermediate);
-  switch (build.family.experts) {
-    case Experts::bailing:
-      mixture.shared_intermediate =
-          count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
-      break;
-    case Experts::minimax3:
-      mixture.intermediate = config.required({"intermediate_size"});
-      mixture.shared_intermediate = count * mixture.intermediate;
-      break;
-    case Experts::step:
-      mixture.shared_intermediate = config.required({"share_expert_dim"});
-      break;
-    default:
-      break;
+  if (build.family.experts == Experts::bailing) {
+    mixture.shared_intermediate =
+        count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
   }
   return mixture;
 }
-
-namespace {
-
-/// Listed in a text: "3,4,5"; else all but the first.
-bool is_step_mixture(const Builder& build, int64_t layer) {
-  if (!build.config.has("moe_layers_enum")) return layer > 0;
-  const std::string listed = "," + build.config.text({"moe_layers_enum"}, "") + ",";
-  return listed.find("," + std::to_string(layer) + ",") != std::string::npos;
-}
-
-}  // namespace
 
 bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (build.family.experts == Experts::none) return false;
@@ -111,8 +89,6 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (frequencies.size() > 1) return i < frequencies.size() && frequencies[i] != 0;
   const int64_t usual = build.family.experts == Experts::hunyuan ? 1 : 0;
   if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, usual)) return false;
-  if (build.family.experts == Experts::step || config.has("moe_layers_enum"))
-    return is_step_mixture(build, layer);
   const std::vector<int64_t> dense = config.integers({"mlp_only_layers"});
   if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
   const int64_t step =
@@ -124,17 +100,14 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
 }
 
 void add_feed_forward(Builder& build, int64_t layer) {
-  const std::string path = build.layer_path(layer) + "." + build.family.mlp_name;
+  const std::string path = build.layer_path(layer) + ".mlp";
   ActivationShape& activation = build.shape.activation;
   if (build.family.experts == Experts::paired) {
     add_paired_experts(build, layer, path);
     return;
   }
   if (!is_mixture_layer(build, layer)) {
-    int64_t intermediate = build.dims.intermediate;
-    if (build.family.experts == Experts::minimax3) {
-      intermediate = build.config.integer({"dense_intermediate_size"}, 0);
-    }
+    const int64_t intermediate = build.dims.intermediate;
     if (intermediate <= 0) {
       fail(ExitCode::checkpoint_unusable, "{}: \"intermediate_size\" is missing",
            build.config.path());
@@ -158,13 +131,6 @@ void add_feed_forward(Builder& build, int64_t layer) {
     case Experts::hunyuan:
       add_router(build, mixture.experts, kFloat32, true);
       break;
-    case Experts::minimax3:
-      add_router(build, mixture.experts, kFloat32, build.bias(build.family.router_bias));
-      break;
-    case Experts::step:
-      add_router(build, mixture.experts, kFloat32,
-                 build.config.flag({"use_moe_router_bias"}, false));
-      break;
     case Experts::bailing:
       add_router(
           build, mixture.experts,
@@ -172,9 +138,6 @@ void add_feed_forward(Builder& build, int64_t layer) {
               ? kFloat32
               : element,
           build.config.flag({"moe_router_enable_expert_bias"}, false));
-      break;
-    case Experts::biased:
-      add_router(build, mixture.experts, element, build.bias(build.family.router_bias));
       break;
     default:
       add_router(build, mixture.experts, element, false);

@@ -34,17 +34,26 @@ void add_masked_head(Builder& build) {
   add_dense(build, hidden, build.dims.vocabulary, build.options.element, true);
 }
 
-/// A dense layer before the classes, of each sequence or of each token.
-void add_classifier(Builder& build, bool each_token) {
+bool has_class_for_each_token(std::string_view architecture) {
+  return architecture.ends_with("ForTokenClassification");
+}
+
+/// A dense layer before the classes of each sequence.
+void add_classifier(Builder& build) {
   const int64_t hidden = build.dims.hidden;
-  if (build.family.normed_classifier) {
-    const int64_t element = each_token ? build.options.element : kFloat32;
-    add_dense(build, hidden, hidden, element, build.config.flag({"classifier_bias"}, false));
-    const bool bias = build.config.flag({"norm_bias"}, false);
-    build.weights.parameters(Part::lm_head, Amount{hidden} * (bias ? 2 : 1) * element);
-  } else if (!each_token) {
+  if (!has_class_for_each_token(build.shape.architecture))
     add_dense(build, hidden, hidden, kFloat32, true);
-  }
+  add_dense(build, hidden, labels_of(build, 2), kFloat32, true);
+}
+
+/// A dense layer and a norm before the classes, of each sequence or of each token.
+void add_normed_classifier(Builder& build) {
+  const int64_t hidden = build.dims.hidden;
+  const bool each_token = has_class_for_each_token(build.shape.architecture);
+  const int64_t element = each_token ? build.options.element : kFloat32;
+  add_dense(build, hidden, hidden, element, build.config.flag({"classifier_bias"}, false));
+  const bool bias = build.config.flag({"norm_bias"}, false);
+  build.weights.parameters(Part::lm_head, Amount{hidden} * (bias ? 2 : 1) * element);
   add_dense(build, hidden, labels_of(build, 2), kFloat32, true);
 }
 
@@ -91,6 +100,9 @@ bool add_named_head(PoolingHead head, Builder& build) {
     case PoolingHead::classes:
       add_classes(build);
       break;
+    case PoolingHead::normed:
+      add_normed_classifier(build);
+      break;
     case PoolingHead::reward:
       add_reward_layers(build, 1);
       break;
@@ -114,13 +126,11 @@ bool classifies_steps(std::string_view architecture) {
 
 bool add_pooling_head(Builder& build) {
   const std::string& name = build.shape.architecture;
-  const bool encoder = build.family.pooling;
+  const bool encoder = build.shape.pooling;
   const PoolingHead head = head_of(name);
   if (add_named_head(head, build)) return head != PoolingHead::classes;
-  if (name.ends_with("ForTokenClassification")) {
-    add_classifier(build, true);
-  } else if (encoder && name.ends_with("ForSequenceClassification")) {
-    add_classifier(build, false);
+  if (has_class_for_each_token(name) || (encoder && name.ends_with("ForSequenceClassification"))) {
+    add_classifier(build);
   } else if (name.ends_with("RewardModel")) {
     build.weights.plain(Part::lm_head, Amount{build.dims.hidden} * labels_of(build, 1));
   } else if (name.find("SequenceClassification") != std::string::npos) {

@@ -39,15 +39,13 @@ int64_t table_rows(const Builder& build, const model::RotaryRows& rows, bool in_
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type) {
   const ConfigView& config = build.config;
   const bool by_type =
-      config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) ||
-      build.family.windows == Windows::between;
+      config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"});
   constexpr int64_t kUsual = 2048;
   const model::RopeSpec rope =
       model::read_rope(model::ConfigReader::describing(config.json()),
                        {.head_dim = head_size,
                         .max_position = build.dims.positions > 0 ? build.dims.positions : kUsual,
-                        .layer_type = layer_type.empty() ? "full_attention" : layer_type,
-                        .share = build.family.rotary_share})
+                        .layer_type = layer_type.empty() ? "full_attention" : layer_type})
           .spec;
   const bool sections = rope.vllm.in_sections || build.family.rotary_each;
   return {.positions = table_rows(build, rope.vllm, sections),

@@ -82,6 +82,8 @@ void build_described(Builder& build, std::string_view family) {
   const ShapeOptions& options = build.options;
   build.dims = dims_of(spec);
   build.shape.attention_free = spec.vllm.attention_free;
+  build.shape.pooling =
+      model::find_architecture(family)->transformer == model::Transformer::encoder;
   fill_sizes(build);
   model::StageOfMany stage{
       .layers = model::layers_of_stage(build.dims.layers, options.pipeline_rank,
@@ -103,10 +105,6 @@ void build_described(Builder& build, std::string_view family) {
 void build_by_row(Builder& build) {
   const Family& family = build.family;
   const ConfigView& text = build.config;
-  if (const char* key = family.unmodelled_key; key != nullptr && text.integer({key}, 0) > 0) {
-    fail(ExitCode::checkpoint_unusable, "{}: {} with \"{}\" is not modelled", build.whole.path(),
-         build.shape.architecture, key);
-  }
   build.dims = read_dims(text, family);
   build.layer_types = text.texts({"layer_types"});
   const Wrapper* wrapper = find_wrapper(build.shape.architecture);
@@ -114,7 +112,6 @@ void build_by_row(Builder& build) {
   build.dims.tied =
       !family.own_head && tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
                               .value_or(build.dims.tied);
-  build.shape.pooling = family.pooling;
   fill_sizes(build);
   build_decoder(build);
 }

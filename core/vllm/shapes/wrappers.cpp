@@ -64,9 +64,10 @@ const Family* language_row(const ConfigView& config) {
 }
 
 bool reads_whole_prompts(const ConfigView& config) {
-  const Family* family = language_row(config);
-  if (family != nullptr && (family->pooling || family->mixer == Mixer::crossed)) return true;
-  return classifies_steps(architecture_name(config));
+  const std::string name = architecture_name(config);
+  const model::Family* const row = model::find_architecture(language_architecture(config, name));
+  if (row != nullptr && row->transformer != model::Transformer::decoder) return true;
+  return classifies_steps(name);
 }
 
 bool is_known_architecture(const ConfigView& config) {

@@ -38,17 +38,8 @@ Mixture read_ling_mixture(const ConfigReader& config, int64_t layers,
 
 namespace {
 
-/// Sizes, and a RoPE whose columns `rotary_dim` may state.
 void read_ling_decoder(const ConfigReader& config, Decoder& decoder) {
-  read_without_positions(config, decoder);
-  const Sizes& sizes = decoder.sizes;
-  const auto columns = config.integer({"rotary_dim"}, {1, sizes.head_dim});
-  const double all = static_cast<double>(sizes.head_dim);
-  decoder.ropes = {
-      read_rope(config, {.head_dim = sizes.head_dim,
-                         .max_position = sizes.max_position,
-                         .share_key = columns ? "" : "partial_rotary_factor",
-                         .share = static_cast<double>(columns.value_or(1)) / (columns ? all : 1)})};
+  read_with_columns(config, decoder);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
   decoder.qkv_stored = QkvStored::fused;
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,

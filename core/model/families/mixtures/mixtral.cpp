@@ -10,10 +10,7 @@ ModelSpec make_mixtral(const ConfigReader& config) {
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
   decoder.mixture =
       read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
-  decoder.mixture->names.router = {"block_sparse_moe.gate", "block_sparse_moe.gate"};
-  decoder.mixture->names.experts = {"block_sparse_moe.experts.routed_experts",
-                                    "block_sparse_moe.experts"};
-  decoder.mixture->names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.mixture->names = names_within(kBlockMixture);
   decoder.vllm.experts_in_stages = true;
   ModelSpec spec = build(decoder);
   spec.tensor_words = {{".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}};

@@ -49,32 +49,69 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
   return build(decoder);
 }
 
-ModelSpec make_minimax_m2(const ConfigReader& config) {
-  Decoder decoder{.family = "minimax_m2"};
-  want_for_vllm(config, "scoring_func", decoder);
+namespace {
+
+/// MiniMax's mixtures from M2 on. `rotated`: share of a head's columns where the config has none;
+/// `biased`: whether the router has a bias where it does not say.
+Decoder read_minimax_mixture(const ConfigReader& config, std::string family, double rotated,
+                             bool biased) {
+  Decoder decoder{.family = std::move(family)};
   constexpr int64_t kHead = 128;
   const int64_t head = config.integer({"head_dim"}, kHead, kWidths);
   // Published checkpoints state the columns that are rotated.
-  const int64_t rotary = config.integer({"rotary_dim"}, head, {1, head});
-  read_common(config, decoder, {.share = static_cast<double>(rotary) / static_cast<double>(head)});
+  const auto columns = config.integer({"rotary_dim"}, {1, head});
+  if (columns) rotated = static_cast<double>(*columns) / static_cast<double>(head);
+  read_common(config, decoder, {.share = rotated});
   decoder.qk_norm = true;
-  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
   decoder.mixture =
       read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.score = RouterScore::sigmoid;
   mixture.router_dtype = DType::f32;
   // transformers' class has it whatever the config says.
-  if (!config.boolean({"use_routing_bias"}, false)) mixture.bias_kept = Kept::in_run;
-  const std::string module = "block_sparse_moe";
-  MixtureNames& names = mixture.names;
-  names.router = {module + ".gate", module + ".gate"};
-  names.choice_bias = {module + ".e_score_correction_bias", module + ".e_score_correction_bias"};
-  names.experts = {module + ".experts.routed_experts", module + ".experts"};
-  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
-  names.order = {MixturePart::choice_bias, MixturePart::experts, MixturePart::router};
+  if (!config.boolean({"use_routing_bias"}, biased)) mixture.bias_kept = Kept::in_run;
+  MixtureNames& names = mixture.names = names_within(kBlockMixture);
+  names.choice_bias.engine = names.choice_bias.stored = "block_sparse_moe.e_score_correction_bias";
+  decoder.vllm.knows_stage = true;
+  return decoder;
+}
+
+/// Size of the index of each layer that `sparse_attention_config` marks.
+std::vector<int64_t> read_block_index(const ConfigReader& config, int64_t layers) {
+  constexpr IntegerRange kIndex{1, 1 << 20};
+  const ConfigReader sparse = config.object_or_empty("sparse_attention_config");
+  const Json* marks = sparse.find({"sparse_attention_freq"});
+  std::vector<int64_t> sizes(static_cast<size_t>(layers));
+  if (marks == nullptr || !marks->is_array()) return sizes;
+  for (size_t i = 0; i < std::min(sizes.size(), marks->size()); ++i) {
+    if ((*marks)[i] != 0) sizes[i] = sparse.required({"sparse_index_dim"}, kIndex);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+ModelSpec make_minimax_m2(const ConfigReader& config) {
+  Decoder decoder = read_minimax_mixture(config, "minimax_m2", 1, false);
+  want_for_vllm(config, "scoring_func", decoder);
+  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
   decoder.head_norm.cut = true;
-  decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
+  decoder.mixture->names.order = {MixturePart::choice_bias, MixturePart::experts,
+                                  MixturePart::router};
+  decoder.vllm.expert_for_ranks = true;
+  return build(decoder);
+}
+
+ModelSpec make_minimax_m3(const ConfigReader& config) {
+  Decoder decoder = read_minimax_mixture(config, "minimax_m3", 0.5, true);
+  decoder.tied = false;
+  Sizes& sizes = decoder.sizes;
+  Mixture& mixture = *decoder.mixture;
+  mixture.sizes.shared.intermediate =
+      config.integer({"n_shared_experts"}, 0, {0, kMostExperts}) * sizes.intermediate;
+  sizes.intermediate = config.integer({"dense_intermediate_size"}, 0, kWidths);
+  mixture.sparse = sparse_by_numbers(config, "moe_layer_freq", std::move(mixture.sparse));
+  decoder.block_index = read_block_index(config, sizes.layers);
   return build(decoder);
 }
 

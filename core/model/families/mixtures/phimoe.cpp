@@ -24,10 +24,7 @@ ModelSpec make_phimoe(const ConfigReader& config) {
   const bool silent = noise != nullptr && *noise == 0;
   const double jitter = silent ? 0 : config.positive({"router_jitter_noise"}, 0.01);
   sizes.router = {.score = RouterScore::sparsemixer, .nearness = static_cast<float>(2 * jitter)};
-  MixtureNames& names = decoder.mixture->names;
-  names.router = {"block_sparse_moe.gate", "block_sparse_moe.gate"};
-  names.experts = {"block_sparse_moe.experts.routed_experts", "block_sparse_moe.experts"};
-  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.mixture->names = names_within(kBlockMixture);
   ModelSpec spec = build(decoder);
   const WeightId head_bias = SpecBuilder(spec).vector("lm_head.bias", spec.vocab_size);
   WeightSpec& bias = spec.weights.back();

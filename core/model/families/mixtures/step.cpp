@@ -1,4 +1,5 @@
 // Step 3.5: layers with unlike heads and RoPEs, a gate for each head, and bounds of gates and ups.
+// Step 3: one query for all heads, and one head of keys and values.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -182,6 +183,19 @@ GateLimits limits_at(const ConfigReader& config, std::string_view key, int64_t l
 }
 
 }  // namespace
+
+ModelSpec make_step3(const ConfigReader& config) {
+  Decoder decoder{.family = "step3"};
+  read_common(config, decoder);
+  Sizes& sizes = decoder.sizes;
+  sizes.kv_heads = 1;
+  decoder.shared_query = config.integer({"share_q_dim"}, sizes.head_dim, kWidths);
+  decoder.mixture = read_step_mixture(config, sizes.layers);
+  decoder.mixture->router_dtype.reset();
+  decoder.mixture->names.choice_bias = {};
+  decoder.vllm.knows_stage = true;
+  return build(decoder);
+}
 
 ModelSpec make_step3p5(const ConfigReader& config) {
   Decoder decoder{.family = "step3p5"};

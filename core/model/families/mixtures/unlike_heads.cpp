@@ -56,12 +56,8 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
   use_deepseek_router(config, mixture);
   mixture.router_dtype = dtype_from_torch(config.text({"moe_router_dtype"}, "float32"));
   if (!mixture.router_dtype) config.doubt("moe_router_dtype", "float32, bfloat16 or float16");
-  if (config.has("moe_layer_freq")) {
-    const std::vector<int64_t> sparse = read_by_layer(config, "moe_layer_freq", layers, 1);
-    mixture.sparse.assign(sparse.begin(), sparse.end());
-  } else {
-    mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(layers, 1));
-  }
+  mixture.sparse = sparse_by_numbers(
+      config, "moe_layer_freq", sparse_by_types(config, "mlp_layer_types", sparse_from(layers, 1)));
   mixture.names.choice_bias = {kChoiceBias, "mlp.gate.e_score_correction_bias"};
   return mixture;
 }

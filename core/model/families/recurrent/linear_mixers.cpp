@@ -68,14 +68,9 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
       config.integer({"num_shared_experts", "n_shared_experts"}, 0, {0, kMostExperts}) *
       sizes.intermediate;
   mixture.sparse = sparse_after_dense(config, layers, 1);
-  const std::string module = "block_sparse_moe";
-  MixtureNames& names = mixture.names;
-  names.router = {module + ".gate", module + ".gate"};
-  names.choice_bias = {module + ".experts.routed_experts.e_score_correction_bias",
-                       module + ".gate.e_score_correction_bias"};
-  names.experts = {module + ".experts.routed_experts", module + ".experts"};
-  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
-  names.shared = {module + ".experts._shared_experts._layer", module + ".shared_experts"};
+  mixture.names = names_within(kBlockMixture);
+  mixture.names.choice_bias = {"block_sparse_moe.experts.routed_experts.e_score_correction_bias",
+                               "block_sparse_moe.gate.e_score_correction_bias"};
   return mixture;
 }
 
@@ -84,10 +79,6 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
 ModelSpec make_kimi_linear(const ConfigReader& config) {
   Decoder decoder{.family = "kimi_linear"};
   read_common(config, decoder);
-  if (!config.has("max_position_embeddings")) {
-    decoder.sizes.max_position =
-        config.integer({"model_max_length"}, decoder.sizes.max_position, kPositions);
-  }
   const Sizes& sizes = decoder.sizes;
   if (!config.boolean({"mla_use_nope"}, true)) config.doubt("mla_use_nope", "true");
   decoder.ropes.clear();
@@ -125,11 +116,7 @@ Decoder read_minimax(const ConfigReader& config, std::string family, double shar
   mixer.gated = RecurrentSpec::Gated::after_norm;
   mixer.gate = GateKind::sigmoid;
   decoder.mixture = read_mixture(config, sizes.layers, {.intermediate = sizes.intermediate});
-  const std::string module = "block_sparse_moe";
-  MixtureNames& names = decoder.mixture->names;
-  names.router = {module + ".gate", module + ".gate"};
-  names.experts = {module + ".experts.routed_experts", module + ".experts"};
-  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.mixture->names = names_within(kBlockMixture);
   return decoder;
 }
 

@@ -81,7 +81,7 @@ class Layers {
     if (spec_.vllm.kv_head_for_ranks) {
       static_cast<void>(weights_.share(attention.kv_heads, "the number of key-value heads"));
     }
-    if (attention.keys_of < 0) add_cache(attention, latent);
+    if (attention.keys_of < 0 && !shape_.pooling) add_cache(attention, latent);
     if (latent) add_latent(attention);
     constexpr int64_t kLargestCommonHead = 256;
     if (unlike_heads_ && attention.head_dim > kLargestCommonHead) {
@@ -99,10 +99,10 @@ class Layers {
   }
 
   void add_cache(const AttentionSpec& attention, bool latent) {
-    if (attention.indexer.chooses()) {
+    const int64_t index = attention.indexer.chooses() ? attention.indexer.head_dim : 0;
+    if (latent && index > 0) {
       constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
-      const int64_t size = attention.indexer.head_dim;
-      shape_.kv_layers.push_back(index_cache(size + size / kScaledGroup * kFloat32));
+      shape_.kv_layers.push_back(index_cache(index + index / kScaledGroup * kFloat32));
     }
     if (latent) {
       const int64_t elements = attention.latent.kv_rank + attention.latent.rotated;
@@ -122,6 +122,7 @@ class Layers {
     KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
     if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
+    if (index > 0) shape_.kv_layers.push_back(index_cache(Amount{index} * build_.options.element));
   }
 
   void add_latent(const AttentionSpec& attention) {

@@ -98,7 +98,7 @@ void Roles::add(const AttentionSpec& attention) {
   }
   add(latent.q_norm, {});
   add(latent.kv_norm, {});
-  add(attention.indexer.q_up, {});
+  add(attention.indexer.q_up, heads);
   add(attention.indexer.down, {.form = Form::exact, .indexer = true});
   add(attention.indexer.k_norm, {});
 }

@@ -195,6 +195,7 @@ class Table {
       linear.split = role.down ? Split::inputs : Split::outputs;
     const bool narrow = role.narrow && weight.split == TableSplit::merged_column;
     if (narrow && wants_wide_matrices(weights_.quantization())) linear.split = Split::none;
+    if (weight.split == TableSplit::kv) return count_index(weight, role, linear);
     for (const model::Part& part : weight.parts) {
       // The checkpoint has as many copies as there are ranks, and each rank has one.
       linear.outputs.push_back(part.rows() * (part.every_rank ? weights_.ranks() : 1));
@@ -210,6 +211,17 @@ class Table {
         weight.split == TableSplit::column || weight.use == model::WeightUse::vector;
     if (uneven || single) {
       linear.outputs = {std::accumulate(linear.outputs.begin(), linear.outputs.end(), int64_t{0})};
+    }
+    weights_.linear(role.part, linear);
+  }
+
+  /// Counts queries of an index for the rank's KV heads, and the one key of all.
+  void count_index(const WeightSpec& weight, const Role& role, Linear& linear) {
+    linear.split = Split::none;
+    const int64_t heads = role.attention->kv_heads;
+    for (const model::Part& part : weight.parts) {
+      linear.outputs.push_back(part.every_rank ? part.rows()
+                                               : part.rows() / heads * weights_.kv_heads(heads));
     }
     weights_.linear(role.part, linear);
   }
