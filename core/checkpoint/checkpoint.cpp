@@ -107,6 +107,25 @@ struct Checkpoint::Impl {
       }
       tensors.emplace(from.name, std::move(tensor));
     }
+    for (const gguf::Pair& pair : gguf->pairs()) add_numbers(pair);
+  }
+
+  /// Numbers of Apertus' activation, a list of a number for each layer in the metadata, as tensors
+  /// "KEY[LAYER]".
+  void add_numbers(const gguf::Pair& pair) {
+    constexpr uint64_t kMostLayers = 4096;
+    const gguf::Value& value = pair.value;
+    const bool floats = value.is_array() && value.item == gguf::ValueType::f32;
+    if (!pair.key.starts_with("xielu.") || !floats || value.count > kMostLayers) return;
+    for (uint64_t i = 0; i < value.count; ++i) {
+      TensorEntry number{.name = fmt::format("{}[{}]", pair.key, i),
+                         .dtype = DType::f32,
+                         .shape = {1},
+                         .data = value.data + i * sizeof(float),
+                         .bytes = sizeof(float),
+                         .file = value.file};
+      tensors.emplace(number.name, std::move(number));
+    }
   }
 
   void add(const fs::path& path) {

@@ -38,6 +38,52 @@ TEST_CASE("GGUF models in float32") {
   }
 }
 
+namespace {
+
+/// Rows of logits that a model gives a prompt in float32.
+std::vector<Logits> logits_of(const fs::path& model) {
+  auto [config, spec] = checkpoint::read_model(model);
+  auto tensors = checkpoint::Checkpoint::open(model);
+  checkpoint::resolve_stored(tensors, spec);
+  checkpoint::resolve_kept(config, &tensors, {}, spec);
+  const std::unique_ptr<backend::Backend> backend = cpu_backend();
+  Ids prompt;
+  for (int32_t i = 0; i < 40; ++i) prompt.push_back((i * i * 37 + 5) % 251);
+  ModelRunner runner(spec, checkpoint::WeightReader(tensors, spec), *backend, DType::f32,
+                     {.length = std::ssize(prompt), .sequences = 1});
+  return runner.run(std::vector<Feed>{{0, prompt}});
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint and the GGUF file made of it give the same answers") {
+  const fs::path pairs = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/gguf/pairs";
+  const fs::path out = fs::temp_directory_path() / fmt::format("plimsoll-pair-{}", getpid());
+  size_t count = 0;
+  for (const auto& pair : fs::directory_iterator(pairs)) {
+    INFO(pair.path().filename().string());
+    fs::create_directories(out);
+    fs::copy_file(pair.path() / "config.json", out / "config.json");
+    write_tensors(pair.path() / "checkpoint.json", out / "model.safetensors");
+    const fs::path file = out / "model.gguf";
+    std::ofstream(file, std::ios::binary)
+        << gguf_bytes(read_json_file(pair.path() / "recipe.json"));
+    const std::vector<Logits> of_file = logits_of(file);
+    fs::remove(file);
+    const std::vector<Logits> of_folder = logits_of(out);
+    REQUIRE(of_file.size() == of_folder.size());
+    double worst = 0;
+    for (size_t i = 0; i < of_file.size(); ++i) {
+      worst =
+          std::max(worst, relative_error(of_file[i], {of_folder[i].begin(), of_folder[i].end()}));
+    }
+    CHECK(worst <= 1e-6);
+    fs::remove_all(out);
+    ++count;
+  }
+  CHECK(count >= 18);
+}
+
 TEST_CASE("a row of a GGUF model has the same bits in any chunk and any batch") {
   for (const fs::path& folder : model_folders("gguf/run")) {
     const std::string name = folder.filename();

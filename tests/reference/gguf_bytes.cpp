@@ -141,7 +141,7 @@ DType float_type(const std::string& name) {
 }
 
 /// Appends the numbers of a tensor of the checkpoint that a file was converted from: those at
-/// `piece` = [name, sizes, strides, first], the last size running fastest.
+/// `piece` = [name, sizes, strides, first], the last size running fastest, and perhaps a factor.
 void append_piece(const Json& piece, const Json& recipe, std::vector<float>& values) {
   const std::string name = piece.at(0);
   const Json& source = recipe.at("sources").at(name);
@@ -165,6 +165,8 @@ void append_piece(const Json& piece, const Json& recipe, std::vector<float>& val
   std::string bytes(drawn.size() * dtype_size(stored), '\0');
   convert(drawn.data(), DType::f32, bytes.data(), stored, drawn.size());
   convert(bytes.data(), stored, drawn.data(), DType::f32, drawn.size());
+  if (piece.size() > 4)
+    for (float& value : drawn) value *= piece.at(4).get<float>();
   values.insert(values.end(), drawn.begin(), drawn.end());
 }
 

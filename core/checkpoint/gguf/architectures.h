@@ -15,17 +15,22 @@ struct KeyPair {
   std::string_view metadata;
 };
 
-struct Architecture {
-  std::string_view name;          // "general.architecture"
-  std::string_view architecture;  // config.json's
-  std::string_view model_type;
-  std::string_view activation = "silu";
+/// What a file of an architecture leaves unsaid.
+struct Unsaid {
+  std::string_view activation = "silu";  // "": none is put into the config
   /// Rows of q and k of each head are stored as pairs, 0, d/2, 1, d/2 + 1 ... (llama.cpp's
   /// converter permutes them).
   bool permuted = false;
   bool late_mlp_norm = false;  // the norm before the MLP is called post_attention_norm
+};
+
+struct Architecture {
+  std::string_view name;          // "general.architecture"
+  std::string_view architecture;  // config.json's
+  std::string_view model_type;
   std::span<const KeyPair> keys = {};
   void (*finish)(const Keys& keys, Json& config) = nullptr;
+  Unsaid unsaid = {};
 };
 
 /// The row of an architecture; null: it is not known.

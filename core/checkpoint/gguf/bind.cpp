@@ -53,6 +53,8 @@ void Binder::bind_layer(size_t index) {
   blk_ = fmt::format("blk.{}.", index);
   bind_norms(layer);
   bind_layer_inputs(layer);
+  if (layer.streams) bind_stream_layer(*layer.streams);
+  bind_xielu(layer.mlp.xielu, index);
   if (layer.has_attention()) bind_attention(layer.attention);
   if (layer.recurrent) bind_recurrent(*layer.recurrent);
   if (layer.mlp.kind == model::MlpKind::experts) {
@@ -62,14 +64,21 @@ void Binder::bind_layer(size_t index) {
   }
 }
 
+std::string Binder::mlp_norm() const {
+  if (architecture_.unsaid.late_mlp_norm) return blk_ + "post_attention_norm";
+  const bool dbrx = has(blk_ + "attn_output_norm.weight");
+  return blk_ + (dbrx ? "attn_output_norm" : "ffn_norm");
+}
+
 void Binder::bind_norms(LayerSpec& layer) {
-  const bool alone = layer.mlp.kind == model::MlpKind::none ||
-                     (!layer.has_attention() && !layer.recurrent);  // of Nemotron-H
+  const bool one_branch =
+      layer.mlp.kind == model::MlpKind::none || (!layer.has_attention() && !layer.recurrent);
+  const bool alone = one_branch && !has(mlp_norm() + ".weight");  // of Nemotron-H
   const bool two = has(blk_ + "attn_norm_2.weight");  // Falcon: "attn_norm" is the MLP's
   norm(layer.attention_norm, blk_ + (two ? "attn_norm_2" : "attn_norm"));
   norm(layer.attention_post_norm, blk_ + "post_attention_norm");
   if (!alone && layer.mlp_norm.weight != layer.attention_norm.weight)
-    norm(layer.mlp_norm, blk_ + (architecture_.late_mlp_norm ? "post_attention_norm" : "ffn_norm"));
+    norm(layer.mlp_norm, mlp_norm());
   if (alone || two) norm(layer.mlp_norm, blk_ + "attn_norm");
   layer.mlp_norm.weight_offset = 0;
   norm(layer.mlp_post_norm, blk_ + "post_ffw_norm");
@@ -81,6 +90,38 @@ void Binder::bind_layer_inputs(LayerSpec& layer) {
   linear(layer.input->gate, blk_ + "inp_gate");
   linear(layer.input->projection, blk_ + "proj");
   norm(layer.input->norm, blk_ + "post_norm");
+}
+
+void Binder::bind_streams() {
+  for (const auto& [linears, base] : {std::pair(&spec_.streams.in, "altup_proj"),
+                                      std::pair(&spec_.streams.out, "altup_unembd_proj")}) {
+    const auto count = static_cast<int64_t>(linears->size());
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t rows = spec_.hidden_size;
+      linear((*linears)[static_cast<size_t>(i)], {{base, count * rows, i * rows, rows}});
+    }
+  }
+}
+
+void Binder::bind_stream_layer(model::StreamLayer& layer) {
+  one(layer.input_scale, blk_ + "altup_correct_scale.weight");
+  linear(layer.correct, blk_ + "altup_correct_coef");
+  linear(layer.predict, blk_ + "altup_predict_coef");
+  linear(layer.router, blk_ + "altup_router");
+  norm(layer.norm, blk_ + "altup_router_norm");
+  linear(layer.laurel.down, blk_ + "laurel_l");
+  linear(layer.laurel.up, blk_ + "laurel_r");
+  norm(layer.laurel_norm, blk_ + "laurel_post_norm");
+}
+
+void Binder::bind_xielu(WeightId id, size_t layer) {
+  if (id == kNoWeight) return;
+  WeightSpec& weight = spec_.weights[static_cast<size_t>(id)];
+  size_t part = 0;
+  for (const char* key : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    weight.parts.at(part).tensor = fmt::format("xielu.{}[{}]", key, layer);
+    weight.parts.at(part++).stored_shape = {1};
+  }
 }
 
 void Binder::divide_frequencies() {
@@ -109,6 +150,14 @@ void Binder::ignore() {
   }
 }
 
+void Binder::bind_head() {
+  if (spec_.head == spec_.embedding) return;
+  WeightSpec& head = spec_.weights[static_cast<size_t>(spec_.head)];
+  const model::Mapping mapping = head.parts.front().mapping;  // Baichuan 2: rows of unit length
+  one(spec_.head, "output.weight");
+  head.parts.front().mapping = mapping;
+}
+
 void Binder::run() {
   spec_.tensor_prefixes.clear();
   spec_.tensor_words.clear();
@@ -118,11 +167,12 @@ void Binder::run() {
   one(spec_.position_embedding, "position_embd.weight");
   norm(spec_.embedding_norm, "token_embd_norm");
   norm(spec_.final_norm, has("output_norm.weight") ? "output_norm" : "token_embd_norm");
-  if (spec_.head != spec_.embedding) one(spec_.head, "output.weight");
+  bind_head();
   one(spec_.head_bias, "output.bias");
   one(spec_.layer_inputs.table, "per_layer_token_embd.weight");
   linear(spec_.layer_inputs.projection, "per_layer_model_proj");
   norm(spec_.layer_inputs.norm, "per_layer_proj_norm");
+  bind_streams();
   for (size_t i = 0; i < spec_.layers.size(); ++i) bind_layer(i);
   divide_frequencies();
   ignore();

@@ -7,7 +7,7 @@ namespace plimsoll::checkpoint::gguf {
 
 TensorRows Binder::heads(const std::string& base, int64_t count, int64_t size) const {
   TensorRows rows(base, count * size);
-  if (!architecture_.permuted) return rows;
+  if (!architecture_.unsaid.permuted) return rows;
   rows.block = rows.stride = size;
   rows.count = count;
   rows.order = RowOrder::evens_first;

@@ -14,7 +14,8 @@ void Binder::bind_mlp(const Linear& up, const Linear& down, bool gated, const st
 
 void Binder::bind_experts(MlpSpec& mlp) {
   linear(mlp.router.gate, blk_ + "ffn_gate_inp");
-  one(mlp.router.choice_bias, blk_ + "exp_probs_b.bias");
+  const std::string bias = blk_ + "exp_probs_b";
+  one(mlp.router.choice_bias, has(bias) ? bias : bias + ".bias");
   const std::string down = blk_ + "ffn_down_exps";
   const int64_t width = spec_.weight(mlp.down.weight).rows();
   linear(mlp.down, of_experts(mlp, {{down, width}}));

@@ -79,15 +79,25 @@ class Binder {
 
   /// Norms that had 1 added while they were converted need no offset any more.
   void norm(Norm& norm, const std::string& base) {
-    one(norm.weight, base + ".weight");
+    const bool bare = has(base) && !has(base + ".weight");  // Falcon-H1's "ffn_norm"
+    one(norm.weight, bare ? base : base + ".weight");
     one(norm.bias, base + ".bias");
     norm.weight_offset = 0;
   }
 
   void bind_layer(size_t index);
   void bind_norms(LayerSpec& layer);
+  /// The norm before the MLP, without ".weight".
+  [[nodiscard]] std::string mlp_norm() const;
+  void bind_head();
   /// Gemma 4's inputs by layer, and the factor of a layer's output.
   void bind_layer_inputs(LayerSpec& layer);
+
+  /// Gemma 3n's residuals, of which one tensor holds all projections.
+  void bind_streams();
+  void bind_stream_layer(model::StreamLayer& layer);
+  /// Apertus: the numbers of a layer's activation, which stand in the metadata.
+  void bind_xielu(WeightId id, size_t layer);
 
   /// Rows of q's or k's heads.
   [[nodiscard]] TensorRows heads(const std::string& base, int64_t count, int64_t size) const;

@@ -114,7 +114,7 @@ Json make_config(const Model& model) {
   Json config = Json::object();
   config["architectures"] = Json::array({row->architecture});
   config["model_type"] = row->model_type;
-  config["hidden_act"] = row->activation;
+  config["hidden_act"] = row->unsaid.activation;
   add_common(keys, config);
   for (const KeyPair& pair : row->keys) add_pair(keys, pair, config);
   if (row->finish != nullptr) row->finish(keys, config);

@@ -37,6 +37,20 @@ void add_by_layer(const Keys& keys, const char* metadata, const char* config_key
   config[config_key] = list;
 }
 
+void add_longrope(const Keys& keys, std::optional<double> scale, Json& config) {
+  const auto longer = keys.tensor("rope_factors_long.weight");
+  const auto shorter = keys.tensor("rope_factors_short.weight");
+  if (!longer || !shorter) return;
+  Json rope = {{"type", "longrope"}, {"long_factor", *longer}, {"short_factor", *shorter}};
+  if (scale) rope["long_mscale"] = rope["short_mscale"] = *scale;
+  config["rope_scaling"] = rope;
+  const auto length = keys.integer("rope.scaling.original_context_length");
+  if (length || config.contains("max_position_embeddings")) {
+    config["original_max_position_embeddings"] =
+        length ? *length : config["max_position_embeddings"].get<int64_t>();
+  }
+}
+
 void finish_llama(const Keys& keys, Json& config) {
   config["attention_bias"] = has_in_layers(keys, ".attn_output.bias");
   config["mlp_bias"] = has_in_layers(keys, ".ffn_gate.bias");
@@ -60,8 +74,11 @@ void finish_mistral3(const Keys& keys, Json& config) {
 }
 
 void finish_granite(const Keys& keys, Json& config) {
-  (void)keys;
   config["attention_bias"] = false;
+  const bool shared = has_in_layers(keys, ".ffn_up_shexp.weight");
+  if (!shared || keys.model().architecture() != "granitemoe") return;
+  config["architectures"] = Json::array({"GraniteMoeSharedForCausalLM"});
+  config["model_type"] = "granitemoeshared";
 }
 
 void finish_smollm3(const Keys& keys, Json& config) {
@@ -108,11 +125,7 @@ void finish_phi3(const Keys& keys, Json& config) {
     config["original_max_position_embeddings"] = *length;
   if (const auto window = keys.integer("attention.sliding_window"); window && *window > 0)
     config["sliding_window"] = *window;
-  const auto longer = keys.tensor("rope_factors_long.weight");
-  const auto shorter = keys.tensor("rope_factors_short.weight");
-  if (!longer || !shorter) return;
-  config["rope_scaling"] = {
-      {"type", "longrope"}, {"long_factor", *longer}, {"short_factor", *shorter}};
+  add_longrope(keys, std::nullopt, config);
 }
 
 void finish_exaone4(const Keys& keys, Json& config) {

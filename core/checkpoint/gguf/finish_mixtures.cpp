@@ -33,6 +33,7 @@ void finish_gpt_oss(const Keys& keys, Json& config) {
   for (int64_t layer = 0; layer < layers; ++layer)
     types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
   config["layer_types"] = types;
+  state_rope(keys, config);
   if (!config.contains("rope_scaling")) return;
   config["rope_scaling"]["truncate"] = false;
   if (const auto length = keys.integer("rope.scaling.original_context_length"))
@@ -45,7 +46,8 @@ void finish_deepseek(const Keys& keys, Json& config) {
   config["num_key_value_heads"] = config["num_attention_heads"];
   config["moe_layer_freq"] = 1;
   if (!config.contains("q_lora_rank")) config["q_lora_rank"] = nullptr;
-  const bool third = keys.integer("expert_gating_func").value_or(1) == 2;
+  const auto gating = keys.integer("expert_gating_func");  // GLM 4.7 Flash's files do not say
+  const bool third = gating ? *gating == 2 : has_in_layers(keys, ".exp_probs_b.bias");
   const bool grouped = keys.integer("expert_group_count").value_or(1) > 1;
   config["scoring_func"] = third ? "sigmoid" : "softmax";
   config["topk_method"] = third ? "noaux_tc" : grouped ? "group_limited_greedy" : "greedy";
@@ -87,6 +89,67 @@ void finish_minimax(const Keys& keys, Json& config) {
   config["qk_norm_type"] = "per_layer";
   config["scoring_func"] = "sigmoid";
   config["use_routing_bias"] = has_in_layers(keys, ".exp_probs_b.bias");
+}
+
+/// DeepSeek's first mixture, whose attention has heads.
+void finish_first_deepseek(const Keys& keys, Json& config) {
+  config["moe_layer_freq"] = 1;
+  config["norm_topk_prob"] = keys.flag("expert_weights_norm", false);
+  for (const char* latent : {"q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "v_head_dim"})
+    config.erase(latent);
+}
+
+/// Ling 1 and 2 (BailingMoE).
+void finish_ling(const Keys& keys, Json& config) {
+  const bool biased = has_in_layers(keys, ".exp_probs_b.bias");
+  const bool sigmoid = keys.integer("expert_gating_func").value_or(1) == 2;
+  config["score_function"] = sigmoid ? "sigmoid" : "softmax";
+  config["moe_router_enable_expert_bias"] = biased;
+  config["norm_topk_prob"] = keys.flag("expert_weights_norm", false);
+  config["use_qk_norm"] = has_in_layers(keys, ".attn_q_norm.weight");
+  config["use_rmsnorm"] = true;
+  config["use_bias"] = false;
+  config["use_qkv_bias"] = has_in_layers(keys, ".attn_qkv.bias");
+  if (const auto width = keys.integer("expert_shared_feed_forward_length"))
+    config["moe_shared_expert_intermediate_size"] = *width;
+  add_rotary_share(keys, config);
+}
+
+/// Phi-3.5-MoE. The converter writes the factor of Phi-3's formula, which the published models,
+/// of 4,096 positions stretched to 131,072, do not have.
+void finish_phimoe(const Keys& keys, Json& config) {
+  constexpr double kPublished = 1.243163121016122;
+  config["attention_bias"] = has_in_layers(keys, ".attn_q.bias");
+  config["lm_head_bias"] = keys.has_tensor("output.bias");
+  if (const auto window = keys.integer("attention.sliding_window"); window && *window > 0)
+    config["sliding_window"] = *window;
+  const bool published = keys.integer("rope.scaling.original_context_length") == 4096 &&
+                         keys.integer("context_length") == 131072;
+  add_longrope(keys, published ? kPublished : keys.number("rope.scaling.attn_factor"), config);
+}
+
+void finish_dbrx(const Keys& keys, Json& config) {
+  Json attention = {{"kv_n_heads", required(keys, "attention.head_count_kv")},
+                    {"rope_theta", keys.number("rope.freq_base").value_or(10000)}};
+  if (const auto clamp = keys.number("attention.clamp_kqv"); clamp && *clamp > 0)
+    attention["clip_qkv"] = *clamp;
+  config["attn_config"] = attention;
+  config["ffn_config"] = {{"ffn_hidden_size", required(keys, "feed_forward_length")},
+                          {"moe_num_experts", required(keys, "expert_count")},
+                          {"moe_top_k", required(keys, "expert_used_count")},
+                          {"moe_normalize_expert_weights", 1}};
+}
+
+/// HY 3: which layers have experts is told by their routers.
+void finish_hy_v3(const Keys& keys, Json& config) {
+  const auto layers = config["num_hidden_layers"].get<int64_t>();
+  Json types = Json::array();
+  for (const bool sparse : layers_with(keys, ".ffn_gate_inp.weight", layers))
+    types.push_back(sparse ? "sparse" : "dense");
+  config["mlp_layer_types"] = types;
+  config["num_shared_experts"] = keys.integer("expert_shared_feed_forward_length").value_or(0) /
+                                 required(keys, "expert_feed_forward_length");
+  config["qk_norm"] = config["route_norm"] = true;
 }
 
 }  // namespace plimsoll::checkpoint::gguf

@@ -27,6 +27,10 @@ void finish_gpt_neox(const Keys& keys, Json& config) {
   config["attention_bias"] = has_in_layers(keys, ".attn_qkv.bias");
 }
 
+void finish_starcoder(const Keys& keys, Json& config) {
+  config["multi_query"] = keys.integer("attention.head_count_kv").value_or(1) == 1;
+}
+
 void finish_mpt(const Keys& keys, Json& config) {
   const double largest = keys.number("attention.max_alibi_bias").value_or(0);
   Json attention = {{"alibi", largest > 0}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace plimsoll::checkpoint::gguf {
 namespace {
@@ -29,9 +30,68 @@ void add_mamba2_sizes(const Keys& keys, Json& config) {
   config["mamba_proj_bias"] = has_in_layers(keys, ".ssm_in.bias");
 }
 
+/// Bamba, which is stored as a Granite 4 without its factors.
+void finish_bamba(const Keys& keys, Json& config) {
+  config["architectures"] = Json::array({"BambaForCausalLM"});
+  config["model_type"] = "bamba";
+  const Json types = layer_types(keys, config, "attention", "mamba");
+  Json attends = Json::array();
+  for (size_t i = 0; i < types.size(); ++i)
+    if (types[i] == "attention") attends.push_back(i);
+  config["attn_layer_indices"] = attends;
+  add_mamba2_sizes(keys, config);
+}
+
+/// "NAME_period" and "NAME_offset" of layers at even distances; refused where they are at others.
+void add_period(const Keys& keys, const char* name, const std::vector<bool>& marked, Json& config) {
+  const auto is_marked = [&](size_t layer) { return layer < marked.size() && marked[layer]; };
+  size_t first = 0;
+  while (first < marked.size() && !marked[first]) ++first;
+  size_t period = 1;
+  while (first + period < marked.size() && !marked[first + period]) ++period;
+  if (first + period >= marked.size()) period = std::max(period, marked.size());
+  if (first == marked.size()) period = 1;  // no layer
+  for (size_t layer = 0; layer < marked.size(); ++layer) {
+    if (is_marked(layer) != (layer % period == first))
+      keys.refuse("block_count", std::string(": the layers of ") + name + " have no even distance");
+  }
+  config[std::string(name) + "_period"] = period;
+  config[std::string(name) + "_offset"] = first;
+}
+
 }  // namespace
 
+void finish_jamba(const Keys& keys, Json& config) {
+  const auto layers = config["num_hidden_layers"].get<int64_t>();
+  std::vector<bool> attends;
+  for (const Json& type : layer_types(keys, config, "attention", "mamba"))
+    attends.push_back(type == "attention");
+  add_period(keys, "attn_layer", attends, config);
+  add_period(keys, "expert_layer", layers_with(keys, ".ffn_gate_inp.weight", layers), config);
+  if (keys.integer("expert_count").value_or(0) == 0)
+    config["num_experts"] = config["num_experts_per_tok"] = 1;
+  config["mamba_d_state"] = required(keys, "ssm.state_size");
+  config["mamba_d_conv"] = required(keys, "ssm.conv_kernel");
+  config["mamba_dt_rank"] = required(keys, "ssm.time_step_rank");
+  config["mamba_expand"] = required(keys, "ssm.inner_size") / config["hidden_size"].get<int64_t>();
+  config["mamba_conv_bias"] = has_in_layers(keys, ".ssm_conv1d.bias");
+  config["mamba_proj_bias"] = has_in_layers(keys, ".ssm_in.bias");
+}
+
+/// Falcon-H1, whose factors the converter multiplies into the weights.
+void finish_falcon_h1(const Keys& keys, Json& config) {
+  add_mamba2_sizes(keys, config);
+  config["mamba_d_ssm"] = required(keys, "ssm.inner_size");
+  config["mamba_rms_norm"] = has_in_layers(keys, ".ssm_norm.weight");
+  config["mamba_norm_before_gate"] = false;
+  config["projectors_bias"] = has_in_layers(keys, ".ssm_out.bias");
+  config["attention_bias"] = has_in_layers(keys, ".attn_q.bias");
+  config["mlp_bias"] = has_in_layers(keys, ".ffn_up.bias");
+}
+
 void finish_granite_hybrid(const Keys& keys, Json& config) {
+  if (!keys.has("embedding_scale") && !keys.has("expert_shared_feed_forward_length"))
+    return finish_bamba(keys, config);
   config["layer_types"] = layer_types(keys, config, "attention", "mamba");
   add_mamba2_sizes(keys, config);
   config["position_embedding_type"] = keys.flag("rope.scaling.finetuned", false) ? "rope" : "nope";
@@ -89,6 +149,9 @@ void finish_mamba(const Keys& keys, Json& config) {
   config["use_bias"] = has_in_layers(keys, ".ssm_in.bias");
   if (keys.model().architecture() == "mamba") {
     config["time_step_rank"] = required(keys, "ssm.time_step_rank");
+    if (!keys.flag("ssm.dt_b_c_rms", false)) return;
+    config["architectures"] = Json::array({"FalconMambaForCausalLM"});
+    config["model_type"] = "falcon_mamba";
     return;
   }
   const int64_t heads = required(keys, "ssm.time_step_rank");

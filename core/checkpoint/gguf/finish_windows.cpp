@@ -1,27 +1,91 @@
-// Models whose layers with a window differ from the others: Llama 4, Laguna, MiMo V2, Gemma 4.
+// Models whose layers with a window differ from the others: OLMo 3, PLaMo 3, AFMoE, Mellum, Llama
+// 4, Laguna, MiMo V2, Gemma 4.
 #include <algorithm>
-#include <set>
+#include <cmath>
 #include <string>
 
 #include "checkpoint/gguf/finish.h"
 
 namespace plimsoll::checkpoint::gguf {
-namespace {
 
-/// 1 for each layer that has experts.
-Json sparse_layers(const Keys& keys, int64_t layers) {
-  std::set<int64_t> sparse;
+std::vector<bool> layers_with(const Keys& keys, std::string_view ending, int64_t layers) {
+  std::vector<bool> with(static_cast<size_t>(layers));
   for (const Tensor& tensor : keys.model().tensors()) {
-    if (!tensor.name.starts_with("blk.") || !tensor.name.ends_with(".ffn_gate_inp.weight"))
-      continue;
-    sparse.insert(std::atoll(tensor.name.c_str() + 4));
+    if (!tensor.name.starts_with("blk.") || !tensor.name.ends_with(ending)) continue;
+    const auto layer = static_cast<size_t>(std::atoll(tensor.name.c_str() + 4));
+    if (layer < with.size()) with[layer] = true;
   }
-  Json list = Json::array();
-  for (int64_t layer = 0; layer < layers; ++layer) list.push_back(sparse.contains(layer) ? 1U : 0U);
-  return list;
+  return with;
 }
 
-}  // namespace
+void add_window_types(const Keys& keys, int64_t missing, Json& config) {
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  const auto layers = config["num_hidden_layers"].get<int64_t>();
+  const auto listed = keys.by_layer(kPattern, layers);
+  const int64_t period = listed ? 1 : keys.integer(kPattern).value_or(missing);
+  Json types = Json::array();
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const bool slides = listed ? (*listed)[static_cast<size_t>(layer)] != 0
+                               : period > 0 && (layer + 1) % period != 0;
+    types.push_back(slides ? "sliding_attention" : "full_attention");
+  }
+  config["layer_types"] = types;
+}
+
+/// OLMo 2, and OLMo 3, which has windows.
+void finish_olmo2(const Keys& keys, Json& config) {
+  const int64_t window = keys.integer("attention.sliding_window").value_or(0);
+  if (window == 0) return;
+  config["architectures"] = Json::array({"Olmo3ForCausalLM"});
+  config["model_type"] = "olmo3";
+  config["sliding_window"] = window;
+  add_window_types(keys, 4, config);
+}
+
+void finish_granite_windows(const Keys& keys, Json& config) {
+  finish_granite(keys, config);
+  add_window_types(keys, 4, config);
+  if (keys.integer("expert_count").value_or(0) == 0) return;
+  config["architectures"] = Json::array({"GraniteMoeSWAForCausalLM"});
+  config["model_type"] = "granitemoe_swa";
+}
+
+void finish_plamo3(const Keys& keys, Json& config) {
+  add_window_types(keys, 8, config);
+  if (!config.contains("rope_local_theta")) config["rope_local_theta"] = 10000.0;
+}
+
+void finish_afmoe(const Keys& keys, Json& config) {
+  add_window_types(keys, 4, config);
+  config["mup_enabled"] = config["route_norm"] = true;
+  config["score_func"] = "sigmoid";
+}
+
+void finish_cohere_mixture(const Keys& keys, Json& config) {
+  add_window_types(keys, 4, config);
+  const bool sigmoid = keys.integer("expert_gating_func").value_or(2) == 2;
+  config["expert_selection_fn"] = sigmoid ? "sigmoid" : "softmax";
+  config["shared_expert_combination_strategy"] = "average";
+}
+
+void finish_exaone_mixture(const Keys& keys, Json& config) {
+  add_window_types(keys, 4, config);
+}
+
+/// Mellum 2: layers with a window rotate by a base of their own, without scaling.
+void finish_mellum(const Keys& keys, Json& config) {
+  add_window_types(keys, 4, config);
+  Json full = config.value("rope_scaling", Json{{"rope_type", "default"}});
+  const double theta = keys.number("rope.freq_base").value_or(10000);
+  full["rope_theta"] = theta;
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  config["rope_parameters"] = {
+      {"full_attention", full},
+      {"sliding_attention",
+       {{"rope_type", "default"},
+        {"rope_theta", keys.number("rope.freq_base_swa").value_or(theta)}}}};
+}
 
 /// What llama.cpp knows by heart: chunks of 8,192 tokens, queries that grow by as many, and no
 /// norms of q and k with 128 experts (Maverick).
@@ -70,7 +134,10 @@ void finish_mimo2(const Keys& keys, Json& config) {
   if (!windows)
     keys.refuse("attention.sliding_window_pattern", ": a number for each layer is needed");
   add_by_layer(keys, "attention.sliding_window_pattern", "hybrid_layer_pattern", config);
-  config["moe_layer_freq"] = sparse_layers(keys, layers);
+  Json sparse = Json::array();
+  for (const bool has_experts : layers_with(keys, ".ffn_gate_inp.weight", layers))
+    sparse.push_back(has_experts ? 1U : 0U);
+  config["moe_layer_freq"] = sparse;
   const auto kv_heads = keys.by_layer("attention.head_count_kv", layers);
   for (size_t i = 0; i < windows->size(); ++i) {
     const bool slides = (*windows)[i] != 0;
@@ -84,6 +151,34 @@ void finish_mimo2(const Keys& keys, Json& config) {
   config["topk_method"] = "noaux_tc";
   config["norm_topk_prob"] = keys.flag("expert_weights_norm", true);
   config["n_shared_experts"] = nullptr;
+}
+
+/// Gemma 3n. The file has the deviations of sparse gates, whose share of zeros the config has;
+/// minus infinity: the layer's gates are not sparse. Ids of pictures and sounds have no inputs by
+/// layer.
+void finish_gemma3n(const Keys& keys, Json& config) {
+  constexpr int64_t kFirstSoundOrPicture = 262144;
+  const auto layers = config["num_hidden_layers"].get<int64_t>();
+  finish_gemma(keys, config);
+  add_window_types(keys, 5, config);
+  add_by_layer(keys, "feed_forward_length", "intermediate_size", config);
+  config["vocab_size_per_layer_input"] =
+      std::min(kFirstSoundOrPicture, config["vocab_size"].get<int64_t>());
+  const Value* const deviations = keys.find("activation_sparsity_scale");
+  const auto listed = deviations == nullptr ? std::nullopt : deviations->numbers();
+  if (deviations != nullptr && (!listed || static_cast<int64_t>(listed->size()) < layers))
+    keys.refuse("activation_sparsity_scale", ": a number for each layer is needed");
+  Json shares = Json::array();
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const double deviation = listed ? (*listed)[static_cast<size_t>(layer)] : -INFINITY;
+    if (std::isnan(deviation) || deviation == INFINITY)
+      keys.refuse("activation_sparsity_scale", " is not a number");
+    shares.push_back(std::erfc(-deviation / std::sqrt(2.0)) / 2);
+  }
+  config["activation_sparsity_pattern"] = shares;
+  for (const Tensor& tensor : keys.model().tensors())
+    if (tensor.name == "blk.0.laurel_l.weight" && tensor.ne.size() == 2)
+      config["laurel_rank"] = tensor.ne[1];
 }
 
 /// Gemma 4: heads and rotation by the kind of layer. `rope_freqs` divides the frequencies that full

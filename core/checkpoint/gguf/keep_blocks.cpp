@@ -44,7 +44,7 @@ void keep_blocks(const Checkpoint& checkpoint, ModelSpec& spec) {
     const bool turned = std::ranges::any_of(weight.parts, &Part::transposed);
     for (Part& part : weight.parts) {
       const TensorEntry* const tensor = stored(part);
-      if (tensor == nullptr || turned) continue;
+      if (tensor == nullptr || turned || part.mapping != model::Mapping::none) continue;
       if (!tensor->is_packed() && tensor->dtype == spec.dtype) continue;
       part.packing = quantization::packing_of({.format = quantization::WeightFormat::ggml},
                                               quantization::stored_matrix(weight, part, find));

@@ -18,7 +18,8 @@ inline constexpr KeyPair kGranite[] = {
     {"logits_scaling", "logit_scale"},
     {"num_local_experts", "expert_count"},
     {"num_experts_per_tok", "expert_used_count"},
-    {"shared_intermediate_size", "expert_shared_feed_forward_length"}};
+    {"shared_intermediate_size", "expert_shared_feed_forward_length"},
+    {"sliding_window", "attention.sliding_window"}};
 inline constexpr KeyPair kQwenMixture[] = {
     {"num_experts", "expert_count"},
     {"num_experts_per_tok", "expert_used_count"},
@@ -120,6 +121,14 @@ inline constexpr KeyPair kGemma4[] = {{"final_logit_softcapping", "final_logit_s
                                       {"head_dim", "attention.key_length_swa"},
                                       {"global_head_dim", "attention.key_length"},
                                       {"num_kv_shared_layers", "attention.shared_kv_layers"}};
+inline constexpr KeyPair kGemma3n[] = {
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {"sliding_window", "attention.sliding_window"},
+    {"rope_local_base_freq", "rope.freq_base_swa"},
+    {"altup_num_inputs", "altup.num_inputs"},
+    {"altup_active_idx", "altup.active_idx"},
+    {"hidden_size_per_layer_input", "embedding_length_per_layer_input"},
+    {"num_kv_shared_layers", "attention.shared_kv_layers"}};
 inline constexpr KeyPair kKimiLinear[] = {{"num_experts", "expert_count"},
                                           {"num_experts_per_token", "expert_used_count"},
                                           {"num_shared_experts", "expert_shared_count"},
@@ -129,5 +138,61 @@ inline constexpr KeyPair kKimiLinear[] = {{"num_experts", "expert_count"},
                                           {"kv_lora_rank", "attention.kv_lora_rank"},
                                           {"qk_rope_head_dim", "rope.dimension_count"},
                                           {"v_head_dim", "attention.value_length_mla"}};
+
+inline constexpr KeyPair kExaone[] = {{"layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}};
+inline constexpr KeyPair kQwen[] = {{"layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}};
+inline constexpr KeyPair kOrion[] = {{"rms_norm_eps", "attention.layer_norm_epsilon"}};
+inline constexpr KeyPair kPlamo3[] = {{"rope_local_theta", "rope.freq_base_swa"},
+                                      {"sliding_window", "attention.sliding_window"}};
+inline constexpr KeyPair kMiniCpm[] = {{"scale_emb", "embedding_scale"}};
+inline constexpr KeyPair kMiniCpm3[] = {{"q_lora_rank", "attention.q_lora_rank"},
+                                        {"kv_lora_rank", "attention.kv_lora_rank"},
+                                        {"qk_rope_head_dim", "rope.dimension_count"}};
+inline constexpr KeyPair kPhiMixture[] = {{"num_local_experts", "expert_count"},
+                                          {"num_experts_per_tok", "expert_used_count"}};
+inline constexpr KeyPair kAfmoe[] = {{"num_experts", "expert_count"},
+                                     {"num_experts_per_tok", "expert_used_count"},
+                                     {"num_shared_experts", "expert_shared_count"},
+                                     {"moe_intermediate_size", "expert_feed_forward_length"},
+                                     {"num_dense_layers", "leading_dense_block_count"},
+                                     {"route_scale", "expert_weights_scale"},
+                                     {"sliding_window", "attention.sliding_window"}};
+inline constexpr KeyPair kLing[] = {{"num_experts", "expert_count"},
+                                    {"num_experts_per_tok", "expert_used_count"},
+                                    {"num_shared_experts", "expert_shared_count"},
+                                    {"moe_intermediate_size", "expert_feed_forward_length"},
+                                    {"first_k_dense_replace", "leading_dense_block_count"},
+                                    {"routed_scaling_factor", "expert_weights_scale"},
+                                    {"n_group", "expert_group_count"},
+                                    {"topk_group", "expert_group_used_count"}};
+inline constexpr KeyPair kCohereMixture[] = {
+    {"num_experts", "expert_count"},
+    {"num_experts_per_tok", "expert_used_count"},
+    {"num_shared_experts", "expert_shared_count"},
+    {"intermediate_size", "expert_feed_forward_length"},
+    {"prefix_dense_intermediate_size", "feed_forward_length"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"layer_norm_eps", "attention.layer_norm_epsilon"},
+    {"logit_scale", "logit_scale"},
+    {"sliding_window", "attention.sliding_window"}};
+inline constexpr KeyPair kExaoneMixture[] = {
+    {"num_experts", "expert_count"},
+    {"num_experts_per_tok", "expert_used_count"},
+    {"num_shared_experts", "expert_shared_count"},
+    {"moe_intermediate_size", "expert_feed_forward_length"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"routed_scaling_factor", "expert_weights_scale"},
+    {"norm_topk_prob", "expert_weights_norm"},
+    {"n_group", "expert_group_count"},
+    {"topk_group", "expert_group_used_count"},
+    {"sliding_window", "attention.sliding_window"}};
+inline constexpr KeyPair kHyV3[] = {{"num_experts", "expert_count"},
+                                    {"num_experts_per_tok", "expert_used_count"},
+                                    {"moe_intermediate_size", "expert_feed_forward_length"},
+                                    {"router_scaling_factor", "expert_weights_scale"}};
+inline constexpr KeyPair kMellum[] = {{"num_local_experts", "expert_count"},
+                                      {"num_experts_per_tok", "expert_used_count"},
+                                      {"moe_intermediate_size", "expert_feed_forward_length"},
+                                      {"sliding_window", "attention.sliding_window"}};
 
 }  // namespace plimsoll::checkpoint::gguf
