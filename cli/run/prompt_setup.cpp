@@ -84,6 +84,11 @@ PromptSetup read_prompt_setup(const RunOptions& options, const Environment& envi
                                           {environment.hub_cache, {}, environment.ollama}),
              setup);
   setup.formats = answer_formats(options, setup.chat);
+  if (text::is_suffixed(setup.formats)) {
+    setup.suffixed =
+        std::make_shared<text::SuffixedFormats>(setup.formats, text::tag_suffix(*setup.tokenizer));
+    setup.formats = setup.suffixed->formats();
+  }
   return setup;
 }
 

@@ -15,7 +15,7 @@
 #include "cli/run/options.h"
 #include "grammar/compiler.h"
 #include "model/config.h"
-#include "text/answer/answer.h"
+#include "text/answer/suffixed.h"
 #include "text/tokenizer.h"
 
 namespace plimsoll::cli {
@@ -26,6 +26,7 @@ struct PromptSetup {
   std::optional<text::Tokenizer> tokenizer;  // none with --skip-tokenizer-init
   batch::ChatOptions chat;
   text::AnswerFormats formats;  // of answers, by flags or the chat template
+  std::shared_ptr<const text::SuffixedFormats> suffixed;  // holds `formats`; null: they are static
   model::GenerationConfig generation;
   std::shared_ptr<grammar::Compiler> grammars;  // null before make_grammars, or with no tokenizer
 };

@@ -204,6 +204,12 @@ TEST_CASE("files are read below the allowed folder alone, whatever links say") {
   fs::create_symlink(kOdd, allowed + "/out.png");
   fs::create_symlink(allowed + "/a b.png", scratch.path("in.png"));
   CHECK(code_of({"file://" + allowed + "/a%20b.png"}, allowed) == "");
+  // "%" before other characters than hexadecimal digits is itself.
+  for (const char* name : {"x%G1.png", "x%1g.png", "x%.png", "x%4"}) {
+    fs::copy(kOdd, allowed + "/" + name);
+    CHECK(code_of({"file://" + allowed + "/" + name}, allowed) == "");
+  }
+  CHECK(code_of({"file://" + allowed + "/a%20%62.pn%67"}, allowed) == "");
   CHECK(code_of({"file://localhost" + allowed + "/a b.png"}, allowed) == "");
   CHECK(code_of({"FILE://" + allowed + "/a%20b.png"}, allowed) == "");
   CHECK(code_of({scratch.path("in.png")}, allowed) == "");
@@ -307,4 +313,28 @@ TEST_CASE("images that are decoded give the memory of their files back") {
     REQUIRE(kept.back().get() != nullptr);
   }
   CHECK(in_use() < before + (size_t{8} << 20));
+}
+
+TEST_CASE("of the images that are kept the one that was not used for longest goes first") {
+  const test::Scratch scratch;
+  std::ifstream stream(kOdd, std::ios::binary);
+  const std::string image{std::istreambuf_iterator<char>(stream), {}};
+  ImageRules narrow = rules(scratch.path(""));
+  const auto opened = [&](ImageLoader& loader, char name) {
+    const std::string file = scratch.write(std::string(1, name) + ".png", image + name);
+    return std::move(
+        loader.open({{MediaKind::image, {file}, "image"}}, OrderedJson::object()).front());
+  };
+  {
+    ImageLoader loader(narrow);
+    narrow.cache_bytes = 2 * static_cast<size_t>(opened(loader, 'a').layout.levels());
+  }
+  ImageLoader loader(narrow);
+  const auto load = [&](char name) { return loader.load(opened(loader, name)).get(); };
+  const auto a = load('a');
+  const auto b = load('b');
+  CHECK(load('a') == a);
+  load('c');
+  CHECK(load('a') == a);
+  CHECK(load('b') != b);
 }

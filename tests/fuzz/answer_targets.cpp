@@ -30,7 +30,7 @@ std::string without_syntax(std::string_view text) {
 /// wrote them.
 void check_call(const text::ToolFormat& format, const text::ToolCall& call) {
   if (call.name.empty()) throw std::logic_error("a call without a name");
-  const bool raw = format.body == text::CallBody::named || format.body == text::CallBody::harmony;
+  const bool raw = format.body == text::CallBody::named || format.messages != nullptr;
   // Json::accept refuses bytes that are not UTF-8, which answers of an engine do not have.
   const bool is_utf8 = Json::accept('"' + without_syntax(call.arguments) + '"');
   if (!raw && is_utf8 && !Json::accept(call.arguments)) {
@@ -47,7 +47,7 @@ void tool_calls(std::string_view bytes) {
   const text::ToolFormat& format = chosen(text::tool_formats(), bytes);
   const text::ToolAnswer answer = text::read_tool_calls(format, bytes, tools);
   for (const text::ToolCall& call : answer.calls) check_call(format, call);
-  if (format.body == text::CallBody::harmony || !answer.calls.empty()) return;
+  if (format.messages != nullptr || !answer.calls.empty()) return;
   if (answer.content != bytes)
     throw std::logic_error("an answer without calls that is another text");
 }

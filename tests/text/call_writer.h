@@ -52,24 +52,50 @@ inline std::string json_call(const text::CallKeys& keys, const WrittenCall& call
   return json.dump();
 }
 
-inline std::string tagged_call(const text::CallTags& tags, const WrittenCall& call) {
-  const auto opened = [&](std::string_view key, std::string_view close, bool has_value_open) {
-    return std::string(key) + std::string(close) +
-           (has_value_open ? std::string(tags.value_open) : "");
-  };
+/// A value's type as calls say it.
+inline std::string type_of_value(const OrderedJson& value) {
+  return value.is_number() ? "number" : value.type_name();
+}
+
+inline std::string tagged_call(const text::CallTags& tags, const WrittenCall& call, size_t index) {
   std::string text;
   if (tags.call_open.empty()) {
-    text = call.name + "\n";
+    text = call.name + std::string(tags.name_end) + "\n";
   } else {
-    text = std::string(tags.call_open) + opened(call.name, tags.key_close, true) + "\n";
+    const std::string number =
+        tags.escaped ? " index=\"" + std::to_string(index + 1) + "\"" : std::string();
+    text = std::string(tags.call_open) + call.name + std::string(tags.key_close) + number +
+           std::string(tags.value_open) + "\n";
   }
   for (const auto& [key, value] : call.arguments.items()) {
     const std::string plain = value.is_string() ? value.get<std::string>() : value.dump();
     const std::string line = tags.own_lines ? "\n" : "";
-    text += std::string(tags.key_open) + opened(key, tags.key_close, true) + line + plain + line +
-            std::string(tags.value_close) + "\n";
+    std::string type;
+    if (!tags.type_open.empty()) {
+      type = (tags.escaped ? " " : "") + std::string(tags.type_open) + type_of_value(value) +
+             std::string(tags.type_close);
+    }
+    text += std::string(tags.key_open) + key + std::string(tags.key_close) + type +
+            std::string(tags.value_open) + line + plain + line + std::string(tags.value_close) +
+            "\n";
   }
   return text + std::string(tags.call_close);
+}
+
+/// A value as MiniMax M3 writes it: elements within elements, each tag behind the mark.
+inline std::string nested(const OrderedJson& value, const std::string& mark) {
+  if (!value.is_structured()) return value.is_string() ? value.get<std::string>() : value.dump();
+  std::string text;
+  for (const auto& [key, member] : value.items()) {
+    const std::string name = value.is_array() ? "item" : key;
+    text += mark + "<" + name + ">" + nested(member, mark) + mark + "</" + name + ">";
+  }
+  return text;
+}
+
+inline std::string nested_call(const std::string& mark, const WrittenCall& call) {
+  return mark + "<invoke name=\"" + call.name + "\">" + nested(call.arguments, mark) + mark +
+         "</invoke>\n";
 }
 
 inline std::string named_call(const text::NamedParts& parts, const WrittenCall& call,
@@ -103,6 +129,23 @@ std::string joined(const std::vector<WrittenCall>& calls, const std::string& bet
   return text;
 }
 
+/// Calls in messages of their own.
+inline std::string write_messages(const text::ToolFormat& format,
+                                  const std::vector<WrittenCall>& calls) {
+  const std::string_view name = format.names.front();
+  return joined(calls, "", [&](const WrittenCall& call, size_t index) -> std::string {
+    if (name == "openai") return harmony_call(call);
+    if (name == "inkling") {
+      return "<|message_model|><|content_invoke_tool_json|>" + json_call(format.keys, call) +
+             "<|end_message|>";
+    }
+    const std::string tagged = tagged_call(format.tags, call, index);
+    if (name == "kimi_k3") return "<|open|>tools<|sep|>" + tagged + "<|close|>tools<|sep|>";
+    return "<|start|>assistant to=" + call.name + "<|message|><atem:function_calls>\n" + tagged +
+           "\n</atem:function_calls><|eom|>";
+  });
+}
+
 /// The calls as a model of the format writes them.
 inline std::string write_calls(const text::ToolFormat& format,
                                const std::vector<WrittenCall>& calls) {
@@ -110,10 +153,12 @@ inline std::string write_calls(const text::ToolFormat& format,
   const std::string begin(format.markers[0].begin);
   const std::string end(format.markers[0].end);
   const auto each = [&](const auto& write) {
-    return joined(calls, "\n",
-                  [&](const WrittenCall& call, size_t i) { return begin + write(call, i) + end; });
+    return joined(calls, "\n", [&](const WrittenCall& call, size_t i) {
+      return (begin == format.tags.call_open ? "" : begin) + write(call, i) + end;
+    });
   };
   const bool list = begin.ends_with('[');
+  if (format.messages != nullptr) return write_messages(format, calls);
   switch (format.body) {
     case CallBody::json: {
       const auto write = [&](const WrittenCall& call, size_t) {
@@ -129,9 +174,17 @@ inline std::string write_calls(const text::ToolFormat& format,
              }) +
              std::string(format.around[1]);
     case CallBody::tagged:
-      return std::string(format.around[0]) +
-             each([&](const WrittenCall& call, size_t) { return tagged_call(format.tags, call); }) +
+      return std::string(format.around[0]) + each([&](const WrittenCall& call, size_t i) {
+               return tagged_call(format.tags, call, i);
+             }) +
              std::string(format.around[1]);
+    case CallBody::nested:
+      return begin + "\n" +
+             joined(calls, "",
+                    [&](const WrittenCall& call, size_t) {
+                      return nested_call(std::string(format.element), call);
+                    }) +
+             end;
     case CallBody::python:
       return begin + "[" +
              joined(calls, ", ",
@@ -141,8 +194,6 @@ inline std::string write_calls(const text::ToolFormat& format,
       return each([&](const WrittenCall& call, size_t) {
         return "call:" + call.name + braced(call.arguments, std::string(format.quote));
       });
-    case CallBody::harmony:
-      return joined(calls, "", [](const WrittenCall& call, size_t) { return harmony_call(call); });
   }
   return "";
 }

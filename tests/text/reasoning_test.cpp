@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "text/answer/answer.h"
+#include "text/answer/messages.h"
 
 using namespace plimsoll;
 using namespace plimsoll::text;
@@ -42,6 +43,14 @@ SplitAnswer split_answer(const ReasoningFormat& format, const std::string& text,
   return {answer.reasoning, answer.content};
 }
 
+/// Text between the message of reasoning and the header of the next one.
+std::string between_messages(const ReasoningFormat& format) {
+  if (format.messages == &kHarmonyMessages) return "<|end|><|start|>assistant";
+  if (format.messages == &kInklingMessages) return "<|end_message|><|message_model|>";
+  if (format.messages == &kKimiMessages) return "<|close|>think<|sep|>";
+  return format.messages == nullptr ? "" : "<|eom|><|start|>assistant ";
+}
+
 /// An answer as a model of the format writes it.
 std::string as_written(const ReasoningFormat& format, const ReasonedParts& parts) {
   const std::string line = format.own_lines ? "\n" : "";
@@ -50,7 +59,7 @@ std::string as_written(const ReasoningFormat& format, const ReasonedParts& parts
     content = "\n" + std::string(format.answer_begin) + "\n" + content + "\n" +
               std::string(format.answer_end);
   }
-  const std::string end = format.harmony ? "<|end|><|start|>assistant" : "";
+  const std::string end = between_messages(format);
   return std::string(format.starts[0]) + line + parts.reasoning + line + end +
          std::string(format.ends[0]) + content;
 }
@@ -66,7 +75,7 @@ TEST_CASE("reasoning is told apart in every format") {
       const SplitAnswer split = split_answer(format, text);
       CHECK(split.reasoning == parts.reasoning);
       CHECK(split.content == parts.content);
-      if (format.harmony) continue;
+      if (format.messages == &kHarmonyMessages) continue;
       // A prompt that ends with the first marker, and one that ends with the last.
       const std::string rest = text.substr(format.starts[0].size());
       const SplitAnswer open = split_answer(format, rest, Thinking::open);
@@ -197,5 +206,5 @@ TEST_CASE("formats of reasoning have names of vLLM's parsers, each once") {
       CHECK(find_reasoning_format(name) == &format);
     }
   }
-  CHECK(names.size() == 23);
+  CHECK(names.size() == 39);
 }

@@ -1,50 +1,14 @@
 // Answers with calls as models write them, well and badly, each by its format.
 #include <catch2/catch.hpp>
 #include <string>
-#include <vector>
 
-#include "text/answer/answer.h"
+#include "text/answer_rows.h"
 
 using namespace plimsoll;
 using namespace plimsoll::text;
-
-namespace {
-
-const OrderedJson kTypedTools = OrderedJson::parse(R"([
-  {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {
-    "city": {"type": "string"}, "days": {"type": "integer"}, "flags": {"type": "array"},
-    "exact": {"type": "boolean"}, "unit": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}}])");
-
-struct AnswerRow {
-  const char* format;
-  std::string text;
-  /// NAME(ARGUMENTS) of each call, a line each.
-  std::string calls;
-  std::string content;
-  bool unread = false;
-};
-
-std::string shown_calls(const ToolAnswer& answer) {
-  std::string text;
-  for (const ToolCall& call : answer.calls) {
-    text += (text.empty() ? "" : "\n") + call.name + "(" + call.arguments + ")";
-  }
-  return text;
-}
-
-void check_rows(const std::vector<AnswerRow>& rows) {
-  for (const AnswerRow& row : rows) {
-    INFO(row.format << ": " << row.text);
-    const ToolFormat* format = find_tool_format(row.format);
-    REQUIRE(format != nullptr);
-    const ToolAnswer answer = read_tool_calls(*format, row.text, kTypedTools);
-    CHECK(shown_calls(answer) == row.calls);
-    CHECK(answer.content == row.content);
-    CHECK(answer.has_unread_call == row.unread);
-  }
-}
-
-}  // namespace
+using testing::check_rows;
+using testing::kTypedTools;
+using testing::shown_calls;
 
 TEST_CASE("calls in JSON") {
   const std::string bern = R"({"name": "f", "arguments": {"city": "Bern"}})";

@@ -17,7 +17,9 @@ namespace {
 const OrderedJson kWeatherTools = OrderedJson::parse(R"([
   {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {
     "city": {"type": "string"}, "days": {"type": "integer"}, "exact": {"type": "boolean"},
-    "scale": {"type": "number"}, "where": {"type": "object"}, "hours": {"type": "array"},
+    "scale": {"type": "number"}, "hours": {"type": "array", "items": {"type": "integer"}},
+    "where": {"type": "object", "properties": {"lat": {"type": "number"}, "names": {"type": "array", "items": {"type": "string"}},
+      "deep": {"type": "object", "properties": {"x": {"type": ["string", "null"]}}}}},
     "unit": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "note": {"type": ["string", "null"]}}}}},
   {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}])");
 
@@ -61,7 +63,7 @@ void check_called(const ToolAnswer& answer, const std::vector<WrittenCall>& expe
 
 /// True where calls of a format need to be marked, so that text may stand before them.
 bool is_marked(const ToolFormat& format) {
-  return !format.markers.front().begin.empty() || format.body == CallBody::harmony;
+  return !format.markers.front().begin.empty() || format.messages != nullptr;
 }
 
 }  // namespace
@@ -76,7 +78,7 @@ TEST_CASE("calls are read in every format, alone and behind text") {
       check_called(alone, calls);
       CHECK(alone.content == "");
       CHECK_FALSE(alone.has_unread_call);
-      if (!is_marked(format) || format.body == CallBody::harmony) continue;
+      if (!is_marked(format) || format.messages != nullptr) continue;
       const ToolAnswer behind =
           read_tool_calls(format, "Let me look.\n" + text + "\n", kWeatherTools);
       check_called(behind, calls);
@@ -125,7 +127,7 @@ TEST_CASE("an answer cut at any byte loses nothing, in every format") {
           if (part.find(word) == std::string::npos || all.find(word) != std::string::npos) continue;
           FAIL_CHECK(labelled(format, part) << " lost " << word);
         }
-        if (answer.calls.empty() && format.body != CallBody::harmony && answer.content != part) {
+        if (answer.calls.empty() && format.messages == nullptr && answer.content != part) {
           FAIL_CHECK(labelled(format, part) << " became " << answer.content);
         }
       }
@@ -146,6 +148,7 @@ TEST_CASE("hostile answers are read in time linear in their bytes") {
       parts.push_back(begin + "{\"name\": \"");
       parts.push_back(begin + std::string(format.tags.call_open) + "x");
       parts.push_back(begin + "[\"\",");
+      parts.push_back(std::string(format.element) + "<x>");
       const std::string key =
           std::string(format.tags.key_open) + "k" + std::string(format.tags.key_close);
       parts.push_back(key + std::string(format.tags.value_open) + "x");
@@ -177,7 +180,7 @@ TEST_CASE("formats have names of vLLM's parsers, each once") {
       CHECK(find_tool_format(name) == &format);
     }
   }
-  CHECK(names.size() == 40);
+  CHECK(names.size() == 58);
   CHECK(find_tool_format("") == nullptr);
   CHECK(find_tool_format("herms") == nullptr);
 }

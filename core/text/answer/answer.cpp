@@ -3,20 +3,16 @@
 #include <utility>
 
 #include "text/answer/call_bodies.h"
-#include "text/answer/harmony.h"
+#include "text/answer/messages.h"
 
 namespace plimsoll::text {
 namespace {
 
-/// gpt-oss's messages; calls are content where none are asked for.
-ToolAnswer read_messages(const AnswerFormats& formats, std::string_view text) {
-  ToolAnswer answer = read_harmony(text);
-  if (formats.tools != nullptr) return answer;
-  for (const ToolCall& call : answer.calls) {
-    answer.content += (answer.content.empty() ? "" : "\n") + call.arguments;
-  }
-  answer.calls.clear();
-  return answer;
+void add_marks(std::vector<std::string_view>& texts, const MessageFormat* messages) {
+  if (messages == nullptr) return;
+  texts.insert(texts.end(), messages->headers.begin(), messages->headers.end());
+  texts.insert(texts.end(), messages->ends.begin(), messages->ends.end());
+  for (const MessageOpening& opening : messages->openings) texts.push_back(opening.mark);
 }
 
 }  // namespace
@@ -27,10 +23,10 @@ std::vector<std::string_view> markers_of(const ToolFormat& format) {
     texts.insert(texts.end(), {markers.begin, markers.end});
   }
   const CallTags& tags = format.tags;
-  texts.insert(texts.end(),
-               {format.named.before, format.named.name_end, tags.call_open, tags.call_close,
-                tags.key_open, tags.key_close, tags.value_open, tags.value_close, format.quote});
-  if (format.body == CallBody::harmony) texts.push_back(kHarmonyFinal);
+  texts.insert(texts.end(), {format.named.before, format.named.name_end, tags.call_open,
+                             tags.call_close, tags.key_open, tags.key_close, tags.value_open,
+                             tags.value_close, tags.name_end, format.quote, format.element});
+  add_marks(texts, format.messages);
   return texts;
 }
 
@@ -38,14 +34,15 @@ std::vector<std::string_view> markers_of(const ReasoningFormat& format) {
   std::vector<std::string_view> texts(format.starts.begin(), format.starts.end());
   texts.insert(texts.end(), format.ends.begin(), format.ends.end());
   texts.insert(texts.end(), {format.call_begin, format.answer_begin, format.answer_end});
+  add_marks(texts, format.messages);
   return texts;
 }
 
 ToolAnswer read_answer(const AnswerFormats& formats, std::string_view text, Thinking thinking,
                        const OrderedJson& tools) {
-  const bool harmony = (formats.tools != nullptr && formats.tools->body == CallBody::harmony) ||
-                       (formats.reasoning != nullptr && formats.reasoning->harmony);
-  if (harmony) return read_messages(formats, text);
+  const MessageFormat* messages = formats.tools != nullptr ? formats.tools->messages : nullptr;
+  if (messages == nullptr && formats.reasoning != nullptr) messages = formats.reasoning->messages;
+  if (messages != nullptr) return read_messages(*messages, formats.tools, text, thinking, tools);
   SplitAnswer split{"", std::string(text)};
   if (formats.reasoning != nullptr) split = split_reasoning(*formats.reasoning, text, thinking);
   ToolAnswer answer;

@@ -29,6 +29,10 @@ CallsEnd read_braced_call(std::string_view quote, const CallText& from,
 CallsEnd read_python_calls(const CallText& from, std::vector<ToolCall>& calls);
 CallsEnd read_tagged_calls(const CallTags& tags, const CallText& from, const OrderedJson& tools,
                            std::vector<ToolCall>& calls);
+/// Calls of MiniMax M3: `mark` stands before every tag, and parameters are elements within
+/// elements.
+CallsEnd read_nested_calls(std::string_view mark, const CallText& from, const OrderedJson& tools,
+                           std::vector<ToolCall>& calls);
 
 /// A JSON or Python literal as JSON; none where the text is neither.
 std::optional<std::string> json_of_literal(std::string_view text);

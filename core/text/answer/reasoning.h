@@ -9,6 +9,8 @@
 
 namespace plimsoll::text {
 
+struct MessageFormat;  // messages.h
+
 /// How a format takes a text in which reasoning does not begin with its marker.
 enum class Unmarked : uint8_t {
   content,    // without a marker of either kind all is content
@@ -18,9 +20,9 @@ enum class Unmarked : uint8_t {
 
 struct ReasoningFormat {
   /// vLLM's names of the parser; the first one names the format.
-  std::array<std::string_view, 9> names = {};
-  std::array<std::string_view, 2> starts = {};
-  std::array<std::string_view, 2> ends = {};
+  std::array<std::string_view, 16> names = {};
+  std::array<std::string_view, 3> starts = {};
+  std::array<std::string_view, 3> ends = {};
   /// Text that ends reasoning and belongs to what follows; empty: none.
   std::string_view call_begin = {};
   Unmarked unmarked = Unmarked::content;
@@ -28,7 +30,8 @@ struct ReasoningFormat {
   bool own_lines = false;  // line ends at the reasoning's first and last place are the markers'
   /// Texts around the content that are left out.
   std::string_view answer_begin = {}, answer_end = {};
-  bool harmony = false;  // gpt-oss: read by harmony.h
+  const MessageFormat* messages = nullptr;  // answers are messages
+  bool suffixed = false;  // tags end with the checkpoint's suffix: <think:6124c78e>
   /// Texts that a chat template of this format has, all of them.
   std::array<std::string_view, 2> marks = {};
 };

@@ -1,13 +1,13 @@
 // Calls as elements: <function=NAME> <parameter=KEY> VALUE </parameter> </function> and its kin.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
-#include "base/lower_case.h"
 #include "base/trim.h"
 #include "text/answer/call_bodies.h"
 #include "text/answer/json_reader.h"
 #include "text/answer/scan.h"
+#include "text/answer/text_reader.h"
+#include "text/answer/typed_values.h"
 
 namespace plimsoll::text {
 namespace {
@@ -18,103 +18,15 @@ constexpr size_t kLongestAttributes = 64;
 // Malformed calls make the reader look for tags again and again: so often through the whole text.
 constexpr size_t kMostLooks = 16;
 
-/// The schema of a function's parameter; null: the request has none.
-const OrderedJson* parameter_schema(const OrderedJson& tools, std::string_view function,
-                                    std::string_view parameter) {
-  if (!tools.is_array()) return nullptr;
-  for (const OrderedJson& tool : tools) {
-    if (!tool.is_object()) continue;
-    const OrderedJson& described =
-        tool.contains("function") && tool["function"].is_object() ? tool["function"] : tool;
-    const auto name = described.find("name");
-    if (name == described.end() || *name != function) continue;
-    const auto parameters = described.find("parameters");
-    if (parameters == described.end() || !parameters->is_object()) continue;
-    const auto properties = parameters->find("properties");
-    if (properties == parameters->end() || !properties->is_object()) continue;
-    const auto found = properties->find(parameter);
-    if (found != properties->end()) return &*found;
+std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
+  std::string result;
+  size_t from = 0;
+  for (size_t at = text.find(what); at != kNowhere; at = text.find(what, from)) {
+    result += text.substr(from, at - from);
+    result += by;
+    from = at + what.size();
   }
-  return nullptr;
-}
-
-/// A parameter's type by its schema, as vLLM reads it: the first that is not null.
-struct Type {
-  std::string name;  // lower case; empty: the schema names none
-  bool nullable = false;
-
-  void add(const OrderedJson& type) {
-    if (!type.is_string()) return;
-    const std::string lower = plimsoll::lower_case(type.get<std::string>());
-    if (lower == "null") {
-      nullable = true;
-    } else if (name.empty()) {
-      name = lower;
-    }
-  }
-};
-
-Type type_of(const OrderedJson& schema) {
-  Type type;
-  if (!schema.is_object()) return type;
-  const auto add = [&](const OrderedJson& given) {
-    if (!given.is_array()) return type.add(given);
-    for (const OrderedJson& one : given) type.add(one);
-  };
-  if (schema.contains("type")) add(schema["type"]);
-  for (const char* keyword : {"anyOf", "oneOf"}) {
-    if (!schema.contains(keyword) || !schema[keyword].is_array()) continue;
-    for (const OrderedJson& option : schema[keyword]) {
-      if (option.is_object() && option.contains("type")) add(option["type"]);
-    }
-  }
-  return type;
-}
-
-bool is_among(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> starts) {
-  return std::ranges::any_of(starts,
-                             [&](std::string_view start) { return name.starts_with(start); });
-}
-
-/// A text that JSON reads as a number, and that may be a whole one alone.
-std::optional<std::string> json_number(std::string_view text, bool whole) {
-  JsonReader reader(text, 0);
-  if (reader.peek() != '-' && (reader.peek() < '0' || reader.peek() > '9')) return std::nullopt;
-  std::optional<std::string> number = reader.value();
-  if (!number || !reader.at_end()) return std::nullopt;
-  if (whole && number->find_first_of(".eE") != std::string::npos) return std::nullopt;
-  return number;
-}
-
-/// A value as JSON. A value that is not of its parameter's type stays a string.
-std::string json_of_value(std::string_view value, const OrderedJson* schema, bool guesses) {
-  const Type type = schema != nullptr ? type_of(*schema) : Type{};
-  const std::string_view bare = trimmed(value, kBlanks);
-  const std::string lower = plimsoll::lower_case(std::string(bare));
-  const bool is_null = lower == "null" || lower == "none";
-  if (is_null && type.nullable) return "null";
-  if (is_among(type.name, {"string", "str", "text", "varchar", "char", "enum"})) {
-    return json_quoted(value);
-  }
-  if (type.name.empty()) {
-    if (!guesses) return json_quoted(value);
-    return json_of_literal(value).value_or(json_quoted(value));
-  }
-  if (is_null) return "null";
-  if (starts_with_any(type.name, {"int", "uint", "long", "short", "unsigned"})) {
-    return json_number(bare, true).value_or(json_quoted(value));
-  }
-  if (starts_with_any(type.name, {"num", "float"})) {
-    return json_number(bare, false).value_or(json_quoted(value));
-  }
-  if (is_among(type.name, {"boolean", "bool", "binary"})) {
-    return lower == "true" || lower == "false" ? lower : json_quoted(value);
-  }
-  return json_of_literal(value).value_or(json_quoted(value));
+  return result += text.substr(from);
 }
 
 class TaggedReader : private TextReader {
@@ -143,7 +55,7 @@ class TaggedReader : private TextReader {
         tags_.call_open.empty() ? bare_name() : up_to(tags_.key_close, kLongestName);
     if (!name || name->empty()) return std::nullopt;
     if (!tags_.call_open.empty() && !skip_attributes()) return std::nullopt;
-    call.name = *name;
+    call.name = plain(*name);
     std::vector<std::pair<std::string, std::string>> values;
     while (true) {
       skip_space();
@@ -173,12 +85,11 @@ class TaggedReader : private TextReader {
     if (tags_.own_lines) value = without_lines(value);
     at_ = end;
     skip(tags_.value_close);
-    const std::string name(trimmed(*key, kBlanks));
+    const std::string name(trimmed(plain(*key), kBlanks));
     // DeepSeek says itself what is a string.
-    std::string json =
-        attributes->find("string=\"true\"") != std::string::npos
-            ? json_quoted(value)
-            : json_of_value(value, parameter_schema(tools_, function, name), tags_.guesses);
+    std::string json = attributes->find("string=\"true\"") != std::string::npos
+                           ? json_quoted(value)
+                           : json_of_value(value, type(function, name, *attributes), tags_.guesses);
     const auto before =
         std::ranges::find(values, name, &std::pair<std::string, std::string>::first);
     if (before != values.end()) {
@@ -187,6 +98,28 @@ class TaggedReader : private TextReader {
       values.emplace_back(name, std::move(json));
     }
     return true;
+  }
+
+  /// The type of a value: what the call says, else what the parameter's schema says.
+  [[nodiscard]] ValueType type(std::string_view function, std::string_view parameter,
+                               std::string_view attributes) const {
+    if (!tags_.type_open.empty()) {
+      const size_t open = attributes.find(tags_.type_open);
+      const size_t from = open == kNowhere ? kNowhere : open + tags_.type_open.size();
+      const size_t close = from == kNowhere ? kNowhere : attributes.find(tags_.type_close, from);
+      if (close != kNowhere) {
+        const std::string_view said = trimmed(attributes.substr(from, close - from), kBlanks);
+        return {.name = said == "any" ? "string" : std::string(said)};
+      }
+    }
+    return type_of(parameter_schema(tools_, function, parameter));
+  }
+
+  /// A name or key without the format's escapes.
+  [[nodiscard]] std::string plain(std::string_view written) const {
+    if (!tags_.escaped) return std::string(written);
+    std::string text = replaced(written, "&quot;", "\"");
+    return replaced(text, "&amp;", "&");
   }
 
   /// Where the value ends that begins here: at the closing tag that another tag follows, because a
@@ -219,13 +152,15 @@ class TaggedReader : private TextReader {
 
   /// A name that ends with its line, or where its first parameter or the call's end begins.
   std::optional<std::string> bare_name() {
-    const size_t stop = std::min(
-        {text_.find('\n', at_), text_.find(tags_.key_open, at_), text_.find(from_.end, at_)});
+    const size_t name_end = tags_.name_end.empty() ? kNowhere : text_.find(tags_.name_end, at_);
+    const size_t stop = std::min({text_.find('\n', at_), text_.find(tags_.key_open, at_),
+                                  text_.find(from_.end, at_), name_end});
     if (stop == kNowhere || stop - at_ > kLongestName) return std::nullopt;
     const std::string_view name = trimmed(text_.substr(at_, stop - at_), kBlanks);
     // JSON in such markers is another format's call.
     if (name.find_first_of("{}\"<>") != kNowhere) return std::nullopt;
     at_ = stop;
+    skip(tags_.name_end);
     return std::string(name);
   }
 

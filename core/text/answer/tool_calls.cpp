@@ -6,7 +6,7 @@
 
 #include "base/trim.h"
 #include "text/answer/call_bodies.h"
-#include "text/answer/harmony.h"
+#include "text/answer/messages.h"
 #include "text/answer/scan.h"
 
 namespace plimsoll::text {
@@ -79,14 +79,22 @@ CallsEnd read_body(const ToolFormat& format, const CallText& from, const Ordered
       return read_named_call(format, from, calls);
     case CallBody::tagged:
       return read_tagged_calls(format.tags, from, tools, calls);
+    case CallBody::nested:
+      return read_nested_calls(format.element, from, tools, calls);
     case CallBody::python:
       return read_python_calls(from, calls);
     case CallBody::braced:
       return read_braced_call(format.quote, from, calls);
-    case CallBody::harmony:
-      break;
   }
   return std::nullopt;
+}
+
+/// Reads calls between markers, in JSON where the format allows it and they begin so.
+CallsEnd read_calls(const ToolFormat& format, const CallText& from, const OrderedJson& tools,
+                    std::vector<ToolCall>& calls) {
+  const size_t first = behind_blanks(from.text, from.at);
+  const bool json = format.or_json && first < from.text.size() && from.text[first] == '{';
+  return json ? read_json_calls(format, from, calls) : read_body(format, from, tools, calls);
 }
 
 bool reads_all_or_none(const ToolFormat& format) {
@@ -129,9 +137,8 @@ class Content {
 
 }  // namespace
 
-ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text,
-                           const OrderedJson& tools) {
-  if (format.body == CallBody::harmony) return read_harmony(text);
+ToolAnswer read_marked_calls(const ToolFormat& format, std::string_view text,
+                             const OrderedJson& tools) {
   ToolAnswer answer;
   Openings openings(format, text);
   Content content(format);
@@ -143,7 +150,7 @@ ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text,
     const auto opening = openings.next(from);
     if (!opening) break;
     std::vector<ToolCall> calls;
-    const CallsEnd end = read_body(format, opening->body, tools, calls);
+    const CallsEnd end = read_calls(format, opening->body, tools, calls);
     if (end && !calls.empty()) {
       content.add(text.substr(kept, opening->begin - kept));
       std::ranges::move(calls, std::back_inserter(answer.calls));
@@ -164,6 +171,12 @@ ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text,
   content.add(text.substr(kept));
   answer.content = content.take();
   return answer;
+}
+
+ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text,
+                           const OrderedJson& tools) {
+  if (format.messages == nullptr) return read_marked_calls(format, text, tools);
+  return read_messages(*format.messages, &format, text, Thinking::unsaid, tools);
 }
 
 }  // namespace plimsoll::text

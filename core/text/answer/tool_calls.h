@@ -19,7 +19,7 @@ struct ToolCall {
 
 /// An answer's calls, and the text around them.
 struct ToolAnswer {
-  std::string reasoning = {};  // CallBody::harmony alone: its analysis channel
+  std::string reasoning = {};  // of formats in messages alone (messages.h)
   std::string content = {};    // all text that is no call, but for blanks between calls
   std::vector<ToolCall> calls = {};
   /// A call began that could not be read: its text is part of the content.
@@ -32,5 +32,9 @@ struct ToolAnswer {
 /// stands for itself. The time is linear in the text.
 ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text,
                            const OrderedJson& tools);
+
+/// Reads the calls of a text by the format's markers, whether or not its answers are messages.
+ToolAnswer read_marked_calls(const ToolFormat& format, std::string_view text,
+                             const OrderedJson& tools);
 
 }  // namespace plimsoll::text

@@ -8,14 +8,16 @@
 
 namespace plimsoll::text {
 
+struct MessageFormat;  // messages.h
+
 /// Spelling of calls between a format's markers.
 enum class CallBody : uint8_t {
-  json,     // objects {"name": ..., "arguments": {...}}, or arrays of them
-  named,    // a name, a marker, and the arguments as JSON
-  tagged,   // an element for the function, with one for each parameter
-  python,   // calls with keyword arguments
-  braced,   // Gemma's call:NAME{key:value}
-  harmony,  // channels of gpt-oss (harmony.h)
+  json,    // objects {"name": ..., "arguments": {...}}, or arrays of them
+  named,   // a name, a marker, and the arguments as JSON
+  tagged,  // an element for the function, with one for each parameter
+  python,  // calls with keyword arguments
+  nested,  // an element for the function; elements named by parameter, with others within them
+  braced,  // Gemma's call:NAME{key:value}
 };
 
 /// Where calls may begin without a marker.
@@ -50,28 +52,36 @@ struct NamedParts {
 /// Texts of CallBody::tagged, as in <function=NAME> <parameter=KEY> VALUE </parameter> </function>.
 struct CallTags {
   std::string_view call_open = {};  // before a name; empty: the name ends with its line
+  std::string_view name_end = {};   // behind a name that has no call_open; empty: none
   std::string_view call_close = {};
   std::string_view key_open = {}, key_close = {};
   std::string_view value_open =
       {};  // with attributes between key_close and it; empty: at key_close
   std::string_view value_close = {};
+  /// Around a value's type, where a call says it (between key_close and value_open).
+  std::string_view type_open = {}, type_close = {};
   bool own_lines = false;  // a value's first and last line end belong to the tags
   bool guesses = false;    // values of no known type are JSON or Python where they can be
+  bool escaped = false;    // names and keys have &quot; and &amp;
 };
 
 struct ToolFormat {
   /// vLLM's names of the parser; the first one names the format.
-  std::array<std::string_view, 4> names = {};
+  std::array<std::string_view, 6> names = {};
   CallBody body = CallBody::json;
   std::array<CallMarkers, 5> markers = {};      // the first that begins counts
   std::array<std::string_view, 2> around = {};  // markers of a whole list of calls, left out
+  const MessageFormat* messages = nullptr;      // answers are messages, and calls are in some
+  bool or_json = false;  // calls between the markers may also be JSON objects, as of CallBody::json
+  bool suffixed = false;  // tags end with the checkpoint's suffix: <tool_call:6124c78e>
   BareCalls bare = BareCalls::none;
   bool loose = false;  // markers are found in other texts too: what cannot be read is no call
   CallKeys keys = {};
   NamedParts named = {};
   CallTags tags = {};
-  std::string_view quote = {};  // around texts of CallBody::braced
-  bool short_ids = false;       // ids of calls are nine letters and digits
+  std::string_view element = {};  // before each tag of CallBody::nested
+  std::string_view quote = {};    // around texts of CallBody::braced
+  bool short_ids = false;         // ids of calls are nine letters and digits
   /// Texts that a chat template of this format has, all of them; empty: never chosen by "auto".
   std::array<std::string_view, 2> marks = {};
 };
