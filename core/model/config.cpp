@@ -231,8 +231,7 @@ std::string architecture_of_type(std::string_view model_type) {
 
 bool is_language_model(std::string_view architecture) {
   const Family* const family = find_architecture(architecture);
-  return family != nullptr && family->kind == FamilyKind::text &&
-         (family->make != nullptr || family->planned != Planned::none);
+  return family != nullptr && family->kind == FamilyKind::text && family->make != nullptr;
 }
 
 ModelFolder read_model_folder(const fs::path& folder) {

@@ -44,7 +44,7 @@ ModelSpec make_model_spec(const Json& config);
 /// `run` computes it; the first expert stands for all. nullopt: no family has the architecture.
 /// Throws Error(checkpoint_unusable).
 std::optional<ModelSpec> describe_language_model(std::string_view architecture, const Json& config);
-/// True for a text model that is described, or that `plan` alone counts.
+/// True for a text model that is described, be it for `plan` alone.
 bool is_language_model(std::string_view architecture);
 /// Architecture of a language model's `model_type`; empty: no row has that type.
 std::string architecture_of_type(std::string_view model_type);

@@ -121,6 +121,28 @@ void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_v
   decoder.norm_tensors = tensors;
 }
 
+void mix_streams(int64_t streams, int64_t gates, int64_t scales, Decoder& decoder) {
+  const int64_t width = streams * decoder.sizes.hidden, mixes = gates * streams;
+  for (const char* branch : {"hc_attn_", "hc_ffn_"}) {
+    const std::string name = branch;
+    decoder.layer_parameters.push_back({name + "fn", {mixes, width}, DType::f32});
+    decoder.layer_parameters.push_back({name + "base", {mixes}, DType::f32});
+    decoder.layer_parameters.push_back({name + "scale", {scales}, DType::f32});
+  }
+  decoder.end_parameters = {{"hc_head_fn", {streams, width}, DType::f32},
+                            {"hc_head_base", {streams}, DType::f32},
+                            {"hc_head_scale", {1}, DType::f32}};
+}
+
+void add_parameters(const std::vector<VllmParameter>& parameters, const std::string& prefix,
+                    SpecBuilder& add) {
+  for (const VllmParameter& parameter : parameters) {
+    WeightSpec& weight = add.at(add.parameter(prefix + parameter.name, parameter.shape));
+    weight.dtype = parameter.dtype;
+    weight.kept = Kept::in_vllm;
+  }
+}
+
 void add_table(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) {
   const std::string& own = names.engine_table.empty() ? names.table : names.engine_table;
   spec.embedding =
@@ -235,6 +257,7 @@ ModelSpec build(const Decoder& decoder) {
     spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
                                decoder.norm_tensors);
   }
+  add_parameters(decoder.end_parameters, names.root + ".", add);
   add_head(vocabulary, add, spec);
   if (decoder.head_bias) add_head_bias(vocabulary, add, spec);
   return spec;

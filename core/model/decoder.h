@@ -108,11 +108,30 @@ struct Latent {
   /// True for layers with an indexer of their own; the others use the choice of a layer before. One
   /// for each layer.
   std::vector<bool> chooses{};
+  /// True for layers that see chosen keys alone; empty: all, if there is an indexer.
+  std::vector<bool> sparse{};
+};
+
+/// Attention to a window, and to what is compressed of the tokens before it (DeepSeek-V4).
+struct Compressed {
+  std::vector<int64_t> ratios{};  // AttentionSpec::compression, by layer
+  int64_t window = 0;
+  int64_t q_rank = 0;
+  int64_t out_rank = 0;  // of the output in each of `out_groups`
+  int64_t out_groups = 1;
+  int64_t index_heads = 0, index_dim = 0;  // of layers that compress few tokens
 };
 
 /// Factors of Falcon-H1 before, within and after attention.
 struct AttentionFactors {
   float in = 1, key = 1, out = 1;
+};
+
+/// A parameter that vLLM alone has, on every rank.
+struct VllmParameter {
+  std::string name;  // below the layer, or below the root
+  std::vector<int64_t> shape;
+  std::optional<DType> dtype = {};
 };
 
 struct Decoder {
@@ -177,7 +196,11 @@ struct Decoder {
   std::vector<int64_t> windows{};  // by layer; empty: none
   std::vector<Rope> ropes{};       // the first is for all layers, the second for windowed ones
   std::optional<Mixture> mixture{};
+  /// Experts for images beside those for text, or an MLP where this one has none (ERNIE 4.5 VL).
+  std::optional<Mixture> image_mixture{};
+  bool crossed = false;  // attention to an encoder's states behind that to the tokens (Whisper)
   std::optional<Latent> latent{};
+  std::optional<Compressed> compressed{};
   Blend recurrent_blend{}, attention_blend{}, mlp_blend{};  // NormPlacement::residual
   bool halves = false;  // each layer is two, with the mixture as the first one's shortcut (LongCat)
   std::optional<RecurrentTable> recurrent{};
@@ -194,9 +217,16 @@ struct Decoder {
   int64_t layer_input_ids = 0;      // rows of LayerInputs::table
   int64_t streams = 1;              // number of residuals (LayerSpec::streams)
   int64_t laurel_rank = 0;
-  std::vector<float> gate_deviations{};  // by layer; empty: none
+  std::vector<float> gate_deviations{};           // by layer; empty: none
+  std::vector<VllmParameter> layer_parameters{};  // behind the norms of each layer
+  std::vector<VllmParameter> end_parameters{};    // behind the last norm
   DecoderNames names{};
 };
+
+/// Adds float32 weights that mix residual streams around both branches of a layer, by `gates`
+/// numbers for each stream with `scales` factors, and behind the layers into one
+/// (hyper-connections: arXiv 2409.19606).
+void mix_streams(int64_t streams, int64_t gates, int64_t scales, Decoder& decoder);
 
 /// Keys under which a class of configs has common values, and its defaults for missing keys.
 struct CommonDefaults {

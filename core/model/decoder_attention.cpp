@@ -58,14 +58,14 @@ class AttentionBuilder {
       case AttentionOrder::qkv_first:
         attention.qkv = qkv(place);
         attention.out = attention_out(place);
-        attention.gate = attention_gate(place.module);
+        attention.gate = attention_gate(decoder_, heads_.heads, value_dim(), place.module, add_);
         add_head_norms(attention, place.module);
         break;
       case AttentionOrder::norms_before_out:
         attention.qkv = qkv(place);
         add_head_norms(attention, place.module);
         attention.out = attention_out(place);
-        attention.gate = attention_gate(place.module);
+        attention.gate = attention_gate(decoder_, heads_.heads, value_dim(), place.module, add_);
         break;
       case AttentionOrder::out_between:
         attention.qkv = qkv(place);
@@ -213,13 +213,6 @@ class AttentionBuilder {
                         .bias_kept = decoder_.out_bias_kept});
   }
 
-  Linear attention_gate(const std::string& module) {
-    if (names_.attention_gate.empty()) return {};
-    const std::string gate = module + "." + names_.attention_gate;
-    const int64_t width = decoder_.gate_by_head ? 1 : value_dim();
-    return add_.linear(gate, heads_.heads * width, decoder_.sizes.hidden, {.split = Split::column});
-  }
-
   WeightId add_sinks(const Place& place) {
     const WeightId id = add_.vector(place.engine + "." + names_.sinks, heads_.heads);
     WeightSpec& sinks = add_.at(id);
@@ -310,6 +303,14 @@ class AttentionBuilder {
 };
 
 }  // namespace
+
+Linear attention_gate(const Decoder& decoder, int64_t heads, int64_t value_dim,
+                      const std::string& module, SpecBuilder& add) {
+  if (decoder.names.attention_gate.empty()) return {};
+  return add.linear(module + "." + decoder.names.attention_gate,
+                    heads * (decoder.gate_by_head ? 1 : value_dim), decoder.sizes.hidden,
+                    {.split = Split::column});
+}
 
 AttentionSpec add_attention(const Decoder& decoder, const std::string& prefix, int64_t layer,
                             SpecBuilder& add) {

@@ -22,6 +22,7 @@ class LayersBuilder {
     layer.attention_blend = parts_.recurrent ? decoder_.recurrent_blend : decoder_.attention_blend;
     layer.mlp_blend = decoder_.mlp_blend;
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
+    add_parameters(decoder_.layer_parameters, prefix, add_);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
       layer.mlp_norm = layer.attention_norm;
     }
@@ -47,7 +48,7 @@ class LayersBuilder {
     each([&](LayerSpec& half, const std::string& number) {
       half.mlp = mlp(prefix + names_.mlp + number, index);
     });
-    both[0].shortcut = feed_forward(prefix, index);
+    both[0].shortcut = feed_forward(prefix, index, decoder_.mixture);
     both[1].ends_shortcut = true;
     return both;
   }
@@ -61,8 +62,10 @@ class LayersBuilder {
     switch (part) {
       case LayerPart::attention:
         if (parts_.attention) {
-          layer.attention = decoder_.latent ? latent_attention(prefix + names_.attention, index)
-                                            : add_attention(decoder_, prefix, index, add_);
+          const std::string module = prefix + names_.attention;
+          layer.attention = decoder_.compressed ? compressed_attention(module, index)
+                            : decoder_.latent   ? latent_attention(module, index)
+                                                : add_attention(decoder_, prefix, index, add_);
         }
         if (parts_.recurrent) {
           RecurrentTable table = *decoder_.recurrent;
@@ -71,9 +74,14 @@ class LayersBuilder {
           }
           layer.recurrent = add_recurrent(table, prefix, sizes_.hidden, add_);
         }
+        if (decoder_.crossed) layer.crossed = crossed_attention(prefix);
         return;
       case LayerPart::mlp:
-        if (parts_.mlp) layer.mlp = feed_forward(prefix, index);
+        if (parts_.mlp) layer.mlp = feed_forward(prefix, index, decoder_.mixture);
+        if (is_sparse(decoder_.image_mixture, index) ||
+            (decoder_.image_mixture && is_sparse(decoder_.mixture, index))) {
+          layer.shortcut = feed_forward(prefix, index, decoder_.image_mixture);
+        }
         return;
       case LayerPart::attention_norm:
         if (!parts_.attention && !parts_.recurrent) return;
@@ -93,7 +101,7 @@ class LayersBuilder {
         layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
         return;
       case LayerPart::late_mlp:
-        if (is_sparse(index)) {
+        if (is_sparse(decoder_.mixture, index)) {
           add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.late, layer.mlp);
         }
         return;
@@ -224,25 +232,100 @@ class LayersBuilder {
     return add_.add(std::move(all));
   }
 
-  [[nodiscard]] bool is_sparse(int64_t index) const {
-    return decoder_.mixture && decoder_.mixture->sizes.experts > 0 &&
-           decoder_.mixture->sparse[static_cast<size_t>(index)];
+  static bool is_sparse(const std::optional<Mixture>& mixture, int64_t index) {
+    return mixture && mixture->sizes.experts > 0 && mixture->sparse[static_cast<size_t>(index)];
   }
 
-  MlpSpec feed_forward(const std::string& prefix, int64_t index) {
-    if (!is_sparse(index)) return mlp(prefix + names_.mlp, index);
-    MlpSpec experts = decoder_.mixture->sizes;
+  MlpSpec feed_forward(const std::string& prefix, int64_t index,
+                       const std::optional<Mixture>& mixture) {
+    if (!is_sparse(mixture, index)) return mlp(prefix + names_.mlp, index);
+    MlpSpec experts = mixture->sizes;
     experts.kind = MlpKind::experts;
     experts.activation = decoder_.activation;
-    add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.order, experts);
+    std::vector<MixturePart> parts = mixture->names.order;
+    const bool hashed = index < mixture->hashed;
+    if (hashed) std::erase(parts, MixturePart::choice_bias);
+    add_mixture(spec_, prefix, *mixture, parts, experts);
+    if (hashed) {
+      const std::string table = prefix + mixture->names.router.engine + ".tid2eid";
+      add_.at(add_.parameter(table, {sizes_.vocab, experts.experts_per_token})).dtype = DType::i32;
+    }
     return experts;
+  }
+
+  AttentionSpec crossed_attention(const std::string& prefix) {
+    const std::string module = prefix + "encoder_attn";
+    const int64_t inner = sizes_.heads * sizes_.head_dim;
+    const LinearLayout cut{.split = Split::column, .bias = decoder_.qkv_bias};
+    AttentionSpec attention{
+        .heads = sizes_.heads, .kv_heads = sizes_.heads, .head_dim = sizes_.head_dim};
+    attention.qkv = add_.linear(module + ".q_proj", inner, sizes_.hidden, cut);
+    attention.latent.kv_up =
+        add_.linear(module + ".kv_proj",
+                    {Rows::all(module + ".k_proj", inner), Rows::all(module + ".v_proj", inner)},
+                    sizes_.hidden, {.split = Split::merged_column, .bias = decoder_.qkv_bias});
+    attention.out = add_.linear(module + ".out_proj", sizes_.hidden, inner,
+                                {.split = Split::row, .bias = decoder_.out_bias});
+    return attention;
+  }
+
+  AttentionSpec compressed_attention(const std::string& module, int64_t index) {
+    const Compressed& compressed = *decoder_.compressed;
+    const int64_t heads = sizes_.heads, size = sizes_.head_dim, rank = compressed.q_rank;
+    AttentionSpec attention{.heads = heads,
+                            .kv_heads = 1,
+                            .head_dim = size,
+                            .window = compressed.window,
+                            .compression = compressed.ratios[static_cast<size_t>(index)]};
+    attention.rope = attention.compression > 1 ? 1 : 0;
+    attention.sinks = add_.vector(module + ".attn_sink", heads);
+    add_.at(attention.sinks).split = Split::column;
+    add_.at(attention.sinks).dtype = DType::f32;
+    LatentSpec& latent = attention.latent;
+    latent.kv_down = add_.linear(
+        module + ".fused_wqa_wkv",
+        {Rows::all(module + ".wq_a", rank), Rows::all(module + ".wkv", size)}, sizes_.hidden, {});
+    latent.q_norm = add_.norm(module + ".q_norm", rank, decoder_.norm);
+    latent.kv_norm = add_.norm(module + ".kv_norm", size, decoder_.norm);
+    latent.q_up = add_.linear(module + ".wq_b", heads * size, rank, {.split = Split::column});
+    const int64_t narrow = compressed.out_groups * compressed.out_rank;
+    add_.linear(module + ".wo_a", narrow, heads * size / compressed.out_groups,
+                {.split = Split::column});
+    attention.out = add_.linear(module + ".wo_b", sizes_.hidden, narrow, {.split = Split::row});
+    if (attention.compression == kOverlapped) {
+      IndexerSpec& indexer = attention.indexer;
+      indexer.heads = compressed.index_heads;
+      indexer.head_dim = compressed.index_dim;
+      indexer.q_up =
+          add_.linear(module + ".indexer.wq_b", indexer.heads * indexer.head_dim, rank, {});
+      add_.parameter(module + ".indexer.weights_proj", {indexer.heads, sizes_.hidden});
+      add_compressor(module + ".indexer.compressor.", attention.compression, indexer.head_dim);
+    }
+    if (attention.compression > 1)
+      add_compressor(module + ".compressor.", attention.compression, size);
+    return attention;
+  }
+
+  void add_compressor(const std::string& module, int64_t ratio, int64_t head) {
+    const int64_t width = (ratio == kOverlapped ? 2 : 1) * head;
+    add_.at(add_.parameter(module + "ape", {ratio, width})).dtype = DType::f32;
+    add_.parameter(module + "fused_wkv_wgate", {2 * width, sizes_.hidden});
+    add_.norm(module + "norm", head, decoder_.norm);
   }
 
   AttentionSpec latent_attention(const std::string& module, int64_t index) {
     AttentionSpec attention = decoder_.latent->attention;
-    const std::vector<bool>& chooses = decoder_.latent->chooses;
-    if (!chooses.empty() && !chooses[static_cast<size_t>(index)]) attention.indexer.heads = 0;
+    const auto lacks = [index](const std::vector<bool>& layers) {
+      return !layers.empty() && !layers[static_cast<size_t>(index)];
+    };
+    if (lacks(decoder_.latent->chooses)) attention.indexer.heads = 0;
+    if (lacks(decoder_.latent->sparse)) attention.indexer = {};
     add_latent(spec_, attention, module, decoder_.latent->modules);
+    attention.gate = attention_gate(decoder_, attention.heads, attention.value_dim, module, add_);
+    if (decoder_.sinks) {
+      attention.sinks = add_.vector(module + "." + names_.sinks, attention.heads);
+      add_.at(attention.sinks).split = Split::column;
+    }
     return attention;
   }
 

@@ -80,7 +80,7 @@ class MixtureBuilder {
   }
 
   void add_choice_bias() {
-    const int64_t n = router_outputs();
+    const int64_t n = router_outputs() * mixture_.bias_kinds;
     Part part = whole(prefix_ + names_.choice_bias.stored, {n}, false);
     part.mapping = mixture_.bias_mapping;
     if (mixture_.bias_dimensions == 2) {  // its one row has the experts as columns
@@ -134,6 +134,7 @@ class MixtureBuilder {
                          {.bias = mixture_.latent_bias});
     };
     mlp_.latent_in = linear(names_.latent_in, width_, hidden_);
+    if (mixture_.latent_norm) add_.norm(prefix_ + names_.latent_in.engine + "_norm", width_, {});
     mlp_.latent_out = linear(names_.latent_out, hidden_, width_);
   }
 

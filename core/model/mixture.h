@@ -72,12 +72,15 @@ struct Mixture {
   bool shared_down_first = false;  // vLLM's Transformers classes
   bool shared_up_fused = false;    // the shared MLP's gate and up are stored as one
   bool router_bias = false, latent_bias = false;
+  bool latent_norm = false;             // of what latent experts read, in vLLM alone (Kimi K3)
   std::optional<DType> router_dtype{};  // of the router in vLLM; none: the model's
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
+  int64_t bias_kinds = 1;               // biases of each expert: for text and for images
   /// Presence of the choice bias. Kept::in_run: a checkpoint may lack it, then it is zero.
   Kept bias_kept = Kept::in_model;
   Mapping bias_mapping = Mapping::none;
+  int64_t hashed = 0;  // layers before this one choose by a table of tokens, without a bias
   bool bias_left_zero = false;  // with in_run: vLLM has a parameter that its loader never fills
   bool described = false;       // ConfigReader::describes: the first expert's parts stand for all
   MixtureNames names{};

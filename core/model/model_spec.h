@@ -91,8 +91,11 @@ struct LayerSpec {
   std::optional<SharedBlock> shared_block{};
   std::optional<StreamLayer> streams{};
   WeightId factor = kNoWeight;  // [1]: factor of the layer's output (Gemma 4)
+  /// Attention to an encoder's states (Whisper, for plans alone): `qkv` makes q of the input,
+  /// `latent.kv_up` k and v of the states.
+  std::optional<AttentionSpec> crossed{};
   /// Experts that read the MLP's input, and whose output joins the residual after the next layer's
-  /// MLP.
+  /// MLP; or those for images, where `mlp` has those for text (ERNIE 4.5 VL, for plans alone).
   std::optional<MlpSpec> shortcut{};
   bool ends_shortcut = false;  // this is the next layer of such a layer
 
@@ -119,17 +122,20 @@ struct VllmClass {
   bool gate_has_alias = false;     // the router's weight has a second name, in some releases
   /// Saves the embedding's factor as a buffer, until since::kNoNormalizer.
   bool has_normalizer = false;
-  bool late_head = false;          // a tied head has its own name from since::kGemma3Head on
-  bool no_own_head = false;        // has no parameter for a head beside the token table
-  bool never_ties = false;         // has a head of its own whatever config.json says
-  bool kv_head_for_ranks = false;  // needs at least as many KV heads as ranks
-  bool gate_apart = false;         // gates and ups of MLPs, shared experts' too, are two weights
-  bool generic = false;            // runs in vLLM's backend over transformers' own modules
+  bool late_head = false;              // a tied head has its own name from since::kGemma3Head on
+  bool no_own_head = false;            // has no parameter for a head beside the token table
+  bool never_ties = false;             // has a head of its own whatever config.json says
+  bool own_expert_names = false;       // schemes of experts are those of w1, w2 and w3
+  bool kv_head_for_ranks = false;      // needs at least as many KV heads as ranks
+  bool norm_groups_for_ranks = false;  // ranks must divide the groups of a mixer's norm
+  bool gate_apart = false;  // gates and ups of MLPs, shared experts' too, are two weights
+  bool generic = false;     // runs in vLLM's backend over transformers' own modules
   /// The first layer with a window where only some layers have one, which vLLM refuses; 0: all or
   /// none.
   int64_t windows_from = 0;
   int64_t least_expert_slice = 0;  // a rank's share of an expert is padded to this
   int64_t renumbered_from = 0;     // layers from here on count from 0 in the cross decoder
+  bool rotary_in_each = false;     // each layer has a rotary table of its own, enlarged for videos
   bool rotary_in_all = false;      // layers that do not rotate have a rotary table too
   bool attention_free = false;
   bool own_besides_window = false;  // a window of n tokens means n tokens before the own one

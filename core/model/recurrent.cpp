@@ -136,26 +136,42 @@ class Builder {
     decay.stored_shape = {1, 1, spec_.heads, 1};  // one row, whose columns are the heads
     decay.transposed = true;
     for (const WeightId id : {spec_.step_bias, spec_.decay}) add_.at(id).dtype = DType::f32;
-    spec_.in =
-        add_.linear(name_ + ".in_proj_qkvgfab",
-                    {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
-                     Rows::all(module("v_proj"), width), Rows::all(module("b_proj"), spec_.heads),
-                     Rows::all(module("f_a_proj"), spec_.rank)},
-                    hidden_, {.split = Split::merged_column});
-    spec_.step = plain("f_b_proj", keys, spec_.rank, {.split = Split::column});
+    const bool low = spec_.rank > 0;
+    std::vector<Rows> rows = {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
+                              Rows::all(module("v_proj"), width)};
+    if (table_.full_gate) rows.push_back(Rows::all(module("g_proj"), width));
+    rows.push_back(Rows::all(module("b_proj"), spec_.heads));
+    if (low) rows.push_back(Rows::all(module("f_a_proj"), spec_.rank));
+    spec_.in = add_.linear(name_ + (low ? ".in_proj_qkvgfab" : ".qkvb_proj"), rows, hidden_,
+                           {.split = Split::merged_column});
+    spec_.step = plain(low ? "f_b_proj" : "f_proj", keys, low ? spec_.rank : hidden_,
+                       {.split = Split::column});
     delta_convolutions(keys, width);
     add_.at(spec_.conv.weight).dtype = DType::f32;
-    spec_.gate_down = plain("g_a_proj", spec_.head_dim, hidden_, {});
-    spec_.gate_up = plain("g_b_proj", width, spec_.head_dim, {.split = Split::column});
+    if (low && !table_.full_gate) {
+      spec_.gate_down = plain("g_a_proj", spec_.head_dim, hidden_, {});
+      spec_.gate_up = plain("g_b_proj", width, spec_.head_dim, {.split = Split::column});
+    } else if (!low) {
+      spec_.gate_up = plain("g_proj", width, hidden_, {.split = Split::column});
+    }
     spec_.norm = add_.norm(name_ + ".o_norm", spec_.head_dim, spec_.norm);
     spec_.out = plain("o_proj", hidden_, width, {.split = Split::row});
   }
 
   void linear_attention() {
     const int64_t width = spec_.width(), head = spec_.head_dim;
-    const auto rows = Rows::parts(module("qkv_proj"), {head, head, head}, spec_.heads);
-    spec_.in = add_.linear(name_ + ".qkv_proj", rows, hidden_,
-                           {.split = Split::column, .interleaved = InterleavedCut::untangled});
+    if (table_.fused) {
+      spec_.in = fused("query_key_value", {width, width, width}, hidden_, table_.bias);
+    } else {
+      const auto rows = Rows::parts(module("qkv_proj"), {head, head, head}, spec_.heads);
+      spec_.in = add_.linear(name_ + ".qkv_proj", rows, hidden_,
+                             {.split = Split::column, .interleaved = InterleavedCut::untangled});
+    }
+    if (table_.qk_norm) {
+      for (const char* name : {"query_layernorm", "key_layernorm"}) {
+        add_.norm(module(name), head, spec_.norm);
+      }
+    }
     spec_.decay = add_.add({.name = name_ + ".slope_rate",
                             .shape = {spec_.heads},
                             .use = WeightUse::vector,
@@ -163,7 +179,8 @@ class Builder {
                             .dtype = DType::f32,
                             .kept = Kept::in_run,
                             .constant = table_.decays});
-    spec_.gate_up = plain("output_gate", width, hidden_, {.split = Split::column});
+    spec_.gate_up =
+        plain(table_.fused ? "g_proj" : "output_gate", width, hidden_, {.split = Split::column});
     output_norm(width, Split::column);
     out();
   }
@@ -285,7 +302,7 @@ class Builder {
     const int64_t width =
         spec_.kind == RecurrentKind::short_conv ? spec_.conv.width : spec_.width();
     spec_.out =
-        plain("out_proj", hidden_, width,
+        plain(table_.fused ? "dense" : "out_proj", hidden_, width,
               {.split = Split::row, .bias = table_.out_bias, .bias_kept = table_.out_bias_kept});
   }
 

@@ -43,12 +43,18 @@ struct RecurrentTable {
   bool choice_norms = false;    // norms of step, B and C (Jamba, FalconMamba)
   bool choice_weights = false;  // choice_norms have weights
   DeltaStored stored = DeltaStored::apart;
+  bool fused = false;      // linear attention of Ling's names: q, k and v one after the other
+  bool qk_norm = false;    // norms of its q and k
+  bool full_gate = false;  // channel delta: the gate of the output in one step, with q, k and v
   std::vector<float> decays{};  // by head of linear attention: logarithms of the decays
 };
 
 /// Logarithms of the decays of lightning attention by head: ALiBi's slopes, smaller from layer to
 /// layer.
 std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers);
+
+/// The delta rule with a decay for each channel; what it reads of the input has the rank of a head.
+RecurrentTable channel_delta_table(int64_t heads, int64_t head_dim, int64_t taps, float epsilon);
 
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add);

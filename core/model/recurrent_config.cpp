@@ -59,4 +59,17 @@ RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, i
   return table;
 }
 
+RecurrentTable channel_delta_table(int64_t heads, int64_t head_dim, int64_t taps, float epsilon) {
+  RecurrentTable table{.module = "self_attn"};
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::channel_delta;
+  sizes.heads = sizes.groups = sizes.norm_groups = heads;
+  sizes.head_dim = sizes.state = sizes.rank = head_dim;
+  sizes.conv = {.width = 3 * sizes.width(), .taps = taps, .activation = Activation::silu};
+  sizes.norm = {.epsilon = epsilon, .present = true};
+  sizes.gated = RecurrentSpec::Gated::after_norm;
+  sizes.gate = GateKind::sigmoid;
+  return table;
+}
+
 }  // namespace plimsoll::model

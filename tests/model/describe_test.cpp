@@ -1,9 +1,11 @@
 // Models that are described for plans of vLLM: what run could not compute does not count.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 #include "model/config.h"
 #include "model/config_reader.h"
+#include "model/families/family.h"
 #include "model/stage_weights.h"
 #include "model/tiny_config.h"
 
@@ -42,6 +44,22 @@ TEST_CASE("what no weight depends on refuses a run, not a description") {
   Json config = tiny_config("LlamaForCausalLM");
   config["hidden_size"] = 0;
   CHECK_THROWS_AS(model::describe_language_model("LlamaForCausalLM", config), Error);
+}
+
+TEST_CASE("a family that plan alone counts is described and not served") {
+  const std::vector<std::string> served = model::supported_architectures();
+  int counted = 0;
+  for (const model::Family& family : model::families()) {
+    if (!family.counted) continue;
+    INFO(family.architecture);
+    ++counted;
+    CHECK(model::is_language_model(family.architecture));
+    CHECK(std::ranges::count(served, family.architecture) == 0);
+    const Json config = {{"architectures", {std::string(family.architecture)}},
+                         {"model_type", std::string(family.model_type)}};
+    CHECK_THROWS_WITH(model::make_model_spec(config), Catch::Contains("is not supported"));
+  }
+  CHECK(counted > 20);
 }
 
 TEST_CASE("of a description's experts the first stands for all") {

@@ -9,10 +9,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/class_defaults.h"
+#include "model/config.h"
+#include "model/families/family.h"
 #include "plan/configs.h"
 #include "plan/report/report.h"
 #include "plan/vllm_plan.h"
-#include "vllm/shapes/families.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -112,6 +113,29 @@ TEST_CASE("a config that leaves out what its class assumes is planned as one tha
     CHECK(figures(shorter) == figures(config));
   }
   CHECK(left_out > 200);
+}
+
+TEST_CASE("what a config leaves out is counted as vLLM's class has it") {
+  const auto changed = [](const char* name, const Json& changes) {
+    for (const Json& row : rows()) {
+      if (row["name"] != name || !row.contains("config")) continue;
+      Json config = row["config"];
+      config.merge_patch(changes);
+      return plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
+    }
+    throw std::logic_error(name);
+  };
+  std::string listed = "1";
+  for (int layer = 2; layer < 61; ++layer) listed += "," + std::to_string(layer);
+  CHECK(changed("Step3", {{"moe_layers_enum", nullptr}}).parameter_bytes ==
+        changed("Step3", {{"moe_layers_enum", listed}}).parameter_bytes);
+  // One base of RoPE is one table, the one of both kinds of layers.
+  const auto tables = [&](double local) {
+    const Json ropes = {
+        {"rope_parameters", nullptr}, {"global_rope_theta", 160000}, {"local_rope_theta", local}};
+    return changed("modernbert", ropes).buffer_bytes;
+  };
+  CHECK(tables(10000) - tables(160000) == 8192 * 64 * 2);
 }
 
 TEST_CASE("configs within a config take the defaults of their classes") {
@@ -338,7 +362,7 @@ TEST_CASE("fused attention is whole on every rank while vLLM runs transformers' 
 }
 
 TEST_CASE("configs as transformers 5 saves them count as the published ones") {
-  CHECK(is_language_model("PhimoeForCausalLM"));
+  CHECK(model::is_language_model("PhimoeForCausalLM"));
   const auto bytes = [](const char* full_layers) {
     auto config = parse_json<Json>(R"({"architectures": ["Gemma4ForCausalLM"], "vocab_size": 64,
       "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,

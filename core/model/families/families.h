@@ -148,9 +148,16 @@ ModelSpec make_qwen3_5_moe(const ConfigReader& config);
 ModelSpec make_zamba2(const ConfigReader& config);
 ModelSpec make_qwen3_next(const ConfigReader& config);
 
-// Described for `plan` alone. encoders.cpp; counted_dense.cpp; mixtures.
+// Described for `plan` alone: encoders.cpp, counted_dense.cpp, ling_hybrids.cpp and files of
+// mixtures.
 ModelSpec make_bert(const ConfigReader& config);  // RoBERTa too
+ModelSpec make_deepseek_v4(const ConfigReader& config);
+ModelSpec make_ernie4_5_vl(const ConfigReader& config);
 ModelSpec make_gte(const ConfigReader& config);
+ModelSpec make_hy_v4(const ConfigReader& config);
+ModelSpec make_kimi_k3(const ConfigReader& config);
+ModelSpec make_ling_2_5(const ConfigReader& config);
+ModelSpec make_ling_3(const ConfigReader& config);
 ModelSpec make_minimax_m3(const ConfigReader& config);
 ModelSpec make_modern_bert(const ConfigReader& config);
 ModelSpec make_molmo2(const ConfigReader& config);
@@ -158,6 +165,7 @@ ModelSpec make_muse_glimmer(const ConfigReader& config);
 ModelSpec make_nomic_bert(const ConfigReader& config);
 ModelSpec make_step3(const ConfigReader& config);
 ModelSpec make_unknown_mixture(const ConfigReader& config);
+ModelSpec make_whisper(const ConfigReader& config);
 
 // Multimodal models: one of the text families with a vision tower.
 ModelSpec make_gemma3_multimodal(const ConfigReader& config);

@@ -32,14 +32,6 @@ enum class Tower : uint8_t {
 };
 // clang-format on
 
-/// Language models without a function that describes them: core/vllm/shapes counts them for `plan`.
-// clang-format off
-enum class Planned : uint8_t {
-  none, deepseek_v4, ernie_4_5_vl, hy_v4, kimi_k3, ling_2_5, ling_3,
-  whisper,
-};
-// clang-format on
-
 /// What stands in place of an output projection in a class of vLLM's that answers with vectors or
 /// classes.
 enum class PoolingHead : uint8_t {
@@ -56,6 +48,13 @@ enum class PoolingHead : uint8_t {
 /// Layers of a model that predict further tokens (multi-token prediction); core/vllm/shapes/mtp.cpp
 /// says what each kind has.
 enum class Predictors : uint8_t { none, appended, qwen3_next, qwen3_5 };
+
+/// What is quantized in the model's checkpoints beside what their quantization config says.
+enum class Codes : uint8_t {
+  as_stated,
+  fp4_experts,    // experts, where all else is fp8 and the config does not say (DeepSeek-V4)
+  experts_alone,  // MXFP4 of compressed-tensors is that of experts (Kimi K3)
+};
 
 /// What the layers of a language model read.
 enum class Transformer : uint8_t {
@@ -96,19 +95,19 @@ struct Wrapper {
 struct Family {
   std::string_view architecture = "";  // in config.json's `architectures`; empty: of a type alone
   std::string_view model_type = "";    // for configs without `architectures`; may be empty
-  /// Describes the model; nullptr: the architecture is counted by `plan` alone.
+  /// Describes the model; nullptr: the row is a wrapper, a head or a type, which stands on another.
   ModelSpec (*make)(const ConfigReader& config) = nullptr;
   FamilyKind kind = FamilyKind::text;
   /// Keys of kinds of attention that the family computes, in spaces; other keys are refused.
   std::string_view features = "";
   Tying tying = Tying::config;
   Wrapper wrapper = {};
-  Planned planned = Planned::none;
   PoolingHead head = PoolingHead::by_name;
   /// Architecture of the layers of a head that drafts from another model's hidden states (EAGLE).
   std::string_view draft_layers = "";
   Predictors predictors = Predictors::none;
   Transformer transformer = Transformer::decoder;
+  Codes codes = Codes::as_stated;
   /// True where `plan` alone counts what `make` describes: it lacks what `run` would compute.
   bool counted = false;
 

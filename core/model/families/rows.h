@@ -30,21 +30,16 @@ constexpr Family wrapper(std::string_view architecture, const Wrapper& wrapper) 
   return {.architecture = architecture, .kind = FamilyKind::multimodal, .wrapper = wrapper};
 }
 
-/// A language model that `plan` alone counts, with a tower of its own or without.
-constexpr Family planned(std::string_view architecture, std::string_view model_type,
-                         Planned planned, const Wrapper& wrapper = {},
+/// A language model whose description `plan` alone counts.
+constexpr Family counted(std::string_view architecture, std::string_view model_type,
+                         ModelSpec (*make)(const ConfigReader&), const Wrapper& wrapper = {},
                          Transformer transformer = Transformer::decoder) {
   return {.architecture = architecture,
           .model_type = model_type,
+          .make = make,
           .wrapper = wrapper,
-          .planned = planned,
-          .transformer = transformer};
-}
-
-/// A language model whose description `plan` alone counts.
-constexpr Family counted(std::string_view architecture, std::string_view model_type,
-                         ModelSpec (*make)(const ConfigReader&)) {
-  return {.architecture = architecture, .model_type = model_type, .make = make, .counted = true};
+          .transformer = transformer,
+          .counted = true};
 }
 
 /// An encoder, which `plan` alone counts, and the head of its class.
@@ -70,6 +65,12 @@ constexpr Family draft(std::string_view architecture, std::string_view layers) {
 /// A model with layers that predict further tokens.
 constexpr Family predicting(Predictors predictors, Family row) {
   row.predictors = predictors;
+  return row;
+}
+
+/// A model whose quantization config does not say all.
+constexpr Family coded(Codes codes, Family row) {
+  row.codes = codes;
   return row;
 }
 

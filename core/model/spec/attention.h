@@ -133,6 +133,9 @@ struct IndexerSpec {
   bool operator==(const IndexerSpec&) const = default;
 };
 
+/// The compression whose entries overlap, and are chosen by an indexer (DeepSeek-V4).
+inline constexpr int64_t kOverlapped = 4;
+
 struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -168,6 +171,9 @@ struct AttentionSpec {
   Adapter q_adapter{}, k_adapter{}, v_adapter{};
   /// The layer whose keys and values this one reads, with `qkv` q alone; -1: its own.
   int32_t keys_of = -1;
+  /// Tokens before the window that one stored entry stands for (DeepSeek-V4, for plans alone); 1:
+  /// the window is all; 0: attention of another kind.
+  int64_t compression = 0;
   bool gates_in_qkv = false;  // `qkv` has the rows of `gate` before q (Qwen3-Next)
   float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
   /// Gate of the output, from the layer's normed input: [heads * head_dim, hidden], or [heads,

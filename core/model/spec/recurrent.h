@@ -41,13 +41,14 @@ struct RecurrentSpec {
   int64_t groups = 0;    // of B and C, or heads of q and k: each is shared by equally many heads
   /// State elements for each element of a head's output; for q and k: size of a head.
   int64_t state = 0;
+  int32_t rope = -1;  // of q and k, in halves (Ling 2.5): index into ModelSpec::ropes; -1: none
   Linear in{};
   Linear steps{};  // gated delta
   /// RG-LRU: for each head's u [2 * head_dim, head_dim], gates of the input, then of the decay.
   std::vector<Linear> head_gates{};
   Linear choose{};  // Mamba-1: [step of `rank`; B; C] of u
   int64_t rank = 0;
-  Linear step{};  // Mamba-1: [heads, rank]; channel delta: [heads * state, rank]
+  Linear step{};  // Mamba-1: [heads, rank]; channel delta: [heads * state, rank], or of the input
   /// Projections to z where `in` has none; one matrix: `gate_up` alone.
   Linear gate_down{}, gate_up{};
   WeightId step_bias = kNoWeight;  // [heads] or none, before softplus

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "vllm/shapes/families.h"
 #include "vllm/shapes/model_shape.h"
+#include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -51,6 +51,11 @@ void check_deprecated(const std::string& method, const EngineArgs& args) {
        method);
 }
 
+model::Codes codes_of(const ConfigView& config) {
+  const model::Family* const row = language_family(config);
+  return row == nullptr ? model::Codes::as_stated : row->codes;
+}
+
 /// The checkpoint's, if its config states one that is known.
 Quantization stated_quantization(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
@@ -58,12 +63,12 @@ Quantization stated_quantization(const ConfigView& config, const EngineArgs& arg
     if (!view->has_child({"quantization_config", "compression_config"})) continue;
     const ConfigView settings = view->child({"quantization_config", "compression_config"});
     Quantization own(settings);
-    const Family* row = language_row(config);
-    if (row != nullptr && row->fp4_experts) {
+    const model::Codes codes = codes_of(config);
+    if (codes == model::Codes::fp4_experts) {
       own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
                                      settings.text({"moe_quant_algo"}, ""));
     }
-    if (row != nullptr && row->mxfp4_experts) own.leave_all_but_experts();
+    if (codes == model::Codes::experts_alone) own.leave_all_but_experts();
     if (!own.dropped().empty() && args.version >= kMarlinGptqAlone) {
       fail(ExitCode::usage, "{}: {} --vllm-version 0.29 and earlier read it.", settings.path(),
            own.dropped());

@@ -1,4 +1,4 @@
-// Multi-head and grouped-query attention.
+// Caches of attention layers.
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {
@@ -42,25 +42,6 @@ KvLayer index_cache(Amount token_bytes) {
   cache.token_bytes = token_bytes;
   cache.kernel = "indexer";
   return cache;
-}
-
-void add_attention(Builder& build, int64_t layer) {
-  const TextDims& dims = build.dims;
-  const std::string path = build.layer_path(layer) + ".self_attn";
-  RankWeights& weights = build.weights;
-  static_cast<void>(weights.share(dims.heads, "the number of attention heads"));
-  const int64_t own_kv_heads = weights.kv_heads(dims.kv_heads);
-  weights.qkv(Part::attention, {path, dims.hidden, dims.heads, dims.kv_heads, dims.head_size,
-                                dims.head_size, build.bias(build.family.qkv_bias)});
-  weights.linear(Part::attention, {{path, "o_proj", {}},
-                                   dims.heads * dims.head_size,
-                                   {dims.hidden},
-                                   Split::inputs,
-                                   build.bias(build.family.out_bias)});
-  if (build.family.positions == Positions::rotary) add_rotary(build, dims.head_size, "");
-  weights.attention_scales();
-  build.shape.kv_layers.push_back(
-      attention_cache(build, own_kv_heads, dims.head_size, dims.head_size, 0, KvKind::full));
 }
 
 }  // namespace plimsoll::vllm

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
+#include "model/families/family.h"
 #include "vllm/shapes/builder.h"
 #include "vllm/shapes/described/described_model.h"
 
@@ -61,13 +62,12 @@ bool is_draft_head(const ConfigView& config) {
 
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
                             const ShapeOptions& options, RankWeights& weights) {
-  static constexpr Family kNoRow{};
   constexpr const char* kPositions = "max_position_embeddings";
   nlohmann::json layers = config.json();
   layers[kPositions] = std::max(config.integer({kPositions}, 0), target.max_model_len);
   const DescribedModel model(describe_layers(config, layers));
   ModelShape shape;
-  Builder build{config, config, options, kNoRow, weights, shape, dims_of(model.spec)};
+  Builder build{config, config, options, weights, shape, dims_of(model.spec)};
   const int64_t hidden = build.dims.hidden;
   // Neither the embedding nor what stands behind the layers.
   const model::StageOfMany between{

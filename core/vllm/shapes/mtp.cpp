@@ -64,8 +64,7 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
               Builder& build) {
   RankWeights outside(build.weights.ranks(), build.weights.element(), build.weights.quantization());
   ModelShape unused;
-  Builder apart{build.whole, build.config, build.options, build.family,
-                outside,     unused,       build.dims};
+  Builder apart{build.whole, build.config, build.options, outside, unused, build.dims};
   stage.layers.end = stage.layers.first;
   count_table(model, stage, apart);
   for (size_t i = 0; i < kPartNames.size(); ++i) {
@@ -97,7 +96,6 @@ bool leaves_mtp_whole(const ConfigView& config, const Quantization& quantization
 }
 
 ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, RankWeights& weights) {
-  static constexpr Family kNoRow{};
   const std::string name = architecture_name(config);
   const std::string language(language_architecture(config, name));
   const Predictor row = find_predictor(language).value();
@@ -105,7 +103,7 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   const ConfigView text = text_config(config);
   ModelShape shape;
   shape.architecture = name;
-  Builder build{config, text, options, kNoRow, weights, shape, dims_of(model.spec)};
+  Builder build{config, text, options, weights, shape, dims_of(model.spec)};
   const int64_t hidden = build.dims.hidden;
   const int64_t last = last_attention(model.spec);
   const model::StageOfMany layer{

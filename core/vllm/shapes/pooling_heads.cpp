@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "model/families/family.h"
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {

@@ -27,6 +27,13 @@ constexpr model::VllmVersion kPadsPlainExperts{0, 31, 0};  // on Blackwell
 constexpr model::VllmVersion kAdaptsExperts{0, 11, 1};
 constexpr model::VllmVersion kCountsPositions{0, 32, 0};  // before: tables enlarged for videos
 
+bool has_experts(const ConfigView& config) {
+  constexpr Bounds kCounts{0, 1 << 20};
+  return config.integer({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
+                         "num_routed_experts", "n_experts"},
+                        0, kCounts) > 0;
+}
+
 bool is_decoder(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
          text.has("num_attention_heads") && text.has("vocab_size") &&
@@ -101,21 +108,6 @@ void build_described(Builder& build, std::string_view family) {
   count_table(model, stage, build);
 }
 
-/// A model of a row of this room.
-void build_by_row(Builder& build) {
-  const Family& family = build.family;
-  const ConfigView& text = build.config;
-  build.dims = read_dims(text, family);
-  build.layer_types = text.texts({"layer_types"});
-  const Wrapper* wrapper = find_wrapper(build.shape.architecture);
-  if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
-  build.dims.tied =
-      !family.own_head && tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
-                              .value_or(build.dims.tied);
-  fill_sizes(build);
-  build_decoder(build);
-}
-
 }  // namespace
 
 void set_rules(const ShapeOptions& options, const std::string& architecture, RankWeights& weights) {
@@ -136,7 +128,6 @@ void set_rules(const ShapeOptions& options, const std::string& architecture, Ran
 
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
                        RankWeights& weights) {
-  static constexpr Family kNoRow{};
   ModelShape shape;
   shape.architecture = architecture_name(config);
   const ConfigView text = text_config(config);
@@ -160,20 +151,15 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
     shape.note = fmt::format("unknown architecture, read as {}", kin.words);
     shape.uncounted = uncounted_key(text);
   }
-  const Family* row = find_family(language);
   set_rules(options, shape.architecture, weights);
   constexpr int64_t kUsualChunk = 2048;
   shape.state_chunk = text.integer({"mamba_chunk_size", "chunk_size"}, kUsualChunk, {1, 1 << 20});
   shape.activation.int8_activations = weights.quantization().int8_activations();
-  Builder build{config, text, options, row == nullptr ? kNoRow : *row, weights, shape};
+  Builder build{config, text, options, weights, shape};
   const Wrapper* wrapper = find_wrapper(shape.architecture);
   build.counted_positions =
       wrapper != nullptr && wrapper->counted_positions && options.version >= kCountsPositions;
-  if (row == nullptr) {
-    build_described(build, language);
-  } else {
-    build_by_row(build);
-  }
+  build_described(build, language);
   adapt_vocabulary(language, build);
   shape.multimodal = add_towers(config, shape.architecture, build);  // on every stage
   if (has_unknown_tower(config, shape.architecture)) {

@@ -59,15 +59,14 @@ std::string architecture_name(const ConfigView& config) {
   return model::architecture_of_type(config.text({"model_type"}, ""));
 }
 
-const Family* language_row(const ConfigView& config) {
-  return find_family(language_architecture(config, architecture_name(config)));
+const model::Family* language_family(const ConfigView& config) {
+  return model::find_architecture(language_architecture(config, architecture_name(config)));
 }
 
 bool reads_whole_prompts(const ConfigView& config) {
-  const std::string name = architecture_name(config);
-  const model::Family* const row = model::find_architecture(language_architecture(config, name));
+  const model::Family* const row = language_family(config);
   if (row != nullptr && row->transformer != model::Transformer::decoder) return true;
-  return classifies_steps(name);
+  return classifies_steps(architecture_name(config));
 }
 
 bool is_known_architecture(const ConfigView& config) {

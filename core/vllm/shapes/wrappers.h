@@ -1,15 +1,17 @@
-// The language model within a config: its architecture, and facts of its multimodal wrapper.
-// Internal to this folder.
+// The language model within a config: its architecture, its row in the table of architectures, and
+// facts of its multimodal wrapper. Internal to core/vllm.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "model/config.h"
 #include "model/families/family.h"
 #include "vllm/shapes/builder.h"
 
 namespace plimsoll::vllm {
 
+using model::is_language_model;
 using model::Tied;
 using model::Wrapper;
 
@@ -18,6 +20,9 @@ const Wrapper* find_wrapper(const std::string& architecture);
 
 /// The language model's own architecture inside `outer`.
 std::string language_architecture(const ConfigView& config, const std::string& outer);
+
+/// The row of a config's language model in the table of architectures; nullptr: none.
+const model::Family* language_family(const ConfigView& config);
 
 /// True for a wrapper with an encoder that no row describes.
 bool has_unknown_tower(const ConfigView& config, const std::string& architecture);

@@ -15,13 +15,13 @@ Amount sam_elements(int64_t out) {
   constexpr int64_t kPatch = 16;
   constexpr int64_t kSide = 64;
   constexpr int64_t kHead = 64;
-  constexpr int64_t kWhole = 4;  // layers that see the whole image; the others windows of 14
+  constexpr int64_t kGlobal = 4;  // layers that see the whole image; the others windows of 14
   constexpr int64_t kNeck = 256;
   constexpr int64_t kSquare = 9;
   const Amount layer = layer_norm(kWidth) * 2 + dense(kWidth, 3 * kWidth) + dense(kWidth, kWidth) +
                        dense(kWidth, 4 * kWidth) + dense(4 * kWidth, kWidth);
   const Amount relative =
-      Amount{kLayers - kWhole} * 2 * 27 * kHead + Amount{kWhole} * 2 * 127 * kHead;
+      Amount{kLayers - kGlobal} * 2 * 27 * kHead + Amount{kGlobal} * 2 * 127 * kHead;
   return layer * kLayers + relative + dense(3 * kPatch * kPatch, kWidth) +
          Amount{kSide} * kSide * kWidth + Amount{kWidth} * kNeck + Amount{kNeck} * kNeck * kSquare +
          layer_norm(kNeck) * 2 + Amount{kNeck} * 2 * kNeck * kSquare +

@@ -1,6 +1,7 @@
 // Towers whose tokens are read by learned queries: MiniCPM-V, BLIP-2, Aria, Molmo.
 #include <algorithm>
 
+#include "model/families/multimodal/languages.h"
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/families/family.h"
 #include "model/towers/towers.h"
 #include "vllm/shapes/builder.h"
 

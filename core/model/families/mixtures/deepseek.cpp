@@ -1,5 +1,5 @@
-// DeepSeek's first mixture, and latent attention: DeepSeek V2 to V3.2, GLM-4.7-Flash and GLM-5 with
-// their experts, MiniCPM 3 without.
+// DeepSeek's first mixture, and latent attention: DeepSeek V2 to V3.2, GLM-4.7-Flash, GLM-5 and HY
+// V4 with their experts, MiniCPM 3 without.
 #include "model/families/mixtures/deepseek.h"
 
 #include <algorithm>
@@ -175,6 +175,43 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   decoder.mixture->names.router.engine = "mlp.gate";
   decoder.vllm.experts_in_stages = true;
   return build_without_prediction(config, decoder);
+}
+
+namespace {
+
+/// Which layers `layer_types` says see chosen keys alone.
+std::vector<bool> sparse_attention(const ConfigReader& config, int64_t layers) {
+  std::vector<bool> sparse(static_cast<size_t>(layers));
+  const auto types = config.texts("layer_types").value_or(std::vector<std::string>());
+  for (size_t i = 0; i < std::min(sparse.size(), types.size()); ++i) {
+    sparse[i] = types[i] == "indexed_attention" || types[i].find("sparse") != std::string::npos;
+  }
+  return sparse;
+}
+
+}  // namespace
+
+ModelSpec make_hy_v4(const ConfigReader& config) {
+  Decoder decoder{.family = "hy_v4"};
+  read_latent_decoder(config, decoder);
+  use_v3(config, decoder, 1, kChoiceBias);
+  Mixture& mixture = *decoder.mixture;
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+  mixture.router_dtype = DType::f32;
+  if (config.find({"index_topk"}) != nullptr) {
+    constexpr int64_t kIndexHeads = 64;
+    read_indexer(config, decoder, kIndexHeads, false);
+    AttentionSpec& attention = decoder.latent->attention;
+    attention.indexer.rope_pairs = attention.rope_pairs;
+    decoder.latent->sparse = sparse_attention(config, decoder.sizes.layers);
+  }
+  if (config.boolean({"gated_mla"}, true)) decoder.names.attention_gate = "linear_gate";
+  decoder.gate_by_head = config.text({"gating_type"}, "elementwise") != "elementwise";
+  decoder.sinks = config.boolean({"learnable_sink"}, true);
+  if (config.boolean({"enable_ihc"}, true)) {
+    mix_streams(config.integer({"hc_mult"}, 4, {1, 1 << 10}), 2, 2, decoder);
+  }
+  return build(decoder);
 }
 
 ModelSpec make_minicpm3(const ConfigReader& config) {

@@ -27,10 +27,11 @@ Mixture read_ling_mixture(const ConfigReader& config, int64_t layers,
   if (config.find({"n_group"}) != nullptr && config.find({"topk_group"}) != nullptr) {
     read_groups(config, mixture, biased ? GroupScore::two_best : GroupScore::best);
   }
-  const int64_t width =
-      config.integer({"moe_shared_expert_intermediate_size"}, mixture.sizes.intermediate, kWidths);
-  mixture.sizes.shared.intermediate =
-      config.integer({"num_shared_experts"}, defaults.shared, {0, kMostExperts}) * width;
+  const auto stated = config.integer({"moe_shared_expert_intermediate_size"}, kWidths);
+  const int64_t shared = config.integer({"num_shared_experts"}, defaults.shared, {0, kMostExperts});
+  const int64_t width = stated.value_or(mixture.sizes.intermediate);
+  const bool together = defaults.together && stated && shared > 0;
+  mixture.sizes.shared.intermediate = together ? width : shared * width;
   mixture.sparse =
       sparse_from(layers, config.integer({"first_k_dense_replace"}, defaults.dense, {.least = 0}));
   return mixture;
@@ -102,13 +103,10 @@ ModelSpec make_param2_moe(const ConfigReader& config) {
   decoder.names.engine_embedding = "embed_tokens";
   decoder.names.q_norm = "q_layernorm";
   decoder.names.k_norm = "k_layernorm";
-  decoder.mixture = read_ling_mixture(config, decoder.sizes.layers, {});
+  decoder.mixture = read_ling_mixture(config, decoder.sizes.layers, {.together = true});
   Mixture& mixture = *decoder.mixture;
   mixture.router_dtype = DType::f32;
   mixture.bias_mapping = Mapping::less_mean;
-  // A stated width of shared experts is of all of them together.
-  const auto shared = config.integer({"moe_shared_expert_intermediate_size"}, kWidths);
-  if (shared && mixture.sizes.shared.intermediate > 0) mixture.sizes.shared.intermediate = *shared;
   decoder.vllm.knows_stage = decoder.vllm.experts_in_stages = true;
   decoder.vllm.kv_head_for_ranks = true;
   ModelSpec spec = build(decoder);

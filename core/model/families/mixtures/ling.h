@@ -16,9 +16,10 @@ struct LingDefaults {
   double factor = 1;                   // of the experts' weights
   int64_t shared = 1;                  // number of shared experts
   int64_t dense = 1;                   // number of dense layers, the first ones
+  bool together = false;               // a stated width of shared experts is of all of them
 };
 
-/// Reads router, experts and shared experts; a stated width of the shared ones is that of each.
+/// Reads router, experts and shared experts.
 Mixture read_ling_mixture(const ConfigReader& config, int64_t layers, const LingDefaults& defaults);
 
 }  // namespace plimsoll::model

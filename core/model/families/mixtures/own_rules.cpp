@@ -1,5 +1,6 @@
-// Mixtures of experts with rules of their own: ERNIE 4.5, gpt-oss, AFMoE, Mellum.
+// Mixtures of experts with rules of their own: ERNIE 4.5 and its VL, gpt-oss, AFMoE, Mellum.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -36,6 +37,62 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) layer.attention.rope_pairs = RopePairs::neighbours;
   return spec;
+}
+
+namespace {
+
+using Pair = std::array<int64_t, 2>;  // of text, and of images
+
+Pair read_pair(const ConfigReader& config, const char* key, Pair missing) {
+  const Json* listed = config.find({key});
+  if (listed == nullptr) return missing;
+  const auto number = [&](const Json& value) {
+    if (!value.is_number_integer() || value < 0 || value > kWidths.most) {
+      config.refuse(key, "a number or two");
+    }
+    return value.get<int64_t>();
+  };
+  if (!listed->is_array()) return {number(*listed), number(*listed)};
+  if (listed->empty()) return missing;
+  return {number(listed->front()), number(listed->back())};
+}
+
+}  // namespace
+
+ModelSpec make_ernie4_5_vl(const ConfigReader& config) {
+  Decoder decoder{.family = "ernie4_5_vl_moe"};
+  read_common(config, decoder);
+  decoder.tied = config.boolean({"tie_word_embeddings"}, true);
+  decoder.qkv_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
+  decoder.vllm.knows_stage = decoder.vllm.rotary_in_each = true;
+  const int64_t layers = decoder.sizes.layers;
+  const Pair experts = read_pair(config, "moe_num_experts", {0, 0});
+  const Pair widths = read_pair(config, "moe_intermediate_size", {0, 0});
+  const Pair first = read_pair(config, "moe_layer_start_index", {0, 0});
+  const Pair last = read_pair(config, "moe_layer_end_index", {layers - 1, layers - 1});
+  const int64_t step = config.integer({"moe_layer_interval"}, 1, {1, 4096});
+  const auto mixture_of = [&](size_t kind, const std::string& module) {
+    Mixture mixture;
+    mixture.sparse = sparse_every(layers, step);
+    mixture.router_dtype = DType::f32;
+    mixture.described = config.describes();
+    mixture.sizes.experts = experts[kind];
+    mixture.sizes.experts_per_token = config.integer({"moe_k"}, 2, {1, kMostExperts});
+    mixture.sizes.intermediate = widths[kind];
+    mixture.names.router = {module + "_gate", module + "_gate"};
+    mixture.names.experts = {module + ".routed_experts", module};
+    for (int64_t i = 0; i < layers; ++i) {
+      if (i < first[kind] || i > last[kind]) mixture.sparse[static_cast<size_t>(i)] = false;
+    }
+    return mixture;
+  };
+  Mixture& text = decoder.mixture.emplace(mixture_of(0, "mlp.text_experts"));
+  decoder.image_mixture = mixture_of(1, "mlp.vision_experts");
+  text.names.choice_bias.engine = text.names.choice_bias.stored = "mlp.e_score_correction_bias";
+  text.bias_kinds = 2;
+  text.sizes.shared.intermediate =
+      config.integer({"moe_num_shared_experts"}, 0, {0, kMostExperts}) * widths[0];
+  return build(decoder);
 }
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {

@@ -29,23 +29,14 @@ std::vector<LayerParts> read_kimi_parts(const ConfigReader& config, int64_t laye
 RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
   constexpr IntegerRange kSizes{1, 65536};
   const ConfigReader mixers = config.object_or_empty("linear_attn_config");
-  RecurrentTable table{.module = "self_attn"};
-  RecurrentSpec& sizes = table.sizes;
-  sizes.kind = RecurrentKind::channel_delta;
   const auto size = [&](std::string_view key, std::string_view newer, IntegerRange range) {
     const auto stated = mixers.integer({key}, range);
     return stated ? *stated : config.required({newer}, range);
   };
-  sizes.heads = sizes.groups = size("num_heads", "linear_num_heads", kSizes);
-  sizes.head_dim = sizes.state = sizes.rank = size("head_dim", "linear_head_dim", kSizes);
-  sizes.conv = {.width = 3 * sizes.width(),
-                .taps = size("short_conv_kernel_size", "linear_conv_kernel_dim", {1, kMostTaps}),
-                .activation = Activation::silu};
-  sizes.norm = {.epsilon = epsilon, .present = true};
-  sizes.norm_groups = sizes.heads;
-  sizes.gated = RecurrentSpec::Gated::after_norm;
-  sizes.gate = GateKind::sigmoid;
-  return table;
+  const int64_t heads = size("num_heads", "linear_num_heads", kSizes);
+  const int64_t head_dim = size("head_dim", "linear_head_dim", kSizes);
+  const int64_t taps = size("short_conv_kernel_size", "linear_conv_kernel_dim", {1, kMostTaps});
+  return channel_delta_table(heads, head_dim, taps, epsilon);
 }
 
 Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
@@ -74,11 +65,10 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
   return mixture;
 }
 
-}  // namespace
-
-ModelSpec make_kimi_linear(const ConfigReader& config) {
-  Decoder decoder{.family = "kimi_linear"};
-  read_common(config, decoder);
+Decoder read_kimi(const ConfigReader& config, const char* family) {
+  constexpr int64_t kNotUsed = 64;  // a head size, where the hidden size is no multiple of heads
+  Decoder decoder{.family = family};
+  read_common(config, decoder, {.head_dim = kNotUsed});
   const Sizes& sizes = decoder.sizes;
   if (!config.boolean({"mla_use_nope"}, true)) config.doubt("mla_use_nope", "true");
   decoder.ropes.clear();
@@ -92,6 +82,43 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
   decoder.vllm.whole = "vLLM pads what its layers of the delta rule read, and fills no padding";
   decoder.vllm.unit_scale = true;
   decoder.vllm.least_expert_slice = 256;
+  return decoder;
+}
+
+/// Experts in a space of their own width, where the config states one.
+void read_narrow_experts(const ConfigReader& config, int64_t hidden, Mixture& mixture) {
+  const int64_t width = config.integer({"routed_expert_hidden_size"}, hidden, kWidths);
+  if (width == hidden) return;
+  mixture.sizes.latent = width;
+  mixture.latent_norm = config.boolean({"latent_moe_use_norm"}, false);
+  MixtureNames& names = mixture.names;
+  names.latent_in.engine = names.latent_in.stored = "block_sparse_moe.routed_expert_down_proj";
+  names.latent_out.engine = names.latent_out.stored = "block_sparse_moe.routed_expert_up_proj";
+}
+
+}  // namespace
+
+ModelSpec make_kimi_linear(const ConfigReader& config) {
+  return build(read_kimi(config, "kimi_linear"));
+}
+
+ModelSpec make_kimi_k3(const ConfigReader& config) {
+  Decoder decoder = read_kimi(config, "kimi_k3");
+  const int64_t hidden = decoder.sizes.hidden;
+  decoder.tied = false;
+  decoder.latent->modules = LatentModules::within;
+  if (config.boolean({"mla_use_output_gate"}, false)) decoder.names.attention_gate = "g_proj";
+  decoder.recurrent->full_gate =
+      config.object_or_empty("linear_attn_config").boolean({"use_full_rank_gate"}, false);
+  read_narrow_experts(config, hidden, *decoder.mixture);
+  if (config.find({"attn_res_block_size"}) != nullptr) {  // attention to the layers before
+    for (const char* name :
+         {"self_attention_res_norm", "self_attention_res_proj", "mlp_res_norm", "mlp_res_proj"}) {
+      decoder.layer_parameters.push_back({name, {hidden}});
+    }
+    decoder.end_parameters = {{"output_attn_res_norm", {hidden}},
+                              {"output_attn_res_proj", {hidden}}};
+  }
   return build(decoder);
 }
 
@@ -107,6 +134,7 @@ Decoder read_minimax(const ConfigReader& config, std::string family, double shar
   const Sizes& sizes = decoder.sizes;
   refuse_many_heads(config, sizes);
   decoder.placement = NormPlacement::residual;
+  decoder.vllm.float_states = true;
   decoder.recurrent = RecurrentTable{.module = "self_attn"};
   RecurrentSpec& mixer = decoder.recurrent->sizes;
   mixer.kind = RecurrentKind::linear;

@@ -34,6 +34,9 @@ void count_table(const DescribedModel& model, const model::StageOfMany& stage, B
 /// Pads the experts' sizes as vLLM's kernel for mxfp4 requires, where it runs them.
 void pad_experts(Builder& build, RankWeights::Experts& experts);
 
+/// The caches of an attention with AttentionSpec::compression.
+void add_compressed_caches(const model::AttentionSpec& attention, Builder& build);
+
 /// The state of one layer's mixer. With attention side by side its projection has factors.
 void add_state(const model::ModelSpec& spec, const model::RecurrentSpec& mixer,
                bool beside_attention, Builder& build);

@@ -44,9 +44,10 @@ class Layers {
   void add(const LayerSpec& layer) {
     if (layer.has_attention()) add_attention(layer.attention);
     const bool beside = layer.has_attention() && !layer.shared_block;
-    if (layer.recurrent) add_state(spec_, *layer.recurrent, beside, build_);
-    add_mlp(layer.mlp);
+    if (layer.recurrent) add_mixer(*layer.recurrent, beside);
+    if (layer.crossed) add_crossed(*layer.crossed);
     if (layer.shortcut) add_mlp(*layer.shortcut);
+    add_mlp(layer.mlp);
     if (layer.shared_block) add_mlp(layer.shared_block->mlp);
     // A scalar of the layer's experts, and one of its several residuals.
     const bool scaled = layer.mlp.router.expert_scale != model::kNoWeight;
@@ -75,11 +76,23 @@ class Layers {
   }
 
  private:
+  void add_mixer(const model::RecurrentSpec& mixer, bool beside_attention) {
+    if (mixer.rope >= 0) {
+      weights_.rotary(
+          table_of(spec_.ropes[static_cast<size_t>(mixer.rope)], model::RopePairs::halves));
+    }
+    add_state(spec_, mixer, beside_attention, build_);
+  }
+
   void add_attention(const AttentionSpec& attention) {
     const bool latent = attention.latent.kv_rank > 0 && !spec_.vllm.expands_latents;
     static_cast<void>(weights_.share(attention.heads, "the number of attention heads"));
     if (spec_.vllm.kv_head_for_ranks) {
       static_cast<void>(weights_.share(attention.kv_heads, "the number of key-value heads"));
+    }
+    if (attention.compression > 0) {
+      add_rotary(spec_.ropes[static_cast<size_t>(attention.rope)], attention, false);
+      return add_compressed_caches(attention, build_);
     }
     if (attention.keys_of < 0 && !shape_.pooling) add_cache(attention, latent);
     if (latent) add_latent(attention);
@@ -96,6 +109,14 @@ class Layers {
     } else {
       weights_.attention_scales(latent);
     }
+  }
+
+  /// Adds keys and values of an encoder's output.
+  void add_crossed(const AttentionSpec& attention) {
+    const int64_t own = weights_.kv_heads(attention.kv_heads), size = attention.head_dim;
+    shape_.kv_layers.push_back(attention_cache(build_, own, size, size, 0, KvKind::crossed));
+    shape_.encoder_decoder = true;
+    weights_.attention_scales();
   }
 
   void add_cache(const AttentionSpec& attention, bool latent) {
@@ -137,13 +158,21 @@ class Layers {
                                   build_.options.element;
   }
 
-  void add_rotary(const model::RopeSpec& rope, const AttentionSpec& attention, bool latent) {
+  [[nodiscard]] RotaryTable table_of(const model::RopeSpec& rope, model::RopePairs pairs) const {
     const model::RotaryRows& rows = rope.vllm;
-    const bool wide = spec_.vllm.float_rotary || (latent && has_float_table(build_, rows.kind));
-    RotaryTable table{.positions = table_rows(build_, rows, rows.in_sections),
-                      .dimensions = rope.rotary_dim,
-                      .element = wide ? kFloat32 : weights_.element(),
-                      .key = fmt::format("{}/{}", rows.kind, rows.theta)};
+    return {.positions = table_rows(build_, rows, rows.in_sections),
+            .dimensions = rope.rotary_dim,
+            .element = spec_.vllm.float_rotary ? kFloat32 : weights_.element(),
+            .key = fmt::format("{}/{}/{}", rows.kind, rows.theta, static_cast<int>(pairs))};
+  }
+
+  void add_rotary(const model::RopeSpec& rope, const AttentionSpec& attention, bool latent) {
+    RotaryTable table = table_of(rope, attention.rope_pairs);
+    if (latent && has_float_table(build_, rope.vllm.kind)) table.element = kFloat32;
+    if (spec_.vllm.rotary_in_each) {
+      const Amount rows = table_rows(build_, rope.vllm, true);
+      return weights_.buffer(rows * table.dimensions * table.element);
+    }
     weights_.rotary(table);
     // An indexer that rotates halves where the attention rotates pairs has its own.
     if (attention.indexer.most > 0 && attention.indexer.rope_pairs != attention.rope_pairs &&

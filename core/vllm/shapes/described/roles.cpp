@@ -61,6 +61,7 @@ void Roles::add(const model::LayerSpec& layer) {
   add(layer.mlp_norm, norm);
   add(layer.mlp_post_norm, norm);
   if (layer.has_attention()) add(layer.attention);
+  if (layer.crossed) add(*layer.crossed);
   if (layer.recurrent) add(*layer.recurrent);
   add(layer.mlp);
   if (layer.shortcut) add(*layer.shortcut);
@@ -86,7 +87,8 @@ void Roles::add(const AttentionSpec& attention) {
   add(attention.k_norm, heads);
   add(attention.out, {});
   add(attention.gate, {});
-  set(attention.sinks, {});
+  // DeepSeek-V4 pads them to 64 or 128 heads.
+  set(attention.sinks, {.row_multiple = attention.compression > 0 ? 64 : 1});
   for (const model::Adapter* adapter :
        {&attention.q_adapter, &attention.k_adapter, &attention.v_adapter}) {
     add(*adapter, {});
@@ -107,20 +109,22 @@ void Roles::add(const RecurrentSpec& mixer) {
   // Mamba's first kind is in no scheme, whatever the checkpoint's; nor are the padded rows of
   // Kimi's delta rule, which no adapter reaches either.
   const bool first_mamba = mixer.kind == model::RecurrentKind::mamba1;
-  const bool padded = mixer.kind == model::RecurrentKind::channel_delta;
+  const bool channels = mixer.kind == model::RecurrentKind::channel_delta;
+  const bool padded = channels && mixer.rank > 0;
   const bool mamba = first_mamba || mixer.kind == model::RecurrentKind::mamba2;
   const Role layer{.form = first_mamba ? Form::exact : Form::layer,
                    .module = mamba ? "mixer" : nullptr};
   for (const model::Linear* linear : {&mixer.choose, &mixer.step, &mixer.gate_up, &mixer.out}) {
     add(*linear, layer);
   }
-  const Role in{
+  Role in{
       .form = padded ? Form::numbers : layer.form, .module = layer.module, .last_whole = padded};
+  if (padded && mixer.gate_up.weight == model::kNoWeight) in.row_multiple = 16;
   add(mixer.in, in);
   add(mixer.gate_down, in);
   add(mixer.steps, {.narrow = true});
   for (const model::Linear& gate : mixer.head_gates) add(gate, layer);
-  set(mixer.conv.weight, {.form = padded ? Form::numbers : Form::exact});
+  set(mixer.conv.weight, {.form = channels ? Form::numbers : Form::exact});
   for (const WeightId id : {mixer.conv.bias, mixer.step_bias, mixer.decay, mixer.skip}) set(id, {});
   for (const model::Norm* norm : {&mixer.step_norm, &mixer.b_norm, &mixer.c_norm, &mixer.norm}) {
     add(*norm, {});

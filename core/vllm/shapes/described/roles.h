@@ -25,6 +25,7 @@ struct Role {
   bool narrow = false;                              // a few outputs for each head, side by side
   const char* module = nullptr;  // module whose scheme vLLM uses, where it is not the weight's own
   bool last_whole = false;       // its last part is not cut
+  int64_t row_multiple = 1;      // a rank's rows are padded to a multiple of so many
   bool indexer = false;          // keys of an indexer and weights of its heads
   bool router = false;
   bool down = false;  // of an MLP

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "model/vllm/types.h"
 #include "vllm/shapes/described/described_model.h"
-#include "vllm/shapes/mixers/recurrent.h"
 
 namespace plimsoll::vllm {
 
@@ -23,8 +22,8 @@ constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA
 constexpr VllmVersion kMamba2Exports{0, 32, 0};
 constexpr VllmVersion kGatedDeltaExports{0, 33, 0};  // FlashInfer
 
-}  // namespace
-
+/// Bytes of an element of the recurrent state: `--mamba-ssm-cache-dtype`, else what the config asks
+/// for, else `fallback`.
 int64_t state_element(const Builder& build, int64_t fallback) {
   std::string dtype = build.options.state_dtype;
   if (dtype.empty() || dtype == "auto") dtype = build.config.text({"mamba_ssm_dtype"}, "");
@@ -35,16 +34,8 @@ int64_t state_element(const Builder& build, int64_t fallback) {
   return dtype == "float32" ? 4 : 2;
 }
 
-void add_state(Builder& build, Amount bytes, const char* kernel, int64_t checkpoint) {
-  KvLayer cache;
-  cache.kind = KvKind::state;
-  cache.token_bytes = bytes;
-  cache.checkpoint = checkpoint;
-  cache.kernel = kernel;
-  build.shape.kv_layers.push_back(cache);
-  build.shape.recurrent = true;
-}
-
+/// By the card and the bound of the gate (vllm/models/kimi_k3/nvidia/kda.py:
+/// is_flashkda_supported).
 int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size) {
   constexpr int64_t kHead = 128, kAlignment = 16;
   const ShapeOptions& options = build.options;
@@ -53,8 +44,6 @@ int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size) {
       options.card >= Architecture::hopper && head_size == kHead && options.element == 2 && bounded;
   return able && options.version >= kChannelDeltaExports ? kAlignment : 0;
 }
-
-namespace {
 
 using model::RecurrentKind;
 using model::RecurrentSpec;
@@ -111,14 +100,27 @@ int64_t usual_state_element(const model::ModelSpec& spec, RecurrentKind kind,
   return floats || kind == RecurrentKind::channel_delta ? kFloat32 : options.element;
 }
 
-/// A single group of Mamba-2's is repeated on every rank.
-void check_groups(const RecurrentSpec& mixer, const RankWeights& weights) {
+/// Refuses ranks that do not divide the groups of a norm (`of_norm`), or Mamba-2's, of which a
+/// single one is repeated on every rank.
+void check_groups(const RecurrentSpec& mixer, bool of_norm, const RankWeights& weights) {
+  if (of_norm && mixer.norm_groups % weights.ranks() != 0) {
+    fail(ExitCode::usage,
+         "group_norm_size ({}) must be divisible by tp_size ({}). Use another "
+         "--tensor-parallel-size.",
+         mixer.norm_groups, weights.ranks());
+  }
   const bool cut = mixer.kind == RecurrentKind::mamba2 && mixer.groups != 1;
   if (!cut || mixer.groups % weights.ranks() == 0) return;
   fail(ExitCode::usage,
        "--tensor-parallel-size {}: the number of Mamba groups ({}) cannot be divided by it; vLLM "
        "refuses this size",
        weights.ranks(), mixer.groups);
+}
+
+/// Copies that the decoding kernel of Hopper and later cards reads (Kimi K3).
+void copy_for_decoding(const RecurrentSpec& mixer, Amount heads, Builder& build) {
+  if (mixer.gate_up.weight != model::kNoWeight || build.options.card < Architecture::hopper) return;
+  build.weights.buffer((Amount{3} * mixer.conv.taps * heads + 1) * mixer.head_dim * kFloat32);
 }
 
 /// A rank's columns of a convolution.
@@ -137,7 +139,7 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
                Builder& build) {
   RankWeights& weights = build.weights;
   const int64_t element = build.options.element;
-  check_groups(mixer, weights);
+  check_groups(mixer, spec.vllm.norm_groups_for_ranks, weights);
   Amount bytes = 0;
   if (mixer.conv.weight != model::kNoWeight) {
     const Amount channels = own_channels(spec.weight(mixer.conv.weight), weights);
@@ -147,10 +149,12 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
   }
   if (mixer.kind != RecurrentKind::short_conv) {
     const Amount own = weights.share(mixer.heads, "the number of heads with a state");
+    const int64_t linear = spec.vllm.float_states ? kFloat32 : element;
     const int64_t size =
         mixer.kind == RecurrentKind::linear
-            ? kFloat32
+            ? linear
             : state_element(build, usual_state_element(spec, mixer.kind, build.options));
+    if (mixer.kind == RecurrentKind::channel_delta) copy_for_decoding(mixer, own, build);
     bytes += own * mixer.head_dim * std::max<int64_t>(1, mixer.state) * size;
   }
   if (beside_attention) {  // one multiplier for each output of the projection in (Falcon-H1)
@@ -160,7 +164,13 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
     }
     weights.buffer(outputs * element);
   }
-  add_state(build, bytes, kernel_of(mixer.kind), checkpoint_of(spec, mixer, build));
+  KvLayer cache;
+  cache.kind = KvKind::state;
+  cache.token_bytes = bytes;
+  cache.checkpoint = checkpoint_of(spec, mixer, build);
+  cache.kernel = kernel_of(mixer.kind);
+  build.shape.kv_layers.push_back(cache);
+  build.shape.recurrent = true;
 }
 
 }  // namespace plimsoll::vllm

@@ -26,7 +26,9 @@ bool wants_wide_matrices(const Quantization& quantization) {
   return method.starts_with("awq") || method.starts_with("gptq") || method.ends_with("auto-round");
 }
 
-constexpr model::VllmVersion kFusesIndexer{0, 20, 0};        // wk and weights_proj
+constexpr model::VllmVersion kFusesIndexer{0, 20, 0};  // wk and weights_proj
+// Before: those of compressed-tensors were looked up by the usual names.
+constexpr model::VllmVersion kSchemesByOwnNames{0, 32, 0};
 constexpr model::VllmVersion kCutsFusedAttention{0, 28, 0};  // transformers' own; before: whole
 constexpr model::Releases kFloatRouter{{0, 25, 0}, {0, 26, 0}};
 constexpr model::VllmVersion kRouterByCard{0, 17, 0};  // Nemotron-H's; before: float32 on each
@@ -131,8 +133,12 @@ class Table {
     return weights_.share(rows, module_of(weight).leaf.c_str());
   }
 
-  /// A rank's rows.
   [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
+    return padded_to(cut_rows(weight, role), role.row_multiple).value();
+  }
+
+  /// A rank's rows.
+  [[nodiscard]] int64_t cut_rows(const WeightSpec& weight, const Role& role) const {
     const Heads heads = heads_of(weight, role);
     const auto of_kv_heads = [&](int64_t rows) {
       return rows / heads.kv * weights_.kv_heads(heads.kv);
@@ -254,6 +260,9 @@ class Table {
                                  .intermediate = mlp.intermediate,
                                  .up_matrices = mlp.gated ? 2 : 1,
                                  .bias = mlp.up.bias != model::kNoWeight};
+    const bool usual = build_.options.version < kSchemesByOwnNames &&
+                       weights_.quantization().method() == "compressed-tensors";
+    if (spec_.vllm.own_expert_names && !usual) experts.name.shards = {"w1", "w2", "w3"};
     if (spec_.vllm.expert_for_ranks && weights_.ranks() > mlp.experts) {
       fail(ExitCode::usage,
            "Tensor parallel size {} is greater than the number of experts {}. Use a smaller "
