@@ -63,6 +63,16 @@ TEST_CASE("a GGUF file's plan is its launch, to the byte") {
   }
 }
 
+TEST_CASE("plan --explain weights tells the types of a GGUF file's tensors") {
+  const Scratch scratch;
+  write_gguf(scratch, "mixtral", "m");
+  const Outcome plan = shell(scratch, "plimsoll plan m.gguf --device cpu --explain weights");
+  INFO(plan.err);
+  CHECK(plan.status == 0);
+  CHECK_THAT(plan.out, Catch::Contains("; blocks as in the file: Q4_K "));
+  CHECK_THAT(plan.out, Catch::Contains(" tensors, Q6_K "));
+}
+
 TEST_CASE("what is not done with GGUF files is refused by name, with the way out") {
   const Scratch scratch;
   write_gguf(scratch, "llama_q4_k", "m");

@@ -1,6 +1,7 @@
 // GGUF files against transformers on the values that they hold (golden/gguf/README.md): every type,
 // and an architecture for each way in which llama.cpp's converter stores a model.
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "checkpoint/gguf/tokenizer.h"
 #include "conformance/cpu.h"
@@ -172,6 +173,48 @@ TEST_CASE("tokenizers in GGUF metadata give Hugging Face's ids") {
       if (++unlike <= 3) fmt::print("{}: text {} differs\n", name, i);
     }
     CHECK(unlike == 0);
+  }
+  fs::remove(file);
+}
+
+TEST_CASE("byte-level tokenizers of GGUF files split texts as their pre-tokenizer's name says") {
+  // How "1234\n" is cut where numbers that lie together are one token: by digits, by threes.
+  const std::map<std::string, std::vector<std::string>> pieces = {
+      {"gpt-2", {"1234", "\n"}},
+      {"trillion", {"1234", "\n"}},
+      {"falcon-h1", {"123", "4", "\n"}},
+      {"glm5", {"123", "4", "\n"}},
+      {"kormo", {"1", "2", "3", "4", "\n"}},
+      {"kanana2", {"123", "4", "\n"}},
+      {"mellum2", {"1", "2", "3", "4", "\n"}},
+      {"joyai-llm", {"123", "4", "\n"}},
+      {"bailingmoe2", {"1", "2", "3", "4", "\n"}},
+      {"exaone-moe", {"1", "2", "3", "4", "\n"}},
+      {"seed-coder", {"1", "2", "3", "4", "\n"}},
+      {"minicpm5", {"123", "4", "\n"}},
+      {"jais-2", {"123", "4", "\n"}},
+      {"deepseek-coder", {"1", "2", "3", "4", "\n"}}};
+  const Json tokens = {"1", "2", "3", "4", "12", "123", "1234", "\u010a", "a", "b", "ab", "\u0120"};
+  const fs::path file = fs::temp_directory_path() / fmt::format("plimsoll-{}.gguf", getpid());
+  for (const auto& [name, wanted] : pieces) {
+    INFO(name);
+    const Json pairs = {{"general.architecture", "string", "llama"},
+                        {"tokenizer.ggml.model", "string", "gpt2"},
+                        {"tokenizer.ggml.pre", "string", name},
+                        {"tokenizer.ggml.tokens", "[string]", tokens},
+                        {"tokenizer.ggml.merges", "[string]", {"1 2", "12 3", "123 4", "a b"}}};
+    std::ofstream(file, std::ios::binary)
+        << gguf_bytes({{"seed", 0}, {"kv", pairs}, {"tensors", Json::array()}});
+    const auto model = checkpoint::gguf::Model::open(file);
+    const auto tokenizer =
+        text::Tokenizer::parse(checkpoint::gguf::tokenizer_json(model), file.string());
+    Ids ids;
+    for (const std::string& piece : wanted) {
+      const Json token = piece == "\n" ? Json("\u010a") : Json(piece);
+      ids.push_back(static_cast<int32_t>(std::ranges::find(tokens, token) - tokens.begin()));
+    }
+    CHECK(tokenizer.encode("1234\n", text::AddSpecials::no) == ids);
+    CHECK(tokenizer.encode("ab", text::AddSpecials::no) == Ids{10});
   }
   fs::remove(file);
 }

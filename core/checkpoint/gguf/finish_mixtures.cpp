@@ -41,8 +41,11 @@ void finish_gpt_oss(const Keys& keys, Json& config) {
 }
 
 void finish_deepseek(const Keys& keys, Json& config) {
-  config["qk_nope_head_dim"] =
-      required(keys, "attention.key_length_mla") - required(keys, "rope.dimension_count");
+  const bool latent = keys.has("attention.key_length_mla");  // not in files before April 2025
+  const int64_t head = required(keys, latent ? "attention.key_length_mla" : "attention.key_length");
+  config["qk_nope_head_dim"] = head - required(keys, "rope.dimension_count");
+  if (!latent) config["v_head_dim"] = required(keys, "attention.value_length");
+  config.erase("head_dim");
   config["num_key_value_heads"] = config["num_attention_heads"];
   config["moe_layer_freq"] = 1;
   if (!config.contains("q_lora_rank")) config["q_lora_rank"] = nullptr;

@@ -9,7 +9,7 @@ namespace plimsoll::checkpoint::gguf {
 struct PreTokenizer {
   std::string_view name;
   /// Regular expressions, each of which splits the pieces of the one before; unused are empty.
-  std::array<std::string_view, 3> patterns;
+  std::array<std::string_view, 5> patterns;
   bool nfc = false;           // texts are normalised first
   bool whole_pieces = false;  // a piece that is a token is that token, merges or not
   bool adds_bos = false;      // where the metadata do not say

@@ -15,8 +15,11 @@ namespace {
 /// The sizes that decide a region's bytes, in words.
 std::string formula_of(const std::string& name, const RankLaunch& rank, const std::string& dtype) {
   const engine::StepLimits& limits = rank.layout.limits;
-  if (name == "weights")
-    return fmt::format("weights of {} layers and the rest, {}", rank.layers, dtype);
+  if (name == "weights") {
+    return fmt::format(
+        "weights of {} layers and the rest, {}{}{}", rank.layers, dtype,
+        rank.block_types.empty() ? "" : "; blocks as in the file: ", rank.block_types);
+  }
   if (name == "vision weights") return fmt::format("image encoder and projector, {}", dtype);
   if (name == "image embeddings") {
     return fmt::format("{} embeddings of images that prompts under way need",

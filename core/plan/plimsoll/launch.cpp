@@ -1,7 +1,12 @@
 #include "plan/plimsoll/launch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
@@ -9,8 +14,10 @@
 #include "backend/cuda/step_nodes.h"
 #include "base/amount.h"
 #include "base/error.h"
+#include "base/ggml/types.h"
 #include "launch/images.h"
 #include "memory/arena.h"
+#include "plan/report/report.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -36,10 +43,37 @@ engine::EngineOptions with_room(engine::EngineOptions options, int64_t length) {
   return options;
 }
 
+/// Bytes and number of the file's tensors of each type of blocks, the largest first.
+std::string block_types(const model::ModelSpec& spec) {
+  struct Share {
+    int64_t bytes = 0;
+    std::set<std::string> tensors;
+  };
+  std::map<std::string_view, Share> types;
+  for (const model::WeightSpec& weight : spec.weights) {
+    for (const model::Part& part : weight.parts) {
+      if (!part.packing || !part.packing->has_blocks()) continue;
+      Share& share = types[find_ggml_type(static_cast<uint32_t>(part.packing->blocks))->name];
+      share.bytes += part.rows() * part.packing->block_row_bytes(weight.columns());
+      share.tensors.insert(part.tensor);
+    }
+  }
+  std::vector<std::pair<std::string_view, Share>> sorted(types.begin(), types.end());
+  std::ranges::stable_sort(sorted, std::greater(),
+                           [](const auto& type) { return type.second.bytes; });
+  std::string text;
+  for (const auto& [name, share] : sorted) {
+    text += fmt::format("{}{} {} in {} tensors", text.empty() ? "" : ", ", name,
+                        readable_bytes(share.bytes), share.tensors.size());
+  }
+  return text;
+}
+
 RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
                     const backend::Footprint& footprint) {
   RankLaunch rank;
   rank.layers = std::ssize(spec.layers);
+  rank.block_types = block_types(spec);
   rank.layout = std::move(layout);
   rank.plan = engine::plan_layout(spec, rank.layout, footprint);
   for (const model::LayerSpec& layer : spec.layers) {

@@ -28,6 +28,8 @@ struct RankLaunch {
   std::vector<memory::Overhead> overheads;  // beside the arena; none on the host
   std::vector<int64_t> page_bytes;          // by layer of the stage
   std::vector<int64_t> windows;             // by layer of the stage
+  /// Types of the weights that are kept as a file's blocks: "Q4_K 4.1 GiB in 113 tensors, ..."
+  std::string block_types;
 
   /// Bytes beside the KV blocks: arena and overheads.
   [[nodiscard]] int64_t fixed_bytes() const;
