@@ -1,0 +1,109 @@
+// Plans of launches of other engines than vLLM and ours, by what the room declares.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+
+#include "batch/scratch.h"
+#include "plan/engines/buffers_plan.h"
+#include "plan/engines/engine_plan.h"
+#include "plan/engines/free_memory.h"
+#include "reference/gguf_bytes.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+const std::string kEngineData = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/engines/";
+
+PlanResult plan_sglang(const Json& config, const char* card, std::vector<std::string> words,
+                       const std::string& version = "") {
+  engines::Question question;
+  question.config = &config;
+  question.config_path = "config.json";
+  question.words = std::move(words);
+  question.version = version;
+  question.gpu = &hardware::find_gpu(card);
+  return plan_engine(*engines::find_engine("sglang"), question, {config, "config.json"}, true);
+}
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+PlanResult plan_llamacpp(const checkpoint::gguf::Model& model, std::vector<std::string> words,
+                         int64_t total_mib, int64_t free_mib, const std::string& version = "") {
+  engines::Question question;
+  question.gguf = &model;
+  question.words = std::move(words);
+  question.version = version;
+  question.cards.push_back({"CUDA0", total_mib * kMiB, free_mib * kMiB});
+  return plan_buffers(*engines::find_engine("llamacpp"), question, true);
+}
+
+}  // namespace
+
+TEST_CASE("a plan of SGLang says the release, the launch, and what a change brings") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const PlanResult plan =
+      plan_sglang(llama, "h100", {"--context-length", "8192", "--dp-size", "1"});
+  CHECK(plan.engine == "sglang");
+  CHECK(plan.architecture == "LlamaForCausalLM");
+  CHECK(plan.planned_as == "");
+  CHECK(plan.dtype == "bfloat16");
+  CHECK(plan.gpus == 1);
+  CHECK(plan.max_model_len == 8192);
+  CHECK(plan.kv_bytes_per_token == 2 * 32 * 8 * 128 * 2);
+  CHECK(plan.fits == true);
+  REQUIRE(!plan.advice.empty());
+  for (const Suggestion& suggestion : plan.advice) {
+    CHECK(suggestion.length == 8192);
+    CHECK(suggestion.requests > suggestion.requests_before);
+    CHECK(suggestion.longest == 0);
+  }
+  // A release that is not known is planned as the nearest one before it.
+  const PlanResult unknown = plan_sglang(llama, "h100", {}, "99.1.0");
+  CHECK(unknown.version == "99.1.0");
+  CHECK(unknown.planned_as == plan.version);
+}
+
+TEST_CASE("advice for a launch of SGLang that does not fit says the longest request") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const PlanResult tight =
+      plan_sglang(llama, "4090", {"--context-length", "131072", "--mem-fraction-static", "0.62"});
+  REQUIRE(tight.fits == false);
+  REQUIRE(!tight.advice.empty());
+  for (const Suggestion& suggestion : tight.advice) {
+    CHECK(suggestion.longest > suggestion.longest_before);
+  }
+}
+
+TEST_CASE("bounds of predicted free memory are the root of the parts' squares") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const FreePrediction free =
+      predict_free({llama, "config.json"}, hardware::find_gpu("h100"), 1, "bfloat16");
+  double less = 0, more = 0;
+  for (const PlanPart& part : free.parts) {
+    less += std::pow(static_cast<double>(part.less) / 0x1p30, 2);
+    more += std::pow(static_cast<double>(part.more) / 0x1p30, 2);
+  }
+  CHECK(std::max(less, more) > 0);
+  // Parts that take more leave less.
+  CHECK(free.less == Approx(std::sqrt(more)));
+  CHECK(free.more == Approx(std::sqrt(less)));
+}
+
+TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says the release") {
+  const test::Scratch scratch;
+  const std::string file = scratch.path("model.gguf");
+  testing::write_gguf_header(read_json_file(kEngineData + "headers/qwen25_05b.Q4_K_M.json"), file);
+  const auto model = checkpoint::gguf::Model::open(file);
+  const PlanResult fits = plan_llamacpp(model, {"-c", "4096"}, 24564, 24100);
+  CHECK(fits.fits == true);
+  CHECK(fits.version != "");
+  CHECK(fits.planned_as == "");
+  // The card has as much, and less of it is free.
+  const PlanResult taken = plan_llamacpp(model, {"-c", "4096", "-fit", "off"}, 24564, 8);
+  CHECK(taken.fits == false);
+  const PlanResult named = plan_llamacpp(model, {"-c", "4096"}, 24564, 24100, "99.0.0");
+  CHECK(named.version == "99.0.0");
+  CHECK(named.planned_as == fits.version);
+}
