@@ -24,7 +24,7 @@ std::string tag_suffix(const Tokenizer& tokenizer) {
       if (!token.starts_with(tag) || size == 0 || size > kLongestSuffix || !token.ends_with('>')) {
         continue;
       }
-      const std::string suffix = token.substr(tag.size(), size);
+      std::string suffix = token.substr(tag.size(), size);
       if (suffix.starts_with(':') && suffix.find_first_of(" <>") == kNowhere) return suffix;
     }
   }
