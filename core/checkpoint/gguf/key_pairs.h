@@ -139,8 +139,8 @@ inline constexpr KeyPair kKimiLinear[] = {{"num_experts", "expert_count"},
                                           {"qk_rope_head_dim", "rope.dimension_count"},
                                           {"v_head_dim", "attention.value_length_mla"}};
 
-inline constexpr KeyPair kExaone[] = {{"layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}};
-inline constexpr KeyPair kQwen[] = {{"layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}};
+inline constexpr KeyPair kRmsEpsilon[] = {
+    {"layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}};
 inline constexpr KeyPair kOrion[] = {{"rms_norm_eps", "attention.layer_norm_epsilon"}};
 inline constexpr KeyPair kPlamo3[] = {{"rope_local_theta", "rope.freq_base_swa"},
                                       {"sliding_window", "attention.sliding_window"}};

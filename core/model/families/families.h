@@ -148,8 +148,7 @@ ModelSpec make_qwen3_5_moe(const ConfigReader& config);
 ModelSpec make_zamba2(const ConfigReader& config);
 ModelSpec make_qwen3_next(const ConfigReader& config);
 
-// Described for `plan` alone: encoders.cpp, counted_dense.cpp, ling_hybrids.cpp and files of
-// mixtures.
+// Described for `plan` alone: counted/, and files of their kin.
 ModelSpec make_bert(const ConfigReader& config);  // RoBERTa too
 ModelSpec make_deepseek_v4(const ConfigReader& config);
 ModelSpec make_ernie4_5_vl(const ConfigReader& config);

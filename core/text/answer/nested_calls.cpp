@@ -130,7 +130,7 @@ class NestedReader : private TextReader {
 
   std::optional<ToolCall> read_call() {
     if (!skip_tag("<invoke name=")) return std::nullopt;
-    std::optional<std::string_view> name = up_to_close();
+    std::optional<std::string_view> name = up_to(">", kLongestName);
     if (!name) return std::nullopt;
     // In either kind of quotes, or none.
     for (const char quote : {'"', '\''}) {
@@ -152,7 +152,7 @@ class NestedReader : private TextReader {
 
   bool read_element(Element& element, int level) {
     if (level > kMostLevels || ++count_ > kMostElements || !skip_tag("<")) return false;
-    const std::optional<std::string_view> name = up_to_close();
+    const std::optional<std::string_view> name = up_to(">", kLongestName);
     if (!name || is_blank(*name) || name->starts_with('/')) return false;
     element.name = *name;
     const std::string closing = "</" + std::string(*name) + ">";
@@ -169,15 +169,6 @@ class NestedReader : private TextReader {
       element.within.push_back({"$text", std::exchange(element.text, {}), {}});
     }
     return true;
-  }
-
-  /// A name up to its tag's end.
-  std::optional<std::string_view> up_to_close() {
-    const size_t end = rest().substr(0, kLongestName + 1).find('>');
-    if (end == kNowhere) return std::nullopt;
-    const std::string_view name = rest().substr(0, end);
-    at_ += end + 1;
-    return name;
   }
 
   std::string_view mark_;

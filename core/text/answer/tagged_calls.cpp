@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/replace.h"
 #include "base/trim.h"
 #include "text/answer/call_bodies.h"
 #include "text/answer/json_reader.h"
@@ -17,17 +18,6 @@ constexpr size_t kMostParameters = 1024;
 constexpr size_t kLongestAttributes = 64;
 // Malformed calls make the reader look for tags again and again: so often through the whole text.
 constexpr size_t kMostLooks = 16;
-
-std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
-  std::string result;
-  size_t from = 0;
-  for (size_t at = text.find(what); at != kNowhere; at = text.find(what, from)) {
-    result += text.substr(from, at - from);
-    result += by;
-    from = at + what.size();
-  }
-  return result += text.substr(from);
-}
 
 class TaggedReader : private TextReader {
  public:
@@ -51,7 +41,7 @@ class TaggedReader : private TextReader {
   std::optional<ToolCall> read_call() {
     ToolCall call;
     if (!skip(tags_.call_open)) return std::nullopt;
-    const std::optional<std::string> name =
+    const std::optional<std::string_view> name =
         tags_.call_open.empty() ? bare_name() : up_to(tags_.key_close, kLongestName);
     if (!name || name->empty()) return std::nullopt;
     if (!tags_.call_open.empty() && !skip_attributes()) return std::nullopt;
@@ -76,8 +66,8 @@ class TaggedReader : private TextReader {
   bool read_parameter(std::string_view function,
                       std::vector<std::pair<std::string, std::string>>& values) {
     if (!skip(tags_.key_open)) return false;
-    const std::optional<std::string> key = up_to(tags_.key_close, kLongestName);
-    const std::optional<std::string> attributes = key ? skip_attributes() : std::nullopt;
+    const std::optional<std::string_view> key = up_to(tags_.key_close, kLongestName);
+    const std::optional<std::string_view> attributes = key ? skip_attributes() : std::nullopt;
     if (!attributes) return false;
     const size_t end = value_end();
     if (end == kNowhere) return false;
@@ -87,7 +77,7 @@ class TaggedReader : private TextReader {
     skip(tags_.value_close);
     const std::string name(trimmed(plain(*key), kBlanks));
     // DeepSeek says itself what is a string.
-    std::string json = attributes->find("string=\"true\"") != std::string::npos
+    std::string json = attributes->find("string=\"true\"") != kNowhere
                            ? json_quoted(value)
                            : json_of_value(value, type(function, name, *attributes), tags_.guesses);
     const auto before =
@@ -117,9 +107,11 @@ class TaggedReader : private TextReader {
 
   /// A name or key without the format's escapes.
   [[nodiscard]] std::string plain(std::string_view written) const {
-    if (!tags_.escaped) return std::string(written);
-    std::string text = replaced(written, "&quot;", "\"");
-    return replaced(text, "&amp;", "&");
+    std::string text(written);
+    if (!tags_.escaped) return text;
+    replace_all(text, "&quot;", "\"");
+    replace_all(text, "&amp;", "&");
+    return text;
   }
 
   /// Where the value ends that begins here: at the closing tag that another tag follows, because a
@@ -151,7 +143,7 @@ class TaggedReader : private TextReader {
   }
 
   /// A name that ends with its line, or where its first parameter or the call's end begins.
-  std::optional<std::string> bare_name() {
+  std::optional<std::string_view> bare_name() {
     const size_t name_end = tags_.name_end.empty() ? kNowhere : text_.find(tags_.name_end, at_);
     const size_t stop = std::min({text_.find('\n', at_), text_.find(tags_.key_open, at_),
                                   text_.find(from_.end, at_), name_end});
@@ -161,20 +153,13 @@ class TaggedReader : private TextReader {
     if (name.find_first_of("{}\"<>") != kNowhere) return std::nullopt;
     at_ = stop;
     skip(tags_.name_end);
-    return std::string(name);
-  }
-
-  std::optional<std::string> up_to(std::string_view stop, size_t most) {
-    const std::string_view near = rest().substr(0, most + stop.size());
-    const size_t end = near.find(stop);
-    if (end == kNowhere) return std::nullopt;
-    at_ += end + stop.size();
-    return std::string(near.substr(0, end));
+    return name;
   }
 
   /// Goes to the end of an opening tag; returns what stands before it.
-  std::optional<std::string> skip_attributes() {
-    return tags_.value_open.empty() ? std::string() : up_to(tags_.value_open, kLongestAttributes);
+  std::optional<std::string_view> skip_attributes() {
+    return tags_.value_open.empty() ? std::string_view()
+                                    : up_to(tags_.value_open, kLongestAttributes);
   }
 
   const CallTags& tags_;

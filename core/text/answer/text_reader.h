@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "text/answer/scan.h"
@@ -29,6 +30,14 @@ class TextReader {
     if (!rest().starts_with(word)) return false;
     at_ += word.size();
     return true;
+  }
+  /// The text before the next `stop`, and past it; none where more than `most` bytes are before it.
+  std::optional<std::string_view> up_to(std::string_view stop, size_t most) {
+    const size_t end = rest().substr(0, most + stop.size()).find(stop);
+    if (end == kNowhere) return std::nullopt;
+    const std::string_view before = rest().substr(0, end);
+    at_ += end + stop.size();
+    return before;
   }
   void skip_space() { at_ = behind_blanks(text_, at_, blanks_); }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "base/replace.h"
 #include "base/trim.h"
 #include "text/answer/call_bodies.h"
 #include "text/answer/messages.h"
@@ -101,16 +102,6 @@ bool reads_all_or_none(const ToolFormat& format) {
   return !format.loose && (format.body == CallBody::json || format.body == CallBody::python);
 }
 
-std::string without(std::string_view text, std::string_view marker) {
-  std::string rest;
-  size_t from = 0;
-  for (size_t at = text.find(marker); at != kNowhere; at = text.find(marker, from)) {
-    rest += text.substr(from, at - from);
-    from = at + marker.size();
-  }
-  return rest += text.substr(from);
-}
-
 /// Text around calls, without the markers of lists of calls and without blanks between calls.
 class Content {
  public:
@@ -118,9 +109,7 @@ class Content {
 
   void add(std::string_view text) {
     std::string kept(text);
-    for (const std::string_view marker : format_.around) {
-      if (!marker.empty()) kept = without(kept, marker);
-    }
+    for (const std::string_view marker : format_.around) replace_all(kept, marker, "");
     // Llama 3 writes ";" between calls.
     const bool between = format_.bare == BareCalls::anywhere && !first_;
     const bool nothing = is_blank(kept) || (between && trimmed(kept, kBlanks) == ";");

@@ -3,26 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/replace.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::text {
 namespace {
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  if (from.empty()) return;
-  size_t at = text.find(from);
-  if (at == std::string::npos) return;
-  std::string out;
-  size_t last = 0;
-  for (; at != std::string::npos; at = text.find(from, last)) {
-    out.append(text, last, at - last);
-    out += to;
-    last = at + from.size();
-  }
-  out.append(text, last);
-  text = std::move(out);
-}
 
 // English tokenisation artefacts, as the WordPiece decoder has them.
 void clean_up(std::string& text) {
