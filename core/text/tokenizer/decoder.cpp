@@ -132,7 +132,8 @@ std::string Decoder::token_bytes(std::string_view token) const {
               return text = without_marks(text, step.replacement, " "), false;
             },
             [&](const WordPieceDecode& step) {
-              text = text.starts_with(step.prefix) ? text.substr(step.prefix.size()) : " " + text;
+              const bool goes_on = text.starts_with(step.prefix);
+              text.replace(0, goes_on ? step.prefix.size() : 0, goes_on ? "" : " ");
               return false;
             },
             [&](const BpeDecode& step) { return replace_all(text, step.suffix, " "), false; },
