@@ -15,8 +15,6 @@ using backend::Weight;
 
 namespace {
 
-constexpr size_t kWeights = 8;
-
 size_t bytes_of(const View& view, int64_t rows) {
   return memory::Arena::aligned(static_cast<size_t>(rows * view.stride) * dtype_size(view.dtype));
 }
@@ -67,7 +65,7 @@ FewRowsChoice::Way FewRowsChoice::of(const Call& call) {
   }
   Known& known = find(wanted);
   const auto is_this = [&](const Weight& one) { return one.data == weight.data; };
-  if (known.weights.size() < kWeights && std::ranges::none_of(known.weights, is_this))
+  if (known.weights.size() < kTimedWeights && std::ranges::none_of(known.weights, is_this))
     known.weights.push_back(weight);
   return known.ways[size];
 }

@@ -20,7 +20,6 @@ using model::Activation;
 namespace {
 
 constexpr int kCandidates = 8;  // asked of the heuristic
-constexpr size_t kWeights = 8;  // of one shape, taken in turn so that no cache holds them
 
 constexpr size_t kFp8Alignment = 16;
 
@@ -197,7 +196,7 @@ bool Products::run_scaled(const ScaledProduct& op) {
 const Products::Algorithm* Products::look_up(Product& product, const Call& call) {
   product.most_rows = std::max(product.most_rows, call.rows);
   product.bias = call.bias;
-  if (!sealed_ && product.weights.size() < kWeights &&
+  if (!sealed_ && product.weights.size() < kTimedWeights &&
       std::ranges::find(product.weights, call.weight) == product.weights.end()) {
     product.weights.push_back(call.weight);
   }

@@ -19,6 +19,9 @@
 
 namespace plimsoll::kernels {
 
+/// Weights of one shape that are timed in turn, so that no cache holds them.
+inline constexpr size_t kTimedWeights = 8;
+
 /// Rows for which algorithms are chosen; a product of other row counts runs the algorithm of the
 /// next larger one. Dense where decode steps are, for there a tile more or less shows.
 inline constexpr std::array<int64_t, 19> kRowBuckets{

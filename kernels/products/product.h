@@ -146,7 +146,7 @@ struct Products::Product {
   bool proven = false;  // the trial was made
   int64_t most_rows = 0;
   int64_t columns = 0;               // of the last call
-  std::vector<const void*> weights;  // seen, at most kWeights
+  std::vector<const void*> weights;  // seen, at most kTimedWeights
   const void* bias = nullptr;        // of the last call
 };
 

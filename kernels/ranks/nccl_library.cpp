@@ -27,7 +27,7 @@ void* open_library(const std::vector<std::string>& names) {
 }
 
 template <typename Function>
-void find(void* library, const char* name, Function& function) {
+void bind(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) fail(ExitCode::usage, "NCCL's library has no function {}", name);
 }
@@ -55,22 +55,22 @@ Nccl load_nccl(const std::vector<std::string>& names) {
   void* library = open_library(names);  // for as long as the process lives
   Nccl table;
   int (*version)(int*) = nullptr;
-  find(library, "ncclGetVersion", version);
-  find(library, "ncclGetErrorString", table.error_string);
+  bind(library, "ncclGetVersion", version);
+  bind(library, "ncclGetErrorString", table.error_string);
   if (version(&table.version) != 0 || table.version < Nccl::kLeast) {
     fail(ExitCode::usage, "NCCL {} is too old, {} is the oldest that will do: {}",
          version_text(table.version), version_text(Nccl::kLeast), kCure);
   }
-  find(library, "ncclGetUniqueId", table.unique_id);
-  find(library, "ncclCommInitRankConfig", table.init_rank);
-  find(library, "ncclCommAbort", table.abort);
-  find(library, "ncclGetLastError", table.last_error);
-  find(library, "ncclAllGather", table.all_gather);
-  find(library, "ncclBroadcast", table.broadcast);
-  find(library, "ncclSend", table.send);
-  find(library, "ncclRecv", table.receive);
-  find(library, "ncclGroupStart", table.group_start);
-  find(library, "ncclGroupEnd", table.group_end);
+  bind(library, "ncclGetUniqueId", table.unique_id);
+  bind(library, "ncclCommInitRankConfig", table.init_rank);
+  bind(library, "ncclCommAbort", table.abort);
+  bind(library, "ncclGetLastError", table.last_error);
+  bind(library, "ncclAllGather", table.all_gather);
+  bind(library, "ncclBroadcast", table.broadcast);
+  bind(library, "ncclSend", table.send);
+  bind(library, "ncclRecv", table.receive);
+  bind(library, "ncclGroupStart", table.group_start);
+  bind(library, "ncclGroupEnd", table.group_end);
   return table;
 }
 

@@ -151,6 +151,18 @@ TEST_CASE("TensorRT-LLM stores keys and values as a ModelOpt checkpoint says") {
   CHECK(token_bytes({"--kv-cache-dtype", "fp8"}) == whole / 2);
 }
 
+TEST_CASE("TensorRT-LLM's file of further options is said not to be read") {
+  const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+  const Answer plain = ask("tensorrt-llm", config, {});
+  for (const char* flag : {"--extra_llm_api_options", "--extra-llm-api-options", "--config"}) {
+    const Answer answer = ask("tensorrt-llm", config, {flag, "extra.yaml"});
+    REQUIRE(answer.notes.size() == plain.notes.size() + 1);
+    CHECK_THAT(answer.notes.back(), Catch::Contains("--extra_llm_api_options is not read") &&
+                                        Catch::Contains("states it as JSON"));
+    CHECK(answer.sizing == plain.sizing);
+  }
+}
+
 TEST_CASE("fields of a Python config are checked by name and type") {
   const Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
   Question question;

@@ -123,6 +123,30 @@ TEST_CASE("a launch of llama.cpp asks for a GGUF file") {
                     Catch::Contains("model/config.json: llama.cpp loads GGUF files"));
 }
 
+TEST_CASE("what people write beside the flags that move memory moves none") {
+  Headers headers;
+  const auto& model = headers.named("llama31_8b.Q4_K_M");
+  const OrderedJson plain = ask_llama(model, "-c 4096 -fit off").sizing;
+  for (const char* words : {
+           "--temp 0.6 --typical-p 0.9 --mirostat 2 --repeat-last-n 64 --frequency-penalty 0.1",
+           "--xtc-probability 0.5 --xtc-threshold 0.1 --dry-multiplier 0.8 --samplers top_k",
+           "--grammar root -j {} --grammar-file g.gbnf -r User: -sp -e -mli --simple-io",
+           "--no-escape --no-display-prompt --verbose-prompt --ignore-eos --display-prompt",
+           "-C ff -Cb ff -Cr 0-3 -Crb 0-3 --cpu-strict 1 --poll 50 --poll-batch 1 --prio-batch 2",
+           "--yarn-ext-factor -1 --yarn-attn-factor 1 --yarn-beta-slow 1 --yarn-beta-fast 32",
+           "--api-key-file k --ssl-key-file k --ssl-cert-file c --media-path . --slot-save-path .",
+           "-sps 0.5 --sleep-idle-seconds 60 --tags a,b -hft hf_x --sse-ping-interval 5 -lcs a "
+           "-lcd b",
+           "-rea off --reasoning-budget-message stop --no-reasoning-preserve --skip-chat-parsing "
+           "--no-prefill-assistant",
+       }) {
+    INFO(words);
+    const Answer answer = ask_llama(model, std::string(words) + " -c 4096 -fit off");
+    CHECK((answer.refused ? answer.refused->words : "") == "");
+    CHECK(answer.sizing == plain);
+  }
+}
+
 TEST_CASE("overrides of tensors add up, the first that matches wins") {
   Headers headers;
   const auto& model = headers.named("llama31_8b.Q4_K_M");

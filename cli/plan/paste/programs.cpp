@@ -129,6 +129,8 @@ const std::vector<OtherProgram>& other_programs() {
       {"lmdeploy", {"serve"}, "lmdeploy"},
       {"llama-server", {}, "llamacpp"},
       {"llama-cli", {}, "llamacpp"},
+      {"llama-completion", {}, "llamacpp"},
+      {"llama-fit-params", {}, "llamacpp"},
       {"trtllm-serve", {"serve"}, "tensorrt-llm"},
       {"trtllm-serve", {}, "tensorrt-llm"},
   };

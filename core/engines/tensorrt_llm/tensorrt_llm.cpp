@@ -174,6 +174,11 @@ void answer_to(const Question& question, Version, Answer& answer) {
   answer.notes.emplace_back(
       "TensorRT-LLM measures the peak of its profile; here its activations are estimated, by up to "
       "half of them, so the tokens are a range");
+  if (line.has("--extra-llm-api-options")) {
+    answer.notes.emplace_back(
+        "the YAML file of --extra_llm_api_options is not read; what it says of kv_cache_config and "
+        "lengths counts where --engine-args states it as JSON");
+  }
   if (!question.free) return;
   size_cache(launch, config, question.free->after, question.total_gib(), answer);
 }
