@@ -322,3 +322,17 @@ TEST_CASE("a log is compared with its plan part by part, and says which assumpti
   CHECK_THAT(causes.back(), Catch::Contains("10.88 GiB of the card were held before the launch"));
   CHECK_THAT(log_table(check, log, plan).back(), Catch::StartsWith("0.24.0,"));
 }
+
+TEST_CASE("the host of a GB10 holds a part of its memory; of other cards a context is taken") {
+  const auto context = [](const char* gpu, int ranks) {
+    EngineArgs args;
+    args.tensor_parallel = ranks;
+    return gib(context_bytes(args, &hardware::find_gpu(gpu)));
+  };
+  CHECK(context("gb10", 1) == Approx(8.45));
+  CHECK(context("gb10", 2) == Approx(8.45));
+  CHECK(context("gh200-144gb", 1) == context("h100", 1));  // unified too, but its host has its own
+  CHECK(context("3090", 1) < context("h100", 1));
+  CHECK(context("h100", 2) - context("h100", 1) == Approx(1.5));
+  CHECK(context("3090", 2) - context("3090", 1) == Approx(0.5));
+}

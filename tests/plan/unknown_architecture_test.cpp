@@ -75,3 +75,15 @@ TEST_CASE("an unknown architecture is estimated, and the output says from what")
   Json shapeless = {{"architectures", {"WombatForCausalLM"}}};
   CHECK_THROWS_AS(plan_vllm({shapeless, "config.json"}, {}, nullptr), Error);
 }
+
+TEST_CASE("an unknown architecture without one of a decoder's keys is refused") {
+  const std::vector<std::string> keys = {"hidden_size", "num_hidden_layers", "num_attention_heads",
+                                         "intermediate_size", "vocab_size"};
+  for (const std::string& key : keys) {
+    INFO(key);
+    Json config = unknown_decoder();
+    REQUIRE(config.erase(key) == 1);
+    CHECK_THROWS_WITH(plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100")),
+                      Catch::Contains("does not describe a decoder"));
+  }
+}
