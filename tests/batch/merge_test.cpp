@@ -27,12 +27,13 @@ std::string failure(uint64_t line) {
 }
 
 /// A finished part of an input of 10 lines.
-std::string make_part(const Scratch& scratch, const std::string& name, Slot lines, int seed = 1) {
+std::string make_part(const Scratch& scratch, const std::string& name, Slot lines, int seed = 1,
+                      int of = 10) {
   RunFilesOptions options;
   options.output = scratch.path(name);
   options.job = {{"seed", seed},
                  {"errors", false},
-                 {"lines", {{"first", lines.first}, {"count", lines.count}, {"of", 10}}}};
+                 {"lines", {{"first", lines.first}, {"count", lines.count}, {"of", of}}}};
   RunFiles files(options, nullptr);
   for (uint64_t i = 0; i < lines.count; ++i) files.output().put(i, answer(lines.first + i));
   files.publish(lines.count, 0, 0);
@@ -90,6 +91,7 @@ TEST_CASE("parts that are not one run are refused") {
   const std::string b = make_part(scratch, "b", {4, 6});
   const std::string other_split = make_part(scratch, "s", {3, 7});
   const std::string other_seed = make_part(scratch, "o", {4, 6}, 2);
+  const std::string other_input = make_part(scratch, "n", {4, 6}, 1, 12);
   const std::string changed = make_part(scratch, "changed", {4, 6});
   scratch.write("changed", answer(4));
   const std::string twice = make_part(scratch, "twice", {4, 6});
@@ -111,6 +113,8 @@ TEST_CASE("parts that are not one run are refused") {
         Row{{a, b, b}, ExitCode::foreign_output, "one of them twice"},
         Row{{a, other_split}, ExitCode::foreign_output, "another split"},
         Row{{a, other_seed}, ExitCode::foreign_output, "seed: 1 then, 2 now"},
+        Row{{a, other_input}, ExitCode::foreign_output, "another run than"},
+        Row{{a, other_input}, ExitCode::foreign_output, "(lines.of)"},
         Row{{a, changed}, ExitCode::foreign_output, "changed since"},
         Row{{a, twice}, ExitCode::foreign_output, "has one already"},
         Row{{a, open}, ExitCode::stopped_resumable, "has not ended"},

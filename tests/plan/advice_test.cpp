@@ -42,6 +42,24 @@ TEST_CASE("the advised number of ranks is the fewest that fits") {
   CHECK(with_flag(on_80, "--tensor-parallel-size 2")->fits);
 }
 
+TEST_CASE("the advised length is the longest that fits") {
+  const auto advice = advice_for("llama-3.1-8b", "3090", {});
+  const auto found = std::ranges::find_if(
+      advice, [](const Suggestion& s) { return s.flag.starts_with("--max-model-len "); });
+  REQUIRE(found != advice.end());
+  CHECK(found->fits);
+  CHECK(found->change == "the longest context that fits");
+  const auto fits = [](int64_t length) {
+    EngineArgs args;
+    args.max_model_len = length;
+    const Json json = test::vllm_config(kConfigs + "llama-3.1-8b.json");
+    return plan_vllm({json, "config.json"}, args, &hardware::find_gpu("3090")).fits;
+  };
+  const int64_t length = std::stoll(found->flag.substr(std::string("--max-model-len ").size()));
+  CHECK(fits(length) == true);
+  CHECK(fits(length + 16) == false);  // a block more
+}
+
 TEST_CASE("four bits are advised as the version has them") {
   EngineArgs args;
   const auto four_bits = [](const std::vector<Suggestion>& advice) {
