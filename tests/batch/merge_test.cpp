@@ -26,7 +26,7 @@ std::string failure(uint64_t line) {
          "\"line\":" + std::to_string(line + 1) + "}}\n";
 }
 
-/// A finished part of an input of 10 lines.
+/// A finished part of an input of `of` lines.
 std::string make_part(const Scratch& scratch, const std::string& name, Slot lines, int seed = 1,
                       int of = 10) {
   RunFilesOptions options;

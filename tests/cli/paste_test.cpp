@@ -307,3 +307,15 @@ TEST_CASE("what a pasted launch says and plan does not read stands in refusals t
   CHECK(few.status == 6);
   CHECK_THAT(few.out, Contains("and 1 are at hand"));
 }
+
+TEST_CASE("every program of llama.cpp that takes its common flags is known by its name") {
+  for (const char* program :
+       {"llama-server", "llama-cli", "llama-completion", "llama-fit-params"}) {
+    INFO(program);
+    PlanOptions options;
+    const std::string line = std::string("./build/bin/") + program + " -m m.gguf -c 4096";
+    CHECK(expand_pasted_line({"plan", "--from", line}, options) ==
+          std::vector<std::string>{"plan", "-m", "m.gguf", "-c", "4096"});
+    CHECK(options.engine == "llamacpp");
+  }
+}

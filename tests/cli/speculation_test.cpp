@@ -14,9 +14,9 @@ namespace {
 constexpr const char* kNgram =
     R"( --speculative-config '{"method":"ngram","num_speculative_tokens":6,"prompt_lookup_max":3}')";
 
-/// Lines whose answers repeat words, greedy and sampled, with logprobs, penalties and a pattern. The
-/// pattern's line is the longest and repeats itself whatever a processor's arithmetic makes of the
-/// others.
+/// Lines whose answers repeat words, greedy and sampled, with logprobs, penalties and a pattern.
+/// The pattern's line is the longest and repeats itself whatever a processor's arithmetic makes of
+/// the others.
 constexpr const char* kLines =
     R"({"prompt":"To be, or not to be","max_tokens":60,"temperature":0,"ignore_eos":true}
 {"prompt":"my lord, my lord, my","max_tokens":40,"temperature":0.6,"seed":3,"logprobs":2}
