@@ -1,6 +1,7 @@
 // A block's part of the product of few rows with a matrix: four rows of the matrix, all of k.
 #pragma once
 
+#include <bit>
 #include <cstring>
 
 #include "kernels/products/async_copy.h"
@@ -285,19 +286,26 @@ class FewColumns {
   int64_t at_;
 };
 
+/// Writes the sums over the warp's lanes, from value kFirst on: value i is row i / C, column i % C.
+template <int kFirst, int M, int C>
+__device__ void store_warp_sums(const float (&sums)[M][C], float* to) {
+  constexpr int kCount = M * C - kFirst < 32 ? M * C - kFirst : 32;
+  constexpr int kPadded = static_cast<int>(std::bit_ceil(unsigned{kCount}));
+  float values[kPadded] = {};
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = sums[(kFirst + i) / C][(kFirst + i) % C];
+  const float sum = sum_by_lane<32>(values);
+  constexpr int kLanes = 32 / kPadded;  // that hold a value's sum
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (lane % kLanes == 0 && lane / kLanes < kCount) to[kFirst + lane / kLanes] = sum;
+  if constexpr (kFirst + kCount < M * C) store_warp_sums<kFirst + kCount>(sums, to);
+}
+
 /// Sum of all threads' sums, in their order: thread i < M * C gets row i / C, column i % C.
 /// `shared` holds 8 M C floats.
 template <int M, int C>
 __device__ float sum_of_threads(const float (&sums)[M][C], float* shared) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-#pragma unroll
-  for (int m = 0; m < M; ++m)
-#pragma unroll
-    for (int j = 0; j < C; ++j) {
-      const float sum = warp_reduce(sums[m][j], Add{});
-      if (lane == 0) shared[(warp * M + m) * C + j] = sum;
-    }
+  store_warp_sums<0>(sums, shared + threadIdx.x / 32 * M * C);
   __syncthreads();
   float sum = 0;
   if (threadIdx.x < M * C)

@@ -142,28 +142,4 @@ __device__ __forceinline__ void go_over_rows(const Op& op, const Tile& tile,
   if (rows.keeps) state.store(rows);
 }
 
-/// The sum over kLanes lanes, kStride apart, of each of kCount values: lane l gets the sum of value
-/// l * kCount / kLanes. All are powers of two.
-template <int kLanes, int kStride = 1, int kCount>
-__device__ float sum_by_lane(float (&values)[kCount]) {
-  static_assert(kCount <= kLanes && kLanes * kStride <= 32);
-  const int lane = static_cast<int>(threadIdx.x) / kStride % kLanes;
-  int away = kLanes / 2;
-#pragma unroll
-  for (int half = kCount / 2; half > 0; half /= 2, away /= 2) {
-    const bool upper = (lane & away) != 0;
-#pragma unroll
-    for (int j = 0; j < half; ++j) {
-      const float given = upper ? values[j] : values[j + half];
-      const float kept = upper ? values[j + half] : values[j];
-      values[j] = kept + __shfl_xor_sync(kAllLanes, given, away * kStride);
-    }
-  }
-  float sum = values[0];
-#pragma unroll
-  for (int rest = kLanes / kCount / 2; rest > 0; rest /= 2)
-    sum += __shfl_xor_sync(kAllLanes, sum, rest * kStride);
-  return sum;
-}
-
 }  // namespace plimsoll::kernels

@@ -2,6 +2,7 @@
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
+#include "kernels/runtime/reduce.h"
 
 namespace plimsoll::kernels {
 namespace {

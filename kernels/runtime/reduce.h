@@ -26,6 +26,33 @@ __device__ T warp_reduce(T value, Op op) {
   return value;
 }
 
+/// The sum over kLanes lanes, kStride apart, of each of kCount values: lane l gets the sum of value
+/// l * kCount / kLanes. All are powers of two. Pairs are added in warp_reduce's order, so the bits
+/// are the same, by fewer shuffles.
+template <int kLanes, int kStride = 1, int kCount>
+__device__ float sum_by_lane(const float (&values)[kCount]) {
+  static_assert(kCount <= kLanes && kLanes * kStride <= 32);
+  constexpr int kAway = kLanes / 2;
+  if constexpr (kCount == 1) {
+    float sum = values[0];
+#pragma unroll
+    for (int away = kAway; away > 0; away /= 2)
+      sum += __shfl_xor_sync(kAllLanes, sum, away * kStride);
+    return sum;
+  } else {
+    constexpr int kHalf = kCount / 2;
+    const bool upper = (threadIdx.x / kStride & kAway) != 0;
+    float kept[kHalf];
+#pragma unroll
+    for (int j = 0; j < kHalf; ++j) {
+      const float first = values[j], second = values[j + kHalf];
+      kept[j] = (upper ? second : first) +
+                __shfl_xor_sync(kAllLanes, upper ? first : second, kAway * kStride);
+    }
+    return sum_by_lane<kAway, kStride>(kept);
+  }
+}
+
 /// Reduces over a block; the result is in all threads. `shared` holds 32 values; may be used again
 /// at once. `rest` is the operation's neutral value.
 template <typename T, typename Op>

@@ -7,6 +7,7 @@
 
 #include "kernels/products/packed/kernels.h"
 #include "kernels/products/pairs.h"
+#include "kernels/runtime/reduce.h"
 
 namespace plimsoll::kernels {
 
@@ -151,11 +152,10 @@ class PackedSums<float, kTiles, kWide> {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-        float sum = total_[half][m];
-        sum += __shfl_xor_sync(kAllLanes, sum, 1);
-        sum += __shfl_xor_sync(kAllLanes, sum, 2);
-        if (lane % 4 == m % 4) to[m * stride + lane / 4 + half * 8] = sum;
+      for (int m = 0; m < kRows; m += 4) {
+        const float* sums = total_[half] + m;
+        const float sum = sum_by_lane<4>({sums[0], sums[1], sums[2], sums[3]});
+        to[(m + lane % 4) * stride + lane / 4 + half * 8] = sum;
       }
   }
 
