@@ -159,20 +159,33 @@ plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& 
   if (bound.empty() && run.order == batch::Order::automatic) {
     bound = not_worth_a_look(input, schedule.cache.prefix_caching, index.lines());
   }
-  plan::OrderFigures figures;
-  figures.asked = batch::order_name(run.order);
-  figures.used = batch::order_name(bound.empty() ? choice.used : batch::Order::file);
-  figures.reason = bound.empty() ? choice.reason : bound;
-  figures.in_file_order = schedule_figures(*choice.in_file_order);
-  figures.in_prefix_order = schedule_figures(*choice.in_prefix_order);
-  return figures;
+  return {std::string(batch::order_name(run.order)),
+          std::string(batch::order_name(bound.empty() ? choice.used : batch::Order::file)),
+          bound.empty() ? choice.reason : bound, schedule_figures(*choice.in_file_order),
+          schedule_figures(*choice.in_prefix_order)};
 }
 
-/// Steps of a launch of any engine whose cache is planned.
-batch::PrefixIndex::Steps steps_of_plan(const plan::PlanResult& result) {
-  const int64_t tokens = std::max<int64_t>(result.max_num_batched_tokens, 1);
-  const int64_t ahead = batch::tokens_ahead(tokens, result.num_gpu_blocks * result.block_size);
-  return {ahead > 0 ? ahead : tokens, std::max<int64_t>(result.max_num_seqs, 1)};
+/// What vLLM's scheduler makes of the input: it shares whole blocks, also with requests of the same
+/// step, and computes each prompt's last token (vllm/v1/core/sched/scheduler.py). Absent where it
+/// is not forecast, and where lines share too little for any order to matter.
+std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
+                                               const batch::PrefixIndex& index,
+                                               std::optional<uint64_t> shared_tokens) {
+  engine::ScheduleShape schedule;
+  schedule.cache = {.blocks = result.num_gpu_blocks - 1,  // one is held back from requests
+                    .block_size = result.block_size,
+                    .windows = result.shared_windows};
+  schedule.limits = {.sequences = result.max_num_seqs, .tokens = result.max_num_batched_tokens};
+  const batch::OrderChoice choice = batch::choose_order(batch::Order::automatic, index, schedule,
+                                                        shared_tokens, batch::Forecasts::deciding)
+                                        .choice;
+  if (!choice.in_file_order) return std::nullopt;
+  const char* cure = choice.used == batch::Order::prefix
+                         ? "; vLLM takes lines as they come, --reorder FILE writes them by prefixes"
+                         : "";
+  return plan::OrderFigures{"file", "file", choice.reason + cure,
+                            schedule_figures(*choice.in_file_order),
+                            schedule_figures(*choice.in_prefix_order)};
 }
 
 }  // namespace
@@ -195,7 +208,8 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   }
   files::InputFile input = files::InputFile::open(input_paths(run));
   batch::LineIndex index(result.block_size);
-  if (result.schedule || !options.reorder.empty()) {
+  const bool is_vllm_forecast = result.fits.value_or(false) && !result.shared_windows.empty();
+  if (result.schedule || is_vllm_forecast || !options.reorder.empty()) {
     survey_options.each = [&](const batch::SurveyedLine& line) { index.add(line, false); };
   }
   RunOptions quiet = run;  // the survey reports bad lines
@@ -211,9 +225,11 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   if (result.schedule) {
     figures.order =
         order_figures(run, input, index.prompts, survey.all_shared_tokens(), *result.schedule);
+  } else if (is_vllm_forecast) {
+    figures.order = vllm_figures(result, index.prompts, survey.all_shared_tokens());
   }
   if (!options.reorder.empty()) {
-    index.arrange(index.prompts.prefix_order(steps_of_plan(result)));
+    index.arrange(index.prompts.prefix_order());
     write_in_order(options, input, index.order);
   }
   if (!options.rate.empty()) {

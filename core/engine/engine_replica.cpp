@@ -89,17 +89,7 @@ void Engine::Replica::add(Request request) {
   RequestState& state =
       requests.try_emplace(serial, std::move(request), serial, context).first->second;
   ++unadmitted;
-  scheduler.add(state.leader().sequence());
-  state.followers_wait = true;
-  // Without whole blocks to share there is nothing to wait for.
-  if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
-}
-
-void Engine::Replica::wake_followers(RequestState& request) {
-  if (!std::exchange(request.followers_wait, false)) return;
-  for (size_t i = 1; i < request.choices.size(); ++i) {
-    scheduler.add(request.choices[i]->sequence());
-  }
+  for (const auto& choice : state.choices) scheduler.add(choice->sequence());
 }
 
 void Engine::Replica::step(std::vector<RequestOutput>& finished) {
@@ -278,7 +268,6 @@ void Engine::Replica::accept(ScoredRow& row) {
   }
   ++stats.generated_tokens;
   if (verify_draft(*row.sequence, row.token)) ++stats.kept_tokens;
-  wake_followers(request);
   if (!choice.finished()) {
     scheduler.apply_token(*row.sequence);
     if (row.sequence->decoding()) propose(*row.sequence, options.ngram);

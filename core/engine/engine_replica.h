@@ -46,7 +46,6 @@ struct Engine::Replica {
   void read_rows();
   void apply_token(ScoredRow& row);
   void accept(ScoredRow& row);
-  void wake_followers(RequestState& request);
   void fail(RequestState& request, std::string code, std::string message);
   /// Appends the outputs of requests that have ended.
   void collect(std::vector<RequestOutput>& finished);

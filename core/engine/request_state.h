@@ -29,8 +29,6 @@ struct RequestState {
   Request request;
   StopStrings stop_strings;
   std::vector<std::unique_ptr<Choice>> choices;
-  /// The leader computes the prompt, and its logprobs; the other choices wait to share its blocks.
-  bool followers_wait = false;
   bool admitted = false;
   int64_t unfinished = 0;  // choices
   int64_t cached_tokens = 0;

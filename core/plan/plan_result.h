@@ -50,14 +50,14 @@ struct Suggestion {
   int64_t longest_before = 0, longest = 0;
 };
 
-/// What a run of our own engine counts, with answers as long as may be.
+/// What a run counts, with answers as long as may be.
 struct ScheduleFigures {
   int64_t cached_tokens = 0;  // of prompts, from the prefix cache
   int64_t steps = 0;
   int64_t kv_blocks_peak = 0;
 };
 
-/// The order in which a run would answer a prompt file.
+/// The order in which a prompt file would be answered.
 struct OrderFigures {
   std::string asked, used;
   std::string reason;
@@ -163,6 +163,9 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
+  /// Of vLLM's groups, whose blocks requests share where they begin alike: the window, 0 without
+  /// one. Empty: nothing is shared, or by rules that are not forecast.
+  std::vector<int64_t> shared_windows;
   /// The schedule of our own engine's launch; null: of another engine, or no sequence fits.
   std::shared_ptr<const engine::ScheduleShape> schedule;
   /// The images that the launch refuses; null: not asked for, or it takes none at all.

@@ -45,6 +45,22 @@ void fill_layout(PlanResult& result, const KvPlan& kv) {
   result.group_needs = kv.group_needs();
 }
 
+/// PlanResult::shared_windows. Recurrent states, chunks and drafts have rules of their own, and
+/// several schedulers part the requests (vllm/v1/core/single_type_kv_cache_manager.py).
+std::vector<int64_t> shared_windows(const KvPlan& kv, const EngineArgs& args, bool caching) {
+  const bool one_scheduler = args.data_parallel == 1 && args.pipeline_parallel == 1;
+  if (!caching || !one_scheduler || !args.draft_method.empty()) return {};
+  std::vector<int64_t> windows;
+  for (const KvGroup& group : kv.groups()) {
+    const KvSpec& layer = group.layers.front();
+    const bool has_rule = layer.kind == KvKind::full || layer.kind == KvKind::latent ||
+                          layer.kind == KvKind::sliding || layer.kind == KvKind::sliding_latent;
+    if (!has_rule || layer.block_size != kv.block_size()) return {};
+    windows.push_back(layer.window);
+  }
+  return windows;
+}
+
 /// Why a cache of `usable` bytes does not hold one request of `length` tokens.
 std::string shortage_message(const EngineArgs& args, int64_t length, Amount needed, Amount usable,
                              int64_t longest) {
@@ -246,6 +262,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   result.prefix_caching = caching.on;
   const KvPlan kv(whole, kv_options(args, terms, whole, options));
   check_model(whole, kv, args);
+  result.shared_windows = shared_windows(kv, args, caching.on);
   std::vector<StageLaunch> launches;
   std::vector<KvPlan> caches;
   size_t first = 0;

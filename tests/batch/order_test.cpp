@@ -38,9 +38,6 @@ PrefixIndex index_of(const std::vector<BuiltRequest>& requests, size_t most_hash
 
 using Numbers = std::vector<uint32_t>;
 
-/// Steps of one sequence: no line has to wait for another's blocks.
-constexpr PrefixIndex::Steps kOneByOne{.tokens = 1, .sequences = 1};
-
 engine::ScheduleShape launch_of(int64_t blocks, int64_t sequences, int64_t tokens) {
   engine::ScheduleShape launch;
   launch.cache = {.blocks = blocks, .block_size = kBlock, .windows = {0}};
@@ -61,13 +58,13 @@ TEST_CASE("lines that begin alike come together, those with longer answers first
   const PrefixIndex index =
       index_of({asks({1, 2}, 1, 10), asks({5, 6}, 1, 20), asks({9}, 1, 90), asks({1, 2, 3}, 1, 30),
                 asks({5, 7}, 1, 15), asks({1}, 1, 5)});
-  CHECK(index.prefix_order(kOneByOne) == Numbers{2, 3, 0, 5, 1, 4});
+  CHECK(index.prefix_order() == Numbers{2, 3, 0, 5, 1, 4});
 }
 
 TEST_CASE("equal answers keep the order of the input, within a group and between groups") {
   const PrefixIndex index = index_of(
       {asks({7}, 1, 5), asks({3}, 1, 5), asks({7}, 1, 5), asks({8}, 1, 5), asks({3}, 1, 5)});
-  CHECK(index.prefix_order(kOneByOne) == Numbers{0, 2, 1, 4, 3});
+  CHECK(index.prefix_order() == Numbers{0, 2, 1, 4, 3});
 }
 
 TEST_CASE("lines without a prompt and prompts below a block have places too") {
@@ -79,29 +76,14 @@ TEST_CASE("lines without a prompt and prompts below a block have places too") {
   index.add_line(&whole);
   index.add_line(nullptr);
   index.add_line(&whole);
-  CHECK(index.prefix_order(kOneByOne) == Numbers{2, 4, 1, 0, 3});
-  CHECK(PrefixIndex(kBlock).prefix_order(kOneByOne).empty());
+  CHECK(index.prefix_order() == Numbers{2, 4, 1, 0, 3});
+  CHECK(PrefixIndex(kBlock).prefix_order().empty());
 }
 
 TEST_CASE("a prompt that another one goes on from shares its blocks") {
   const PrefixIndex index =
       index_of({asks({1, 2, 3}, 1, 1), asks({4}, 1, 1), asks({1, 2}, 0, 1), asks({1}, 3, 1)});
-  CHECK(index.prefix_order(kOneByOne) == Numbers{0, 2, 3, 1});
-}
-
-TEST_CASE("the first of a group runs a step before those that share its blocks") {
-  std::vector<BuiltRequest> requests;
-  for (const int group : {1, 2, 3}) {
-    for (int i = 0; i < 4; ++i) requests.push_back(asks({group, 10, 11}, 1, 1));
-  }
-  const PrefixIndex index = index_of(requests);
-  // A step of 20 tokens: two further groups of 13 begin before the rest of the first.
-  const Numbers order = index.prefix_order({.tokens = 20, .sequences = 100});
-  CHECK(Numbers(order.begin(), order.begin() + 6) == Numbers{0, 4, 8, 1, 2, 3});
-  CHECK(std::set(order.begin(), order.end()).size() == 12);
-  // Of three sequences at once, the third after the first finds its blocks.
-  const Numbers few = index.prefix_order({.tokens = 1000, .sequences = 3});
-  CHECK(Numbers(few.begin(), few.begin() + 4) == Numbers{0, 4, 8, 1});
+  CHECK(index.prefix_order() == Numbers{0, 2, 3, 1});
 }
 
 TEST_CASE("an index that is full gets coarser and keeps groups together") {
@@ -111,7 +93,7 @@ TEST_CASE("an index that is full gets coarser and keeps groups together") {
   const PrefixIndex coarse = index_of(requests, 100);
   CHECK(coarse.span() > kBlock);
   CHECK(coarse.span() <= 16 * kBlock);
-  CHECK(coarse.prefix_order(kOneByOne) == index_of(requests).prefix_order(kOneByOne));
+  CHECK(coarse.prefix_order() == index_of(requests).prefix_order());
   for (size_t line = 0; line < requests.size(); ++line) {
     const IndexedSequence& sequence = coarse.sequences(line).front();
     const IndexedSequence& alike = coarse.sequences(line % 2).front();
@@ -135,7 +117,7 @@ TEST_CASE("any input is ordered whole, and finds more in the cache than in its o
     }
     const PrefixIndex index = index_of(requests);
     const engine::ScheduleShape launch = launch_of(40, 3, 64);
-    Numbers order = index.prefix_order(steps_of(launch));
+    Numbers order = index.prefix_order();
     const auto cached = [&](const Numbers& lines) {
       return forecast_schedule(index, lines, launch).cached_tokens;
     };
@@ -158,7 +140,7 @@ TEST_CASE("a forecast counts what a cache of its size finds in each order") {
   const engine::ScheduleShape small = launch_of(20, 1, 64);  // room for two groups
   const ScheduleForecast shuffled = forecast_schedule(index, as_read(index), small);
   const ScheduleForecast ordered =
-      forecast_schedule(index, index.prefix_order(steps_of(small)), small);
+      forecast_schedule(index, index.prefix_order(), small);
   CHECK(shuffled.prompt_tokens == 80 * 34);
   CHECK(ordered.prompt_tokens == 80 * 34);
   CHECK(ordered.completion_tokens == 160);

@@ -278,6 +278,17 @@ TEST_CASE("plan -i writes its lines in the order by prefixes, byte for byte") {
       shell(scratch, "plimsoll plan $MODEL --engine vllm --gpu H100 -i in --reorder vllm").status ==
       0);
   after = lines_of(scratch.read("vllm"));
+  const auto by_vllm = [&](const std::string& file) {
+    const Outcome plan =
+        shell(scratch, "plimsoll plan $MODEL --engine vllm --gpu H100 --format json -i " + file +
+                           " " + kOrderedLaunch);
+    return parse_json<Json>(plan.out)["prompts"]["order"];
+  };
+  const Json old_order = by_vllm("in"), new_order = by_vllm("vllm");
+  CHECK(old_order["used"] == "file");
+  CHECK_THAT(old_order["reason"].get<std::string>(), Catch::Contains("--reorder FILE"));
+  CHECK(old_order["in_prefix_order"]["cached"] > old_order["in_file_order"]["cached"]);
+  CHECK(new_order["in_file_order"]["cached"] >= old_order["in_prefix_order"]["cached"]);
   before = lines_of(mixed_lines());
   std::ranges::sort(before);
   std::ranges::sort(after);

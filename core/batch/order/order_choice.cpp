@@ -29,16 +29,6 @@ std::string_view order_name(Order order) {
   return "";
 }
 
-PrefixIndex::Steps steps_of(const engine::ScheduleShape& launch) {
-  const int64_t pool = launch.cache.blocks * launch.cache.block_size;
-  return {tokens_ahead(launch.limits.tokens, pool) * launch.replicas,
-          launch.limits.sequences * launch.replicas};
-}
-
-int64_t tokens_ahead(int64_t step_tokens, int64_t pool_tokens) {
-  return std::min(step_tokens, pool_tokens / 4);
-}
-
 ChosenLines choose_order(Order asked, const PrefixIndex& index, const engine::ScheduleShape& launch,
                          std::optional<uint64_t> shared_tokens, Forecasts forecasts) {
   ChosenLines chosen;
@@ -47,7 +37,7 @@ ChosenLines choose_order(Order asked, const PrefixIndex& index, const engine::Sc
   const bool is_open = asked == Order::automatic;
   const bool shares = !shared_tokens || share(*shared_tokens, index) >= kLeastSaving;
   const bool forecast = forecasts == Forecasts::both || (is_open && shares);
-  if (forecast || asked == Order::prefix) chosen.order = index.prefix_order(steps_of(launch));
+  if (forecast || asked == Order::prefix) chosen.order = index.prefix_order();
   if (forecast) {
     std::vector<uint32_t> as_read(index.lines());
     std::iota(as_read.begin(), as_read.end(), 0);

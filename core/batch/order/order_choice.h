@@ -43,11 +43,4 @@ ChosenLines choose_order(Order asked, const PrefixIndex& index, const engine::Sc
                          std::optional<uint64_t> shared_tokens = {},
                          Forecasts forecasts = Forecasts::both);
 
-/// Tokens that lines may run behind the first of their group: a step's, but no more than a part of
-/// the pool, in which they must still find its blocks.
-int64_t tokens_ahead(int64_t step_tokens, int64_t pool_tokens);
-
-/// Steps of a launch for PrefixIndex::prefix_order.
-PrefixIndex::Steps steps_of(const engine::ScheduleShape& launch);
-
 }  // namespace plimsoll::batch

@@ -85,11 +85,7 @@ int64_t PrefixIndex::common_depth(uint32_t a, uint32_t b) const {
   return common;
 }
 
-std::vector<uint32_t> PrefixIndex::prefix_order(const Steps& steps) const {
-  return lead_groups(gather_prefixes(), steps);
-}
-
-std::vector<uint32_t> PrefixIndex::gather_prefixes() const {
+std::vector<uint32_t> PrefixIndex::prefix_order() const {
   std::vector<uint32_t> order(lines());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
   std::vector<Range> todo = {{0, order.size()}};
@@ -140,62 +136,6 @@ void PrefixIndex::split(const Range& range, std::vector<uint32_t>& lines,
     if (group.lines.size() > 1) todo.push_back({at, at + group.lines.size()});
     for (const uint32_t line : group.lines) lines[at++] = line;
   }
-}
-
-// Lines that share blocks with one whose own are not computed yet would compute them too. They wait
-// while other lines, which share nothing with it, make up a step. A group begins when what waits is
-// less than a step: earlier, and its blocks may be gone before its other lines come.
-std::vector<uint32_t> PrefixIndex::lead_groups(const std::vector<uint32_t>& lines,
-                                               const Steps& steps) const {
-  struct Waiting {
-    size_t at = 0;      // in `lines`
-    size_t leader = 0;  // the line that computes its last shared block first
-    int64_t cost = 0;   // tokens that it computes
-  };
-  struct Done {
-    int64_t tokens = 0;  // computed when the line has run
-    size_t lines = 0;    // that have run then
-  };
-  std::vector<Done> done(lines.size());
-  std::vector<uint32_t> order;
-  order.reserve(lines.size());
-  int64_t tokens = 0;
-  const auto run = [&](const Waiting& line) {
-    order.push_back(lines[line.at]);
-    tokens += line.cost;
-    done[line.at] = {tokens, order.size()};
-  };
-  std::deque<Waiting> waiting;
-  int64_t waiting_tokens = 0;
-  const auto may_run = [&](const Waiting& line) {
-    const Done& leader = done[line.leader];
-    return tokens >= leader.tokens + steps.tokens ||
-           order.size() + 1 >= leader.lines + static_cast<size_t>(steps.sequences);
-  };
-  std::vector<size_t> owners;  // of each block of the line before: the line that has it first
-  for (size_t next = 0; next < lines.size() || !waiting.empty();) {
-    if (!waiting.empty() &&
-        (next == lines.size() || (waiting_tokens >= steps.tokens && may_run(waiting.front())))) {
-      run(waiting.front());
-      waiting_tokens -= waiting.front().cost;
-      waiting.pop_front();
-      continue;
-    }
-    const int64_t shared = next == 0 ? 0 : common_depth(lines[next - 1], lines[next]);
-    owners.resize(static_cast<size_t>(shared));
-    owners.resize(static_cast<size_t>(depth_of(lines[next])), next);
-    Waiting line{next, shared > 0 ? owners[static_cast<size_t>(shared) - 1] : next, 0};
-    for (const IndexedSequence& sequence : sequences(lines[next])) line.cost += sequence.prompt;
-    line.cost = std::max<int64_t>(line.cost - shared * span(), 1);
-    ++next;
-    if (line.leader == line.at || (waiting.empty() && may_run(line))) {
-      run(line);
-    } else {
-      waiting.push_back(line);
-      waiting_tokens += line.cost;
-    }
-  }
-  return order;
 }
 
 }  // namespace plimsoll::batch

@@ -49,15 +49,9 @@ class PrefixIndex {
   }
   [[nodiscard]] uint64_t prompt_tokens() const { return prompt_tokens_; }
 
-  /// Steps of the engine, as far as they matter to an order.
-  struct Steps {
-    int64_t tokens = 0;     // of a step, of all replicas
-    int64_t sequences = 0;  // at once, of all replicas
-  };
   /// The lines, by number in the order in which they were added, so that those whose prompts begin
-  /// alike follow each other, those with the longest answers first. The first line of a group comes
-  /// a step before the others, which then find its blocks.
-  [[nodiscard]] std::vector<uint32_t> prefix_order(const Steps& steps) const;
+  /// alike follow each other, those with the longest answers first.
+  [[nodiscard]] std::vector<uint32_t> prefix_order() const;
 
  private:
   void halve();
@@ -73,10 +67,7 @@ class PrefixIndex {
   struct Range {
     size_t begin = 0, end = 0;
   };
-  [[nodiscard]] std::vector<uint32_t> gather_prefixes() const;
   void split(const Range& range, std::vector<uint32_t>& lines, std::vector<Range>& todo) const;
-  [[nodiscard]] std::vector<uint32_t> lead_groups(const std::vector<uint32_t>& lines,
-                                                  const Steps& steps) const;
 
   size_t block_size_;
   size_t most_hashes_;

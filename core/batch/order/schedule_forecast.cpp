@@ -25,7 +25,6 @@ struct ForecastRequest {
   int64_t answer = 0;  // tokens of each choice
   int64_t unfinished = 0;
   bool admitted = false;
-  bool followers_wait = false;
 };
 
 /// Tokens with the index's hashes in place of their blocks, and tokens of their own behind these.
@@ -78,9 +77,7 @@ class ForecastReplica {
     }
     if (wanted.scores_prompt && wanted.prompt > 1) request.choices[0].score_from = 0;
     ++unadmitted_;
-    scheduler_.add(request.choices[0]);
-    request.followers_wait = true;
-    if (!cache_.prefix_caching() || int64_t{wanted.prompt} <= cache_.block_size()) wake(request);
+    for (ForecastChoice& choice : request.choices) scheduler_.add(choice);
   }
 
   void step() {
@@ -100,11 +97,6 @@ class ForecastReplica {
  private:
   static ForecastRequest& request_of(Sequence* sequence) {
     return *static_cast<ForecastChoice*>(sequence)->request;
-  }
-
-  void wake(ForecastRequest& request) {
-    if (!std::exchange(request.followers_wait, false)) return;
-    for (size_t i = 1; i < request.choices.size(); ++i) scheduler_.add(request.choices[i]);
   }
 
   void count(const std::vector<Piece>& pieces) {
@@ -127,7 +119,6 @@ class ForecastReplica {
           static_cast<TokenId>(-1 - static_cast<int64_t>(sequence->serial % INT32_MAX)));
       ++result_.completion_tokens;
       ForecastRequest& request = request_of(sequence);
-      wake(request);
       if (std::ssize(sequence->output) < request.answer) {
         scheduler_.apply_token(*sequence);
         continue;

@@ -159,6 +159,19 @@ void KvCache::extend(Sequence& sequence, int64_t end) {
   for (BlockTable& table : sequence.tables) {
     while (table.blocks.size() < wanted) table.blocks.push_back(pool_.allocate());
   }
+  remember(sequence, end);
+}
+
+void KvCache::remember(Sequence& sequence, int64_t end) {
+  if (!options_.prefix_caching) return;
+  const int64_t full = std::min(end, sequence.known_length()) / options_.block_size;
+  for (; sequence.remembered < full; ++sequence.remembered) {
+    for (size_t group = 0; group < groups(); ++group) {
+      const auto block = static_cast<size_t>(sequence.remembered);
+      prefixes_.insert(sequence.tables[group].blocks[block].id(),
+                       contents(sequence, group, sequence.remembered));
+    }
+  }
 }
 
 void KvCache::commit(Sequence& sequence, int64_t end) {
@@ -168,16 +181,8 @@ void KvCache::commit(Sequence& sequence, int64_t end) {
 
 void KvCache::apply_token(Sequence& sequence) {
   if (sequence.tables.empty()) return;
+  remember(sequence, sequence.computed);
   const int64_t end = std::min(sequence.computed, sequence.known_length());
-  if (options_.prefix_caching) {
-    for (; (sequence.remembered + 1) * options_.block_size <= end; ++sequence.remembered) {
-      for (size_t group = 0; group < groups(); ++group) {
-        const auto block = static_cast<size_t>(sequence.remembered);
-        prefixes_.insert(sequence.tables[group].blocks[block].id(),
-                         contents(sequence, group, sequence.remembered));
-      }
-    }
-  }
   for (size_t group = 0; group < groups(); ++group) {
     BlockTable& table = sequence.tables[group];
     const int64_t first =

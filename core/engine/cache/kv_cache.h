@@ -46,18 +46,23 @@ class KvCache {
   [[nodiscard]] int64_t blocks_held(const Sequence& sequence) const;
   /// The largest end that extend() can be asked for now.
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
-  /// Makes room for positions before `end`, at most reachable_end().
+  /// Makes room for positions before `end`, at most reachable_end(), and remembers the full blocks
+  /// among them whose tokens are known. The next step must compute these positions: sequences
+  /// attached from now on may join it, because in each layer it stores the keys and values of all
+  /// positions before any of them attends.
   void extend(Sequence& sequence, int64_t end);
   /// Notes that positions before `end` are computed, in the order of steps; then applies the
   /// sequence.
   void commit(Sequence& sequence, int64_t end);
-  /// Remembers full blocks of which all tokens are known, and returns blocks that no later position
-  /// can see to the pool.
+  /// Remembers full blocks whose last token has become known, and returns blocks that no later
+  /// position can see to the pool.
   void apply_token(Sequence& sequence);
   /// Returns all blocks of a sequence to the pool; nothing counts as computed any more.
   void release(Sequence& sequence);
 
  private:
+  /// Remembers the full blocks before `end` of which all tokens are known.
+  void remember(Sequence& sequence, int64_t end);
   [[nodiscard]] size_t groups() const { return options_.windows.size(); }
   [[nodiscard]] int64_t blocks_of(int64_t tokens) const {
     return divide_up(tokens, options_.block_size);

@@ -79,8 +79,7 @@ std::string order_text(const OrderFigures& order) {
   const ScheduleFigures& prefix = order.in_prefix_order;
   return fmt::format(
       "order: {} ({}); from the prefix cache {} tokens in the file's order and {} by prefixes, in "
-      "{} "
-      "steps and {}",
+      "{} steps and {}",
       order.used, order.reason, file.cached_tokens, prefix.cached_tokens, file.steps, prefix.steps);
 }
 
