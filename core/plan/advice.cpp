@@ -80,13 +80,10 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   const auto add = [&](std::string words, std::string flag, std::string value, std::string cost) {
     changes.push_back({std::move(words), std::move(flag), std::move(value), std::move(cost)});
   };
-  if (base.auto_max_model_len > 0 || base.estimated_max_model_len > 0) {
-    const int64_t length =
-        base.auto_max_model_len > 0 ? base.auto_max_model_len : base.estimated_max_model_len;
-    if (length < base.max_model_len) {
-      add("the longest context that fits", "--max-model-len", std::to_string(length),
-          "longer requests are refused");
-    }
+  const int64_t longest = base.estimated_max_model_len;
+  if (longest > 0 && longest < base.max_model_len) {
+    add("the longest context that fits", "--max-model-len", std::to_string(longest),
+        "longer requests are refused");
   }
   const bool states =
       std::any_of(base.kv_kinds.begin(), base.kv_kinds.end(),

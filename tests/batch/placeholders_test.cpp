@@ -1,6 +1,7 @@
 // Placeholders in texts, spelled as each model's processor spells them.
 #include "batch/images/placeholders.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "batch/line_error.h"
@@ -20,13 +21,16 @@ const text::Tokenizer& image_tokenizer() {
   return kTokenizer;
 }
 
-std::string spelled(model::VisionKind kind, const std::string& text,
-                    const std::vector<image::Layout>& layouts) {
+model::VisionSpec vision_of(model::VisionKind kind) {
   model::VisionSpec vision;
   vision.kind = kind;
   vision.image_token = 2;
   vision.begin_token = 3;
   vision.end_token = 4;
+  return vision;
+}
+
+std::vector<OpenedImage> images_of(const std::vector<image::Layout>& layouts) {
   std::vector<OpenedImage> images;
   for (const image::Layout& layout : layouts) {
     OpenedImage image;
@@ -34,7 +38,19 @@ std::string spelled(model::VisionKind kind, const std::string& text,
     image.layout = layout;
     images.push_back(image);
   }
-  return Placeholders(vision, &image_tokenizer()).spell_text(text, images);
+  return images;
+}
+
+std::string spelled(model::VisionKind kind, const std::string& text,
+                    const std::vector<image::Layout>& layouts) {
+  const model::VisionSpec vision = vision_of(kind);
+  return Placeholders(vision, &image_tokenizer()).spell_text(text, images_of(layouts));
+}
+
+std::vector<int32_t> spelled_ids(const std::vector<int32_t>& ids,
+                                 const std::vector<image::Layout>& layouts) {
+  const model::VisionSpec vision = vision_of(model::VisionKind::gemma3);
+  return Placeholders(vision, &image_tokenizer()).spell_ids(ids, images_of(layouts));
 }
 
 image::Layout tiles(int64_t count, int64_t rows, int64_t columns) {
@@ -70,4 +86,20 @@ TEST_CASE("InternVL's placeholders that no image belongs to stay text, others ar
   CHECK_THROWS_AS(spelled(model::VisionKind::internvl, "a", {tiles(1, 1, 1)}), LineError);
   CHECK_THROWS_WITH(spelled(model::VisionKind::gemma3, "<soi><soi>", {tiles(1, 0, 0)}),
                     Catch::Contains("2 placeholders (<soi>) for 1 image"));
+}
+
+TEST_CASE("placeholders in token ids are spelled each by its own image, and counted") {
+  using Ids = std::vector<int32_t>;
+  const image::Layout whole = tiles(1, 0, 0);
+  CHECK(spelled_ids({0, 3, 1}, {whole}) == Ids{0, 3, 2, 4, 1});
+  CHECK(spelled_ids({3, 0, 3}, {whole, whole}) == Ids{3, 2, 4, 0, 3, 2, 4});
+  const Ids crops = spelled_ids({3, 1, 3}, {tiles(3, 0, 0), whole});  // an image and two crops
+  CHECK(std::ranges::count(crops, 2) == 4);
+  CHECK(std::vector(crops.end() - 4, crops.end()) == Ids{1, 3, 2, 4});
+  CHECK(spelled_ids({0, 3}, {}) == Ids{0, 3});
+  CHECK_THROWS_WITH(spelled_ids({3, 0, 3}, {whole}),
+                    Catch::Contains("2 placeholders (<soi>) for 1 image"));
+  CHECK_THROWS_WITH(spelled_ids({3, 0}, {whole, whole}),
+                    Catch::Contains("1 placeholder (<soi>) for 2 images"));
+  CHECK_THROWS_WITH(spelled_ids({0, 1}, {whole}), Catch::Contains("0 placeholders"));
 }

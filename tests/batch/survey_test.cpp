@@ -56,3 +56,119 @@ TEST_CASE("whole blocks that stood before are shared, but for the one of a promp
     CHECK(survey_prompts(input, options).shared_tokens == row.shared);
   }
 }
+
+namespace {
+
+/// A line of token ids: `length` times the token `first`.
+std::string ids_line(const std::string& id, int length, int first, const std::string& more = "") {
+  std::string ids = std::to_string(first);
+  for (int i = 1; i < length; ++i) ids += "," + std::to_string(first);
+  return R"({"id":")" + id + R"(","prompt_token_ids":[)" + ids + "]" + more + "}\n";
+}
+
+PromptSurvey survey_of(const std::string& text, const SurveyOptions& options) {
+  const test::Scratch scratch;
+  files::InputFile input = files::InputFile::open(scratch.write("in", text));
+  return survey_prompts(input, options);
+}
+
+SurveyOptions short_context() {
+  SurveyOptions options;
+  options.prompts.max_model_len = 8;
+  options.limits.vocab_size = 10;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a survey counts each kind of line that does not run as it stands") {
+  const std::string text = ids_line("a", 2, 1) + ids_line("b", 8, 2) + "\n" + "{broken\n" +
+                           ids_line("a", 3, 3) + ids_line("c", 12, 4) + ids_line("d", 9, 5) +
+                           R"({"id":"e","prompt_token_ids":[99]})"
+                           "\n" +
+                           ids_line("f", 7, 6, R"(,"max_tokens":1,"n":2)");
+  const PromptSurvey survey = survey_of(text, short_context());
+  CHECK(survey.lines == 8);
+  CHECK(survey.chats == 0);
+  CHECK(survey.bad_lines == 2);  // broken, a token that the model has not
+  CHECK(survey.first_bad_line == 4);
+  CHECK_THAT(survey.first_bad_reason, Catch::Contains("line 4, column 2"));
+  CHECK(survey.duplicate_ids == 1);
+  CHECK(survey.over_context == 3);  // a prompt of 8 tokens leaves no room for one
+  CHECK(survey.first_over_context == 2);
+  CHECK(survey.longest_over_context == 12);
+  CHECK(survey.open_ended == 1);
+  CHECK(survey.prompt_tokens == 2 + 7);
+  REQUIRE(survey.sequences.size() == 3);
+  CHECK(survey.sequences[0].prompt == 2);
+  CHECK(survey.sequences[0].answer == 6);
+  CHECK(survey.sequences[2].prompt == 7);
+  CHECK(survey.sequences[2].answer == 1);
+  CHECK(survey.cut_lines + survey.dropped_tokens + survey.split_lines == 0);
+}
+
+TEST_CASE("a survey counts what --long-prompt cuts and splits, and answers with a cap as ended") {
+  const std::string text = ids_line("a", 12, 1) + ids_line("b", 3, 2);
+  SurveyOptions options = short_context();
+  options.prompts.long_prompt = LongPrompt::truncate_left;
+  const PromptSurvey cut = survey_of(text, options);
+  CHECK(cut.cut_lines == 1);
+  CHECK(cut.dropped_tokens == 12 - cut.sequences.front().prompt);
+  CHECK(cut.split_lines + cut.over_context == 0);
+  CHECK(cut.open_ended == 2);
+  options.prompts.long_prompt = LongPrompt::split;
+  options.prompts.max_tokens_cap = 2;
+  const PromptSurvey split = survey_of(text, options);
+  CHECK(split.split_lines == 1);
+  CHECK(split.sequences.size() >= 3);
+  CHECK(split.cut_lines + split.dropped_tokens + split.open_ended == 0);
+}
+
+TEST_CASE("a survey tells every line of its slice, with the envelope of the lines before it") {
+  const std::string batch =
+      R"({"custom_id":"x","method":"POST","url":"/v1/completions","body":{"prompt":[4]}})"
+      "\n";
+  const std::string text =
+      ids_line("a", 1, 1) + batch + "{broken\n" + ids_line("a", 1, 2) + batch + ids_line("b", 1, 3);
+  SurveyOptions options = short_context();
+  options.slice = {.first = 1, .count = 4};
+  options.is_done = [](uint64_t slot) { return slot == 0; };
+  struct Told {
+    uint64_t line;
+    Envelope usual;
+    uint64_t same_id;
+    bool runs;
+  };
+  std::vector<Told> told;
+  options.each = [&](const SurveyedLine& line) {
+    told.push_back({line.place.number, line.usual, line.same_id, line.request != nullptr});
+    CHECK(line.text != 0);
+  };
+  const PromptSurvey survey = survey_of(text, options);
+  CHECK(survey.lines == 4);
+  CHECK(survey.bad_lines == 1);
+  CHECK(survey.duplicate_ids == 2);
+  const auto is = [&](size_t at, uint64_t line, Envelope usual, uint64_t same_id, bool runs) {
+    const Told& found = told.at(at);
+    return found.line == line && found.usual == usual && found.same_id == same_id &&
+           found.runs == runs;
+  };
+  REQUIRE(told.size() == 4);
+  CHECK(is(0, 2, Envelope::plain, 0, false));  // done
+  CHECK(is(1, 3, Envelope::batch, 0, false));
+  CHECK(is(2, 4, Envelope::batch, 1, false));  // the id of a line before the slice
+  CHECK(is(3, 5, Envelope::plain, 2, false));
+  options.slice = {.first = 5, .count = 9};
+  options.each = nullptr;
+  CHECK(survey_of(text, options).sequences.empty());  // its slot is done
+  options.is_done = nullptr;
+  const PromptSurvey last = survey_of(text, options);
+  CHECK(last.sequences.size() == 1);
+  CHECK(last.lines == 1);
+  CHECK(last.bad_lines + last.duplicate_ids == 0);  // those before the slice are not its own
+  options.slice = {};
+  options.most_bytes = text.size();
+  CHECK(survey_of(text, options).lines == 6);
+  options.most_bytes = text.size() - 1;
+  CHECK(survey_of(text, options).lines < 6);
+}

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "batch/answer_markers.h"
 #include "batch/finished_line.h"
 #include "batch/output_line.h"
 #include "batch/read_request.h"
+#include "text/tokenizer_fixture.h"
 
 using namespace plimsoll;
 using namespace plimsoll::batch;
@@ -275,4 +277,84 @@ TEST_CASE("a run counts calls, and answers whose calls could not be read") {
   CHECK(counts.calls == 3);
   CHECK(counts.unread == 1);
   CHECK(counts.untried == 1);
+}
+
+namespace {
+
+/// A tokenizer of Qwen's markers, of which one is a special token.
+text::Tokenizer tokenizer_with(const std::string& special) {
+  Json added = Json::array();
+  for (const char* marker : {"<think>", "</think>", "<tool_call>", "</tool_call>"}) {
+    added.push_back({{"id", 2 + added.size()},
+                     {"content", marker},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", special == marker}});
+  }
+  const Json model = {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}}}, {"merges", Json::array()}};
+  return text::load_json(Json{{"added_tokens", added}, {"model", model}}.dump());
+}
+
+const std::string kNone = R"("n":1)";  // fields that mean nothing here
+
+/// What sampling heeds for a chat with `fields`, behind a prompt that leaves reasoning so.
+engine::SamplingParams marked(const AnswerMarkers& markers, const std::string& fields,
+                              text::Thinking prompt = text::Thinking::unsaid) {
+  const Read line = read(tool_chat(fields));
+  REQUIRE(line.code == "");
+  engine::SamplingParams sampling;
+  markers.apply(line.head, line.request.fields, prompt, sampling);
+  return sampling;
+}
+
+}  // namespace
+
+TEST_CASE("special tokens stay in the text of a line whose markers they are") {
+  const text::AnswerFormats both{text::find_tool_format("hermes"),
+                                 text::find_reasoning_format("qwen3")};
+  REQUIRE((both.tools != nullptr && both.reasoning != nullptr));
+  const auto skipped = [&](const std::string& special, const text::AnswerFormats& formats,
+                           const std::string& fields) {
+    const text::Tokenizer tokenizer = tokenizer_with(special);
+    return marked(AnswerMarkers(&tokenizer, formats), fields).skip_special_tokens;
+  };
+  CHECK(skipped("", both, kOfferedTools));
+  CHECK(!skipped("<tool_call>", both, kOfferedTools));
+  CHECK(skipped("<tool_call>", both, kNone));  // a line without tools
+  CHECK(skipped("<tool_call>", {nullptr, both.reasoning}, kOfferedTools));
+  CHECK(!skipped("</think>", both, kNone));
+  CHECK(skipped("</think>", {both.tools, nullptr}, kOfferedTools));
+}
+
+TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs them") {
+  const text::Tokenizer tokenizer = tokenizer_with("");
+  const text::AnswerFormats qwen{nullptr, text::find_reasoning_format("qwen3")};
+  const AnswerMarkers markers(&tokenizer, qwen);
+  const std::string budget = R"("thinking_token_budget":7)";
+  CHECK(marked(markers, kNone).thinking == nullptr);
+  CHECK(marked(markers, budget, text::Thinking::ended).thinking == nullptr);
+  const auto thinking = marked(markers, budget).thinking;
+  REQUIRE(thinking != nullptr);
+  CHECK(thinking->starts == std::vector<std::string>{"<think>"});
+  CHECK(thinking->ends == std::vector<std::string>{"</think>"});
+  CHECK(thinking->start_tokens == std::vector<std::vector<int32_t>>{{2}});
+  CHECK(thinking->end_tokens == std::vector<int32_t>{3});
+  CHECK(thinking->budget == 7);
+  CHECK(!thinking->open);
+  CHECK(marked(markers, budget, text::Thinking::open).thinking->open);
+  const auto formed = marked(markers, R"("structured_outputs":{"choice":["a"]})").thinking;
+  REQUIRE(formed != nullptr);
+  CHECK(!formed->budget);
+  // Answers of models whose prompts open no reasoning begin within it all the same.
+  const AnswerMarkers unmarked(&tokenizer, {nullptr, text::find_reasoning_format("deepseek_r1")});
+  CHECK(marked(unmarked, budget).thinking->open);
+  CHECK(markers.thinking_of("x<think>") == text::Thinking::open);
+  // Of answers that are ids nobody reads marks.
+  const AnswerMarkers ids(nullptr, qwen);
+  CHECK(ids.thinking_of("x<think>") == text::Thinking::unsaid);
+  CHECK_THROWS_WITH(marked(ids, budget), Catch::Contains("--reasoning-parser"));
+  CHECK_THROWS_WITH(marked(AnswerMarkers(&tokenizer, {}), budget),
+                    Catch::Contains("--reasoning-parser"));
 }

@@ -26,15 +26,6 @@ constexpr std::string_view kInternVlText = "<image>", kInternVlEmbedded = "<IMG_
 
 }  // namespace
 
-std::vector<size_t> find_all(const std::string& text, const std::string& part) {
-  std::vector<size_t> places;
-  for (size_t at = text.find(part); at != std::string::npos;
-       at = text.find(part, at + part.size())) {
-    places.push_back(at);
-  }
-  return places;
-}
-
 std::string Placeholders::token_text(int32_t token) const {
   std::string text = tokenizer_ != nullptr && token >= 0 ? tokenizer_->token(token) : std::string();
   if (!text.empty()) return text;
@@ -143,28 +134,24 @@ std::vector<int32_t> Placeholders::spell_ids(const std::vector<int32_t>& ids,
                     "prompt_token_ids");
   }
   const bool internvl = vision_.kind == VisionKind::internvl;
-  const std::vector<int32_t> text = encode(text_of(MediaKind::image));
-  const auto find = [&](auto from) {
-    return std::search(from, ids.end(), text.begin(), text.end());
-  };
-  std::vector<int32_t> placeholder = text;
-  if (internvl && find(ids.begin()) == ids.end()) {
+  std::vector<int32_t> placeholder = encode(text_of(MediaKind::image));
+  if (internvl && find_all(ids, placeholder).empty()) {
     placeholder = {embedded_token(MediaKind::image)};
   } else if (!internvl) {
     placeholder = {vision_.kind == VisionKind::gemma3 ? vision_.begin_token : vision_.image_token};
   }
-  std::vector<int32_t> spelled;
-  size_t met = 0;
-  auto at = ids.begin();
-  while (true) {
-    const auto next = std::search(at, ids.end(), placeholder.begin(), placeholder.end());
-    append(spelled, std::span(at, next));
-    if (next == ids.end()) break;
-    at = next + std::ssize(placeholder);
-    if (met < images.size()) append(spelled, encode(spelling(images[met].layout)));
-    ++met;
+  const std::vector<size_t> places = find_all(ids, placeholder);
+  if (places.size() != images.size()) {
+    refuse_count(places.size(), text_of(MediaKind::image), images);
   }
-  if (met != images.size()) refuse_count(met, text_of(MediaKind::image), images);
+  std::vector<int32_t> spelled;
+  size_t at = 0;
+  for (size_t i = 0; i < images.size(); ++i) {
+    append(spelled, std::span(ids).subspan(at, places[i] - at));
+    append(spelled, encode(spelling(images[i].layout)));
+    at = places[i] + placeholder.size();
+  }
+  append(spelled, std::span(ids).subspan(at));
   return spelled;
 }
 

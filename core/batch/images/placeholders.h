@@ -1,6 +1,7 @@
 // Places of images in prompts: placeholders as people write them, and the tokens they become.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,18 @@ struct ExpandedPrompt {
   std::vector<std::vector<engine::ImageRun>> runs;
 };
 
-/// Places in a text where `part`, which is not empty, begins; places don't overlap.
-std::vector<size_t> find_all(const std::string& text, const std::string& part);
+/// Places in a text, or in token ids, where `part`, which is not empty, begins; places don't
+/// overlap.
+template <class Sequence>
+std::vector<size_t> find_all(const Sequence& text, const Sequence& part) {
+  std::vector<size_t> places;
+  auto at = text.begin();
+  while ((at = std::search(at, text.end(), part.begin(), part.end())) != text.end()) {
+    places.push_back(static_cast<size_t>(at - text.begin()));
+    at += std::ssize(part);
+  }
+  return places;
+}
 
 class Placeholders {
  public:

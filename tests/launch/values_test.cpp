@@ -1,0 +1,132 @@
+// Values of flags in vLLM's forms: what is taken, at its bounds, and what is not.
+#include "launch/values.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.h"
+
+using namespace plimsoll;
+using namespace plimsoll::launch;
+using Catch::Contains;
+using vllm::EngineArgs;
+
+namespace {
+
+template <class Reader>
+EngineArgs read(Reader reader, const std::string& text) {
+  EngineArgs args;
+  reader(text, args);
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("a number is all of its text") {
+  CHECK(parse_number("0.5") == 0.5);
+  CHECK(parse_number("-1e3") == -1000);
+  for (const char* wrong : {"", "x", "1x", "1 ", "."})
+    CHECK_THROWS_AS(parse_number(wrong), std::invalid_argument);
+}
+
+TEST_CASE("--compilation-config by level, sizes and mode") {
+  const auto compiled = [](const std::string& text) { return read(read_compilation, text); };
+  CHECK(compiled("0").enforce_eager);
+  CHECK(!compiled("1").enforce_eager);
+  CHECK(!compiled("3").enforce_eager);
+  CHECK(compiled(R"({"level": 0})").enforce_eager);
+  CHECK(!compiled(R"({"level": 3})").enforce_eager);
+  CHECK(!compiled("3").capture_sizes);
+  CHECK(compiled(R"({"cudagraph_capture_sizes": [1, 4]})").capture_sizes ==
+        std::vector<int64_t>{1, 4});
+  CHECK(compiled(R"({"cudagraph_capture_sizes": []})").capture_sizes == std::vector<int64_t>{});
+  CHECK(compiled(R"({"cudagraph_mode": "NONE"})").enforce_eager);
+  for (const char* mode : {R"("PIECEWISE")", R"("FULL")", R"("FULL_DECODE_ONLY")",
+                           R"("FULL_AND_PIECEWISE")", R"("full")", "null", "2"}) {
+    INFO(mode);
+    CHECK(!compiled(R"({"cudagraph_mode": )" + std::string(mode) + "}").enforce_eager);
+  }
+  for (const char* wrong :
+       {"-1", "4", R"({"level": 4})", R"({"level": -1})", R"("O2")", "[1]", "{",
+        R"({"cudagraph_capture_sizes": [0]})", R"({"cudagraph_capture_sizes": ["1"]})",
+        R"({"cudagraph_mode": "SOME"})", R"({"cudagraph_mode": true})"}) {
+    INFO(wrong);
+    CHECK_THROWS_AS(compiled(wrong), std::invalid_argument);
+  }
+}
+
+TEST_CASE("--speculative-config's keys, each at its bounds") {
+  const auto speculated = [](const std::string& text) { return read(read_speculation, text); };
+  const EngineArgs args = speculated(R"({"method": "ngram", "num_speculative_tokens": 3,
+      "prompt_lookup_min": 1, "prompt_lookup_max": 1048576, "model": "draft"})");
+  CHECK(args.draft_method == "ngram");
+  CHECK(args.draft_tokens == 3);
+  CHECK(args.lookup_min == 1);
+  CHECK(args.lookup_max == 1048576);
+  CHECK(args.draft_model == "draft");
+  CHECK(speculated("{}").draft_method == "draft_model");
+  CHECK(speculated("{}").draft_model.empty());
+  CHECK(speculated(R"({"method": "[ngram]"})").draft_method == "ngram");
+  CHECK(speculated(R"({"method": 3})").draft_method == "draft_model");
+  CHECK(speculated(R"({"num_speculative_tokens": 0})").draft_tokens == 0);
+  CHECK(speculated(R"({"num_speculative_tokens": "3"})").draft_tokens == 0);
+  for (const char* wrong : {"3", R"({"num_speculative_tokens": -1})",
+                            R"({"num_speculative_tokens": 1048577})", R"({"prompt_lookup_min": 0})",
+                            R"({"prompt_lookup_max": 0})", R"({"prompt_lookup_max": 1048577})"}) {
+    INFO(wrong);
+    CHECK_THROWS_AS(speculated(wrong), std::invalid_argument);
+  }
+}
+
+TEST_CASE("dtypes by vLLM's names, short ones with the long one that is meant") {
+  for (const char* name : {"auto", "bfloat16", "float16", "half", "float32", "float"})
+    CHECK(read_dtype_name(name) == name);
+  for (const auto& [wrong, meant] :
+       {std::pair{"bf16", "bfloat16"}, std::pair{"fp16", "float16"}, std::pair{"f16", "float16"},
+        std::pair{"fp32", "float32"}, std::pair{"f32", "float32"},
+        std::pair{"bfloat61", "bfloat16"}}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH(read_dtype_name(wrong), Contains(meant) && Contains("did you mean"));
+  }
+}
+
+TEST_CASE("--hf-overrides given twice are one") {
+  EngineArgs args;
+  read_overrides(R"({"a": 1, "b": {"c": 1}})", args);
+  read_overrides(R"({"b": 2})", args);
+  REQUIRE(args.overrides);
+  CHECK(*args.overrides == Json{{"a", 1}, {"b", 2}});
+  CHECK_THROWS_AS(read_overrides("[1]", args), std::invalid_argument);
+}
+
+TEST_CASE("limits of modalities, in both of vLLM's forms") {
+  const auto limits = [](const std::string& text) {
+    return read(read_modality_limits, text).limits;
+  };
+  const auto counted = limits("image=2,video=0,audio=7");
+  CHECK(counted.size() == 3);
+  CHECK(counted.at("image").count == 2);
+  CHECK(counted.at("video").count == 0);
+  CHECK(counted.at("audio").count == 7);
+  const auto sized = limits(
+      R"({"image": {"count": 5, "width": 512, "height": 256}, "video": {"num_frames": 9},
+          "vision_chunk": 4, "audio": 0})");
+  CHECK(sized.at("image").count == 5);
+  CHECK(sized.at("image").width == 512);
+  CHECK(sized.at("image").height == 256);
+  CHECK(sized.at("image").frames == 0);
+  CHECK(sized.at("video").count == 999);
+  CHECK(sized.at("video").frames == 9);
+  CHECK(sized.at("video").width + sized.at("video").height == 0);
+  CHECK(sized.at("vision_chunk").count == 4);
+  CHECK(sized.at("audio").count == 0);
+  for (const char* wrong :
+       {"image", "image=x", "images=1", "image=1,", R"({"images": 1})", R"({"image": -1})",
+        R"({"image": {"count": -1}})", R"({"image": "1"})", R"([{"image": 1}])"}) {
+    INFO(wrong);
+    CHECK_THROWS_AS(limits(wrong), std::invalid_argument);
+  }
+}
+
+TEST_CASE("a value that is no JSON is told the column") {
+  CHECK_THROWS_WITH(read(read_overrides, R"({"a": x})"), Contains("column 7"));
+}
