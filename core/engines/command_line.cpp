@@ -78,8 +78,10 @@ void CommandLine::check(const Flag& flag, const std::vector<std::string>& values
     refuse(fmt::format("argument {}: expected one argument", shown(flag)));
   }
   for (const std::string& value : values) {
-    // "$PORT" of a pasted line: what its shell makes of it moves no memory.
-    if (!flag.moves && value.starts_with('$')) continue;
+    // "$PORT", "%PORT%", "{port}", "<port>" of a pasted line: what stands there moves no memory.
+    constexpr std::string_view kPlaceholders = "$%{<";
+    if (!flag.moves && !value.empty() && kPlaceholders.find(value[0]) != std::string_view::npos)
+      continue;
     const bool whole = flag.kind == FlagKind::integer || flag.kind == FlagKind::list;
     if (whole && !number_in<int64_t>(value))
       refuse(fmt::format("argument {}: invalid int value: '{}'", shown(flag), value));

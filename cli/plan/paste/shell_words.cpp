@@ -131,6 +131,10 @@ class ShellReader {
     inside_ = true;
     const bool product = inner.starts_with("$((") && inner.ends_with("))") &&
                          inner.find_first_not_of("$() *0123456789") == std::string::npos;
+    if (!product && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
+      for (Words& command : ShellReader(inner.substr(2, inner.size() - 3), variables_).read())
+        commands_.push_back(std::move(command));
+    }
     if (!product) {
       word_ += inner;
       return;
