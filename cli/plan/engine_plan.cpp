@@ -141,6 +141,8 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   question.version = options.engine_version;
   question.words = options.engine_words;
   question.fields = options.engine_fields;
+  question.file_fields = options.engine_file_fields;
+  question.variables = options.engine_variables;
   question.gpu = gpu ? &*gpu : nullptr;
   question.card_bytes = options.gpu_total_memory.value_or(0);
   question.free = options.free_memory;

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <span>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/help.h"
 #include "cli/plan/options.h"
+#include "cli/plan/paste/pasted_launch.h"
 #include "engines/engine.h"
 
 namespace plimsoll::cli {
@@ -63,6 +67,8 @@ class Splitter {
       } else if (!word.starts_with('-') && !has_model) {
         model_ = word;
         has_model = true;
+      } else if (word.starts_with('$') || word == "...") {
+        left_out_.push_back(word);  // flags of a script's variable, in a pasted line
       } else {
         words_.push_back(word);
       }
@@ -70,6 +76,8 @@ class Splitter {
   }
 
   [[nodiscard]] const Words& engine_words() const { return words_; }
+  [[nodiscard]] const Words& left_out() const { return left_out_; }
+  [[nodiscard]] bool has_model() const { return !model_.empty(); }
   [[nodiscard]] Words own_arguments() const {
     Words words = {"plan"};
     words.insert(words.end(), own_words_.begin(), own_words_.end());
@@ -102,21 +110,70 @@ class Splitter {
     const size_t equals = word.find('=');
     words_.push_back(equals == std::string::npos ? name : name + word.substr(equals));
     const engines::Flag* const flag = engines::find_flag(engine_.flags, name);
-    if (equals != std::string::npos || flag == nullptr || flag->kind == engines::FlagKind::bare)
-      return;
-    const size_t most = flag->kind == engines::FlagKind::list ? arguments.size() : 1;
-    for (size_t i = 0; i < most && at_ + 1 < arguments.size(); ++i) {
-      if (!engines::is_value(arguments[at_ + 1])) break;
-      words_.push_back(arguments[++at_]);
-    }
+    if (equals != std::string::npos || flag == nullptr) return;
+    const size_t count = engines::count_values(*flag, std::span(arguments).subspan(at_ + 1));
+    for (size_t i = 0; i < count; ++i) words_.push_back(arguments[++at_]);
   }
 
   const engines::Engine& engine_;
   const CLI::App& own_;
   size_t at_ = 0;
   std::string model_;
-  Words own_words_, words_;
+  Words own_words_, words_, left_out_;
 };
+
+/// The text of a YAML file that the words name, and that the pasted text or this machine has.
+std::optional<std::string> text_of(const std::string& file, const PlanOptions& options) {
+  const auto pasted = options.engine_variables.find(file_variable(file));
+  if (pasted != options.engine_variables.end()) return pasted->second;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
+  return read_text_file(file, 1 << 20);
+}
+
+/// Reads the file of settings that an engine's flag names, if it is there.
+Words with_file(const engines::Engine& engine, Words words, PlanOptions& options) {
+  if (engine.file_use == engines::FileUse::none) return words;
+  const engines::Flag* const flag = engines::find_flag(engine.flags, engine.file_flag);
+  const auto at = std::ranges::find_if(words, [&](const std::string& word) {
+    return word.starts_with('-') && engines::find_flag(engine.flags, word) == flag;
+  });
+  if (at == words.end()) return words;
+  const bool joined = at->find('=') != std::string::npos;
+  if (!joined && at + 1 == words.end()) return words;
+  const std::string file = joined ? at->substr(at->find('=') + 1) : *(at + 1);
+  const std::optional<std::string> text = text_of(file, options);
+  if (!text && engine.file_use == engines::FileUse::fields) return words;  // the engine notes it
+  words.erase(at, at + (joined ? 1 : 2));
+  if (!text) {
+    options.left_out.push_back(fmt::format("{} {} (not on this machine)", engine.file_flag, file));
+  } else if (engine.file_use == engines::FileUse::flags) {
+    const Words flags = flags_of_yaml(*text);
+    words.insert(words.begin(), flags.begin(), flags.end());
+  } else if (const std::optional<Json> fields = json_of_yaml(*text);
+             fields && fields->is_object()) {
+    options.engine_file_fields = *fields;
+  } else {
+    fail(ExitCode::usage, "{} {}: expected a YAML file of fields", engine.file_flag, file);
+  }
+  return words;
+}
+
+/// Refuses a model that llama.cpp downloads by itself: its header is not here.
+void check_download(const engines::Engine& engine, const Words& words) {
+  constexpr std::string_view kDownloads[] = {"--hf-repo", "--model-url", "--docker-repo"};
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const engines::Flag* const flag = engines::find_flag(engine.flags, words[i]);
+    if (flag == nullptr || !words[i].starts_with('-')) continue;
+    const std::string_view key = flag->names.substr(0, flag->names.find(','));
+    if (is_among(kDownloads, key)) {
+      fail(ExitCode::usage,
+           "{} {}: {} downloads that model; plan reads its header from a file: get it and add -m "
+           "FILE.gguf",
+           words[i], words[i + 1], engine.program);
+    }
+  }
+}
 
 }  // namespace
 
@@ -133,7 +190,10 @@ std::vector<std::string> take_engine_words(std::vector<std::string> arguments,
   declare_plan_alone(own, scratch);
   Splitter splitter(*engine, own);
   splitter.split(arguments);
-  const Words& words = splitter.engine_words();
+  if (!splitter.has_model()) check_download(*engine, splitter.engine_words());
+  const Words& left_out = splitter.left_out();
+  options.left_out.insert(options.left_out.end(), left_out.begin(), left_out.end());
+  const Words words = with_file(*engine, splitter.engine_words(), options);
   options.engine_words.insert(options.engine_words.end(), words.begin(), words.end());
   return splitter.own_arguments();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct PlanOptions {
   // Of an engine other than vLLM and ours: its own flags, fields of its Python config, version.
   std::vector<std::string> engine_words;
   Json engine_fields;
+  Json engine_file_fields;                              // of a YAML file that its flags name
+  std::map<std::string, std::string> engine_variables;  // of a pasted launch's environment
   std::string engine_version;
   std::optional<engines::FreeMemory> free_memory;
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/split_text.h"
 #include "engines/answer.h"
 
@@ -33,7 +34,18 @@ std::string shown(const Flag& flag) {
 }  // namespace
 
 bool is_value(const std::string& word) {
-  return !word.starts_with('-') || word == "-" || number_in<double>(word);
+  return !word.starts_with('-') || word == "-" || number_in<double>(word) ||
+         word.find(' ') != std::string::npos;
+}
+
+size_t count_values(const Flag& flag, std::span<const std::string> behind) {
+  if (flag.kind == FlagKind::bare || behind.empty() || !is_value(behind.front())) return 0;
+  if (flag.kind == FlagKind::optional) {
+    const std::vector<std::string_view> choices = split_text(flag.choices, ",");
+    return std::ranges::find(choices, behind.front()) == choices.end() ? 0 : 1;
+  }
+  if (flag.kind != FlagKind::list && flag.kind != FlagKind::names) return 1;
+  return static_cast<size_t>(std::ranges::find_if_not(behind, is_value) - behind.begin());
 }
 
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
@@ -59,11 +71,17 @@ void CommandLine::refuse(const std::string& what) const {
 }
 
 void CommandLine::check(const Flag& flag, const std::vector<std::string>& values) const {
-  if (flag.kind != FlagKind::bare && values.empty()) {
-    refuse(fmt::format("argument {}: expected {}", shown(flag),
-                       flag.kind == FlagKind::list ? "at least one argument" : "one argument"));
+  if (flag.kind == FlagKind::list || flag.kind == FlagKind::names) {
+    if (values.empty())
+      refuse(fmt::format("argument {}: expected at least one argument", shown(flag)));
+  } else if (flag.kind != FlagKind::bare && flag.kind != FlagKind::optional && values.empty()) {
+    refuse(fmt::format("argument {}: expected one argument", shown(flag)));
   }
   for (const std::string& value : values) {
+    // "$PORT", "%PORT%", "{port}", "<port>" of a pasted line: what stands there moves no memory.
+    constexpr std::string_view kPlaceholders = "$%{<";
+    if (!flag.moves && !value.empty() && kPlaceholders.find(value[0]) != std::string_view::npos)
+      continue;
     const bool whole = flag.kind == FlagKind::integer || flag.kind == FlagKind::list;
     if (whole && !number_in<int64_t>(value))
       refuse(fmt::format("argument {}: invalid int value: '{}'", shown(flag), value));
@@ -96,19 +114,26 @@ CommandLine::CommandLine(std::span<const Flag> flags, std::string_view program,
     if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
     if (flag->kind == FlagKind::bare && !values.empty())
       refuse(fmt::format("argument {}: ignored explicit argument '{}'", shown(*flag), values[0]));
-    const size_t most = flag->kind == FlagKind::bare ? 0 : flag->kind == FlagKind::list ? 4096 : 1;
-    while (equals == std::string::npos && values.size() < most && i + 1 < words.size() &&
-           is_value(words[i + 1])) {
-      values.push_back(words[++i]);
+    if (equals == std::string::npos) {
+      const size_t count = count_values(*flag, std::span(words).subspan(i + 1));
+      for (size_t k = 0; k < count; ++k) values.push_back(words[++i]);
     }
+    if (!flag->unplanned.empty())
+      fail(ExitCode::usage, "{}: {}", word.substr(0, equals), flag->unplanned);
     check(*flag, values);
     if (!flag->moves) unmoved_.push_back(key_of(*flag));
+    if (!flag->beside.empty() && !values_.contains(key_of(*flag)))
+      beside_.push_back(fmt::format("{}: {}", key_of(*flag), flag->beside));
     auto& all = all_values_[key_of(*flag)];
     all.insert(all.end(), values.begin(), values.end());
     values_[key_of(*flag)] = std::move(values);
   }
   if (!strangers.empty())
     refuse(fmt::format("unrecognized arguments: {}", fmt::join(strangers, " ")));
+}
+
+void CommandLine::add_notes(std::vector<std::string>& notes) const {
+  notes.insert(notes.end(), beside_.begin(), beside_.end());
 }
 
 std::string CommandLine::text(std::string_view key, std::string_view missing) const {

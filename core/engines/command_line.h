@@ -12,7 +12,8 @@
 
 namespace plimsoll::engines {
 
-enum class FlagKind { bare, text, integer, number, list };
+/// `list`: whole numbers; `names`: words; `optional`: one of its choices, or nothing.
+enum class FlagKind { bare, text, integer, number, list, names, optional };
 
 struct Flag {
   std::string_view names;  // "--tensor-parallel-size,--tp-size"; the first is the flag's key
@@ -20,18 +21,35 @@ struct Flag {
   std::string_view choices = {};  // "auto,fp8_e5m2"; empty: any
   /// False: taken, as the engine takes it, and no matter for memory.
   bool moves = true;
+  /// Memory that the flag takes and that is not counted, in words; empty: all is counted.
+  std::string_view beside = {};
+  /// Why a launch with it has no plan, in words; empty: it has one.
+  std::string_view unplanned = {};
 };
+
+/// What one row says of flags that have no plan, or whose memory is not counted.
+constexpr Flag beside(std::string_view names, FlagKind kind, std::string_view memory) {
+  return {names, kind, {}, true, memory};
+}
+constexpr Flag unplanned(std::string_view names, FlagKind kind, std::string_view reason) {
+  return {names, kind, {}, true, {}, reason};
+}
 
 /// Which flag a word names: "--tp" of "--tp 2". Null: none, or several (`candidates` names them).
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates = nullptr);
 
-/// True for a word that argparse takes for a value: no flag, or a negative number.
+/// True for a word that argparse takes for a value: no flag, a negative number, or a text with
+/// blanks.
 bool is_value(const std::string& word);
+
+/// How many of the words behind a flag are its values.
+size_t count_values(const Flag& flag, std::span<const std::string> behind);
 
 class CommandLine {
  public:
-  /// Reads an engine's flags. `program` begins argparse's refusals. Throws Refusal("arguments").
+  /// Reads an engine's flags. `program` begins argparse's refusals. Throws Refusal("arguments"),
+  /// and Error(usage) for a flag that has no plan.
   CommandLine(std::span<const Flag> flags, std::string_view program,
               const std::vector<std::string>& words);
 
@@ -46,6 +64,8 @@ class CommandLine {
   [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
   /// Flags given that move no memory, by their keys.
   [[nodiscard]] const std::vector<std::string>& unmoved() const { return unmoved_; }
+  /// Adds a note on each flag given whose memory is not counted.
+  void add_notes(std::vector<std::string>& notes) const;
 
  private:
   void check(const Flag& flag, const std::vector<std::string>& values) const;
@@ -55,6 +75,7 @@ class CommandLine {
   std::map<std::string, std::vector<std::string>, std::less<>> values_;  // the last ones given
   std::map<std::string, std::vector<std::string>, std::less<>> all_values_;
   std::vector<std::string> unmoved_;
+  std::vector<std::string> beside_;  // notes
 };
 
 }  // namespace plimsoll::engines

@@ -56,6 +56,13 @@ constexpr OwnFlag kOfLlamaCpp[] = {
     {"--max-num-batched-tokens", "--ubatch-size"},
 };
 
+constexpr OwnFlag kVariablesOfLlamaCpp[] = {
+    {"LLAMA_ARG_BATCH", "--batch-size"},    {"LLAMA_ARG_UBATCH", "--ubatch-size"},
+    {"LLAMA_ARG_N_PARALLEL", "--parallel"}, {"LLAMA_ARG_SPEC_DRAFT_HF_REPO", "--hf-repo-draft"},
+    {"LLAMA_ARG_BATCH_SIZE", ""},  // no names of llama.cpp's, which reads nothing there
+    {"LLAMA_ARG_UBATCH_SIZE", ""},          {"LLAMA_ARG_PARALLEL", ""},
+};
+
 /// Changes that help where a launch does not fit, or holds too little.
 constexpr Remedy kForSglang[] = {
     {"--kv-cache-dtype fp8_e4m3", "store the KV cache in 8 bits", "answers differ a little"},
@@ -109,8 +116,11 @@ const std::vector<Engine>& table() {
        .flags = sglang::flags(),
        .own_flags = kOfSglang,
        .remedies = kForSglang,
+       .file_flag = "--config",
+       .file_use = FileUse::flags,
        .newest = sglang::kNewest,
        .dated = true,
+       .last_release = sglang::last_release_of,
        .answer_to = sglang::answer_to},
       {.name = "lmdeploy",
        .aliases = {},
@@ -128,6 +138,8 @@ const std::vector<Engine>& table() {
        .flags = llamacpp::flags(),
        .own_flags = kOfLlamaCpp,
        .remedies = kForLlamaCpp,
+       .variable_prefix = "LLAMA_ARG_",
+       .variables = kVariablesOfLlamaCpp,
        .newest = llamacpp::kNewest,
        .answer_to = llamacpp::answer_to},
       {.name = "tensorrt-llm",
@@ -137,6 +149,8 @@ const std::vector<Engine>& table() {
        .flags = tensorrt_llm::flags(),
        .own_flags = kOfTensorrtLlm,
        .remedies = kForTensorrtLlm,
+       .file_flag = "--extra-llm-api-options",
+       .file_use = FileUse::fields,
        .newest = tensorrt_llm::kNewest,
        .answer_to = tensorrt_llm::answer_to},
       {.name = "transformers",

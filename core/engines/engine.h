@@ -1,6 +1,7 @@
 // The engines beside vLLM and ours whose launches `plan` knows.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,13 @@ struct Remedy {
   int64_t unit = 1;
 };
 
+/// What a YAML file is that a flag of an engine names.
+enum class FileUse {
+  none,
+  flags,   // flags in front of the line's own, which win
+  fields,  // fields of a Python config, which win over the line's flags
+};
+
 struct Engine {
   std::string_view name;
   std::vector<std::string_view> aliases;
@@ -35,8 +43,18 @@ struct Engine {
   std::span<const Flag> flags;
   std::span<const OwnFlag> own_flags;
   std::span<const Remedy> remedies;
+  std::string_view file_flag = {};  // names a YAML file of settings
+  FileUse file_use = FileUse::none;
+  /// How variables of the environment begin that stand for flags: LLAMA_ARG_CTX_SIZE for
+  /// --ctx-size; empty: none do. `variables` has those that are spelled otherwise, and those that
+  /// stand for none.
+  std::string_view variable_prefix = {};
+  std::span<const OwnFlag> variables = {};
   Version newest;      // the newest release whose rules are known
   bool dated = false;  // older releases have rules of their own; else each is planned as `newest`
+  /// The last release that takes all flags of a command line, where it is an old one; null: no
+  /// names were given up.
+  std::optional<Version> (*last_release)(std::span<const std::string>) = nullptr;
   /// Fills the answer for a question. Throws Refusal for a launch that the engine refuses, and
   /// Error(usage, checkpoint_unusable) for a question that is none.
   void (*answer_to)(const Question&, Version, Answer&) = nullptr;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct Question {
   std::string version;             // of the engine; empty: the newest known
   std::vector<std::string> words;  // the engine's own flags with their values
   Json fields;                     // --engine-args: fields of a Python config; null: none
+  Json file_fields;                // of a YAML file that the command line names; null: none
+  std::map<std::string, std::string> variables;  // of the launch's environment
   const hardware::Gpu* gpu = nullptr;
   /// Total of a card in bytes, as nvidia-smi prints it, or as CUDA has it (transformers); 0: the
   /// card's own.

@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/backend_variable.h"
 #include "cli/plan/options.h"
+#include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/shell_words.h"
 #include "vllm/launch/machine.h"
 
@@ -244,70 +245,55 @@ void read_image(const PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// Other engines, by what their programs, modules and images are called.
-constexpr std::string_view kOtherEngines[] = {
-    "sglang",    "lmdeploy",     "trtllm-serve", "text-generation-launcher",
-    "ollama",    "llama-server", "llama-cli",    "text-generation-inference",
-    "mlx_lm",    "aphrodite",    "tensorrt-llm", "tritonserver",
-    "llama.cpp", "tabbyapi"};
+/// Other engines, by what their programs, modules and images are called; those that plan knows,
+/// and those that it does not.
+constexpr std::string_view kKnownEngines[] = {
+    "sglang", "lmdeploy", "trtllm-serve", "llama-server", "llama-cli", "tensorrt-llm", "llama.cpp"};
+constexpr std::string_view kOtherEngines[] = {"text-generation-launcher",
+                                              "ollama",
+                                              "text-generation-inference",
+                                              "mlx_lm",
+                                              "aphrodite",
+                                              "tritonserver",
+                                              "tabbyapi"};
 
 /// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
 /// pass.
 void check_flags_alone(const Words& words) {
   const auto is_word = [&](size_t i) { return i < words.size() && !words[i].starts_with("-"); };
-  for (const std::string& word : words) {
-    if (word == "--model" || word.starts_with("--model=")) return;
-  }
-  if (is_word(0) && std::filesystem::path(words[0]).filename() == "plimsoll")
+  if (!is_word(0)) return;
+  const std::string first = std::filesystem::path(words[0]).filename();
+  if (first == "plimsoll")
     fail(ExitCode::usage,
          "--from: takes a launch of vLLM; plimsoll's own flags go to plan as they are");
-  for (size_t i = 0; i < words.size() && is_word(0) && (i == 0 || is_word(1)); ++i) {
+  const auto names = [&](KnownNames engines, size_t i) {
     const std::string program = std::filesystem::path(words[i]).filename();
-    for (const std::string_view engine : kOtherEngines) {
-      if (i == 0 ? program != engine : words[i].find(engine) == std::string::npos) continue;
+    return std::ranges::any_of(engines, [&](std::string_view engine) {
+      return i == 0 ? program == engine : words[i].find(engine) != std::string::npos;
+    });
+  };
+  for (size_t i = 0; i < words.size() && (i == 0 || is_word(1)); ++i) {
+    if (names(kOtherEngines, i)) {
       fail(ExitCode::usage,
            "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy, "
            "llama.cpp and TensorRT-LLM",
-           program);
+           std::filesystem::path(words[i]).filename().string());
+    }
+    if (names(kKnownEngines, i)) {
+      fail(ExitCode::usage,
+           "--from: no launch was found in the command \"{}\", which names {}; paste from the "
+           "program that serves the model on, such as 'sglang serve --model-path MODEL'",
+           words[0], words[i]);
     }
   }
-  if (is_word(0) && is_word(1))
+  const bool named = std::ranges::any_of(words, [](const std::string& word) {
+    return word == "--model" || word.starts_with("--model=");
+  });
+  if (is_word(1) || named)
     fail(ExitCode::usage,
          "--from: no launch of vLLM was found behind \"{} {}\"; paste from the word vllm on, such "
          "as 'vllm serve MODEL'",
          words[0], words[1]);
-}
-
-/// The release in an image's tag: lmsysorg/sglang:v0.5.4-cu128; empty: the tag names none.
-std::string release_in(const std::string& image) {
-  const size_t colon = image.find_first_of(":@", image.rfind('/') + 1);
-  std::string tag = colon == std::string::npos ? "" : image.substr(colon + 1);
-  if (tag.starts_with("v")) tag.erase(0, 1);
-  const size_t end = tag.find_first_not_of("0123456789.");
-  tag = tag.substr(0, end);
-  return tag.find('.') == std::string::npos ? "" : tag;
-}
-
-/// A line of an engine other than vLLM: its words stand before the others, which win.
-std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
-                                             const std::vector<std::string>& arguments,
-                                             PlanOptions& options) {
-  options.engine = launch.engine;
-  options.gpus_pasted = launch.gpus;
-  options.left_out = launch.left_out;
-  if (std::string release = release_in(launch.image); !release.empty()) {
-    options.engine_version = std::move(release);
-  } else if (!launch.image.empty()) {
-    options.pasted_notes.push_back(
-        fmt::format("the image {} does not say its release: planned as the newest known "
-                    "(--engine-version X.Y.Z says another)",
-                    launch.image));
-  }
-  std::vector<std::string> all = {arguments.front()};
-  const Words words = rewrite_arguments(launch.words);
-  all.insert(all.end(), words.begin(), words.end());
-  all.insert(all.end(), arguments.begin() + 1, arguments.end());
-  return all;
 }
 
 /// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
@@ -333,7 +319,16 @@ void read_config_file(PastedLaunch& launch) {
   launch.words.insert(launch.words.begin() + (names_model ? 1 : 0), flags.begin(), flags.end());
 }
 
-PastedLaunch launch_of(const std::string& text) {
+/// Copies of pages have U+00A0 for a blank.
+std::string with_plain_blanks(std::string text) {
+  constexpr std::string_view kNoBreak = "\xC2\xA0";
+  for (size_t at = 0; (at = text.find(kNoBreak, at)) != std::string::npos;)
+    text.replace(at, kNoBreak.size(), " ");
+  return text;
+}
+
+PastedLaunch launch_of(const std::string& pasted) {
+  const std::string text = with_plain_blanks(pasted);
   for (const auto& read : {launch_of_python, launch_of_shell, launch_of_yaml})
     if (auto launch = read(text)) return *launch;
   PastedLaunch launch;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "vllm/engine_args.h"
 
 namespace plimsoll::cli {
@@ -22,6 +24,11 @@ inline bool is_among(KnownNames names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// The name in `Variables` of a file that the pasted text writes (a here-document, echo).
+inline std::string file_variable(const std::string& path) {
+  return "<" + std::filesystem::path(path).lexically_normal().string();
+}
+
 struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Variables variables;          // of its environment
@@ -30,6 +37,7 @@ struct PastedLaunch {
   std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;
   std::vector<std::string> left_out;  // words that were pasted and not read
+  std::string refused;  // why a program that was found has no plan; empty: none was found
 };
 
 /// The first launch in a shell text. Throws Error(usage).
@@ -40,6 +48,8 @@ std::optional<PastedLaunch> launch_of_shell(const std::string& text);
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
 /// The flags of a config file of `vllm serve --config`; empty where the text is no such file.
 Words flags_of_yaml(const std::string& text);
+/// A YAML text as JSON; nothing where it is no YAML.
+std::optional<Json> json_of_yaml(const std::string& text);
 /// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text; nothing where there is
 /// none. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);
@@ -47,6 +57,9 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text);
 /// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
 /// another program runs.
 bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch);
+
+/// Fills `launch` with the words from `at` on. Returns true.
+bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch);
 
 /// Limits the GPUs to those of "2", "all", "device=0,1" (docker's --gpus) or "0,1"
 /// (CUDA_VISIBLE_DEVICES' form, by `is_list`), if they are fewer than what is known.

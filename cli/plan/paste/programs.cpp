@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/error.h"
+#include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
@@ -42,8 +44,7 @@ const std::vector<Starter>& starters() {
       {"micromamba"},
       {"srun", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
       {"salloc", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
-      {"mpirun", {"-n", "-np", "-H", "-x", "--host", "--hostfile"}},
-      {"mpiexec", {"-n", "-np", "-H", "-x", "--host", "--hostfile"}},
+      {"trtllm-llmapi-launch"},
       {"ray"},
       {"symmetric-run", {"--address", "--min-nodes"}},  // of ray
       {"job"},                                          // of ray
@@ -67,7 +68,8 @@ constexpr std::string_view kShells[] = {"sh", "bash", "zsh", "dash", "ash"};
 constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl"};
 constexpr std::string_view kClusters[] = {"kubectl", "oc", "k3s"};
 // Programs whose flags are not known here: the launch is looked for behind them.
-constexpr std::string_view kOpaque[] = {"singularity", "apptainer", "enroot", "shifter", "tmux"};
+constexpr std::string_view kOpaque[] = {"singularity", "apptainer", "enroot", "shifter",
+                                        "tmux",        "mpirun",    "mpiexec"};
 
 // Flags of `docker run` and its kin that take no value.
 constexpr std::string_view kBareFlags[] = {"--detach",
@@ -93,13 +95,16 @@ constexpr std::string_view kBareLetters = "diqtP";
 
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch);
 
-/// vLLM's arguments begin at `at`.
+}  // namespace
+
 bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch) {
   launch.usage = usage;
   launch.words.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())),
                       words.end());
   return true;
 }
+
+namespace {
 
 /// `at` is the word behind "vllm".
 bool take_command(const Words& words, size_t at, PastedLaunch& launch) {
@@ -110,46 +115,6 @@ bool take_command(const Words& words, size_t at, PastedLaunch& launch) {
   const std::string kind = word(at + 1);
   if (command == "bench" && (kind == "throughput" || kind == "latency"))
     return take(words, at + 2, vllm::Usage::offline, launch);
-  return false;
-}
-
-/// A program or module that starts an engine other than vLLM, and the words behind its name that
-/// belong to it.
-struct OtherProgram {
-  std::string_view name;
-  std::vector<std::string_view> words;
-  std::string_view engine;
-};
-const std::vector<OtherProgram>& other_programs() {
-  static const std::vector<OtherProgram> kPrograms = {
-      {"sglang", {"serve"}, "sglang"},
-      {"sglang.launch_server", {}, "sglang"},
-      {"sglang", {}, "sglang"},
-      {"lmdeploy", {"serve", "api_server"}, "lmdeploy"},
-      {"lmdeploy", {"serve"}, "lmdeploy"},
-      {"llama-server", {}, "llamacpp"},
-      {"llama-cli", {}, "llamacpp"},
-      {"llama-completion", {}, "llamacpp"},
-      {"llama-fit-params", {}, "llamacpp"},
-      {"trtllm-serve", {"serve"}, "tensorrt-llm"},
-      {"trtllm-serve", {}, "tensorrt-llm"},
-  };
-  return kPrograms;
-}
-
-/// `at` is the word that names a program or a module.
-bool take_other(const Words& words, size_t at, PastedLaunch& launch) {
-  const std::string name = std::filesystem::path(words[at]).filename();
-  for (const OtherProgram& program : other_programs()) {
-    if (name != program.name) continue;
-    size_t behind = at + 1;
-    bool all = true;
-    for (const std::string_view word : program.words)
-      all = all && behind < words.size() && words[behind++] == word;
-    if (!all) continue;
-    launch.engine = program.engine;
-    return take(words, behind, vllm::Usage::server, launch);
-  }
   return false;
 }
 
@@ -258,7 +223,9 @@ bool find_in_cluster(const Words& words, size_t at, PastedLaunch& launch) {
 bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at < words.size(); ++at) {
     const std::string name = std::filesystem::path(words[at]).filename();
-    const bool starts = name == "vllm" || name.starts_with("python") || is_among(kShells, name);
+    const bool starts = name == "vllm" || name.starts_with("python") ||
+                        name == "trtllm-llmapi-launch" || is_among(kShells, name) ||
+                        starts_other(words, at);
     if (starts && find_launch(words, at, launch)) return true;
     if (words[at].find(' ') == std::string::npos) continue;
     for (const Words& command : shell_commands(words[at], launch.variables))
@@ -319,19 +286,7 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
   Words words = entrypoint;
   words.insert(words.end(), command.begin(), command.end());
   if (find_launch(words, 0, launch)) return true;
-  if (entrypoint.empty() && launch.image.find("lmdeploy") != std::string::npos && !words.empty() &&
-      words.front() == "serve") {
-    Words line = {"lmdeploy"};
-    line.insert(line.end(), words.begin(), words.end());
-    return take_other(line, 0, launch);
-  }
-  // The entrypoint of llama.cpp's images, but for those with all programs, is one of them.
-  if (entrypoint.empty() && launch.image.find("llama.cpp:") != std::string::npos &&
-      launch.image.find("llama.cpp:full") == std::string::npos) {
-    Words line = {"llama-server"};
-    line.insert(line.end(), words.begin(), words.end());
-    return take_other(line, 0, launch);
-  }
+  if (entrypoint.empty() && take_other_image(words, launch)) return true;
   // The entrypoint of vLLM's image is the server itself.
   if (!entrypoint.empty() || launch.image.find("vllm") == std::string::npos) return false;
   return take(words, !words.empty() && words.front() == "serve" ? 1 : 0, vllm::Usage::server,
@@ -342,11 +297,14 @@ std::optional<PastedLaunch> launch_of_shell(const std::string& text) {
   PastedLaunch launch;
   const std::vector<Words> commands = shell_commands(text, launch.variables);
   const Variables before = launch.variables;
+  std::string refused;
   for (const Words& command : commands) {
     launch = {};
     launch.variables = before;
     if (find_launch(command, 0, launch)) return launch;
+    if (refused.empty()) refused = launch.refused;
   }
+  if (!refused.empty()) fail(ExitCode::usage, "--from: {}", refused);
   return std::nullopt;
 }
 

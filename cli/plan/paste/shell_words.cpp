@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "base/error.h"
 
@@ -46,9 +47,13 @@ class ShellReader {
 
   void step() {
     const char c = here();
-    if (const size_t end = continued(at_); end != 0) {
+    if (c == '\n' && !documents_.empty()) {
+      read_documents();
+    } else if (const size_t end = continued(at_); end != 0) {
       at_ = end;
       end_word();
+    } else if (const size_t behind = placeholder(); behind != 0) {
+      while (at_ < behind) add(text_[at_++]);
     } else if (c == '\'') {
       single_quoted();
     } else if (c == '"') {
@@ -77,15 +82,113 @@ class ShellReader {
   /// The place where the text goes on when a line is continued at `at`; 0: it is not. Lines are
   /// continued by a shell's "\", and by its like in pastes: spaces behind it, cmd's "^",
   /// PowerShell's "`", a line that begins with a flag.
-  [[nodiscard]] size_t continued(size_t at) const {
+  size_t continued(size_t at) {
     size_t next = at;
     const bool marked = text_[at] == '\\' || text_[at] == '^' || text_[at] == '`';
     if (marked) ++next;
     while (next < text_.size() && is_blank(text_[next])) ++next;
-    if (next >= text_.size() || text_[next] != '\n') return 0;
-    if (marked) return next + 1;
+    if (next >= text_.size()) return marked ? next : 0;
+    if (text_[next] != '\n') return 0;
+    if (marked) return behind_prompt(next + 1);
     while (next < text_.size() && (is_blank(text_[next]) || text_[next] == '\n')) ++next;
     return next + 1 < text_.size() && text_[next] == '-' && text_[next + 1] != ' ' ? next : 0;
+  }
+
+  /// The place behind the prompt of a continued line: "> --flag". A redirection names no flag and
+  /// stands behind a command; once a line had the prompt, all have it.
+  size_t behind_prompt(size_t line) {
+    size_t next = text_.find_first_not_of(" \t", line);
+    if (next == std::string::npos || text_[next] != '>') return line;
+    next = text_.find_first_not_of(" \t", next + 1);
+    if (next == std::string::npos || text_[next] == '>') return line;
+    prompts_ = prompts_ || text_[next] == '-' || std::ranges::all_of(words_, is_assignment);
+    return prompts_ ? next : line;
+  }
+
+  /// The end of "<your-model>" or "<(command)", which stand for a word; 0: there is none here.
+  [[nodiscard]] size_t placeholder() const {
+    if (here() == '<' && here(1) == '(') return behind_bracket(at_ + 1);
+    if (here() != '<' || std::isalpha(static_cast<unsigned char>(here(1))) == 0) return 0;
+    const size_t end = text_.find_first_of("> \t\n", at_ + 1);
+    return end != std::string::npos && text_[end] == '>' ? end + 1 : 0;
+  }
+
+  /// The place behind the bracket that closes the one at `at`.
+  [[nodiscard]] size_t behind_bracket(size_t at) const {
+    int depth = 0;
+    for (; at < text_.size(); ++at) {
+      if (text_[at] == '(') ++depth;
+      if (text_[at] == ')' && --depth == 0) return at + 1;
+    }
+    return at;
+  }
+
+  /// "$(command)" stays as it is; "$((41 * 1024))" becomes its value.
+  void substitute() {
+    const size_t end = behind_bracket(at_ + 1);
+    const std::string inner = text_.substr(at_, end - at_);
+    at_ = end;
+    inside_ = true;
+    const bool product = inner.starts_with("$((") && inner.ends_with("))") &&
+                         inner.find_first_not_of("$() *0123456789") == std::string::npos;
+    if (!product && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
+      for (Words& command : ShellReader(inner.substr(2, inner.size() - 3), variables_).read())
+        commands_.push_back(std::move(command));
+    }
+    if (!product) {
+      word_ += inner;
+      return;
+    }
+    int64_t value = 1;
+    for (size_t at = 0; (at = inner.find_first_of("0123456789", at)) != std::string::npos;) {
+      int64_t factor = 0;
+      const auto [last, error] =
+          std::from_chars(inner.data() + at, inner.data() + inner.size(), factor);
+      if (error != std::errc() || __builtin_mul_overflow(value, factor, &value)) value = 0;
+      at = static_cast<size_t>(last - inner.data());
+    }
+    word_ += std::to_string(value);
+  }
+
+  /// Reads the here-documents that the line at its end has begun (POSIX, 2.7.4).
+  void read_documents() {
+    end_word();
+    ++at_;
+    for (const Document& document : documents_) {
+      std::string body;
+      while (at_ < text_.size()) {
+        const size_t end = std::min(text_.find('\n', at_), text_.size());
+        std::string line = text_.substr(at_, end - at_);
+        at_ = std::min(end + 1, text_.size());
+        if (document.strips) line.erase(0, line.find_first_not_of('\t'));
+        const size_t first = line.find_first_not_of(' ');  // pastes are indented
+        if (first != std::string::npos && line.substr(first) == document.end) break;
+        body += line + "\n";
+      }
+      if (!words_.empty() && words_.front() == "tee") target_ = words_.back();
+      if (!document.quoted) body = ShellReader(body, variables_).expanded();
+      if (!target_.empty()) variables_[file_variable(target_)] = body;
+    }
+    documents_.clear();
+    end_command();
+  }
+
+  /// Reads "<<END", "<<-END", "<<'END'".
+  void begin_document() {
+    end_word();
+    Document document;
+    at_ += 2;
+    if (here() == '-') {
+      document.strips = true;
+      ++at_;
+    }
+    while (is_blank(here())) ++at_;
+    while (at_ < text_.size() && (is_name(here()) || here() == '\'' || here() == '"')) {
+      document.quoted = document.quoted || !is_name(here());
+      if (is_name(here())) document.end += here();
+      ++at_;
+    }
+    if (!document.end.empty()) documents_.push_back(document);
   }
 
   void single_quoted() {
@@ -116,6 +219,7 @@ class ShellReader {
 
   /// "$NAME", "${NAME}", "${NAME:-default}"; whatever else begins with "$" stays.
   void expand() {
+    if (here(1) == '(') return substitute();
     const bool braced = here(1) == '{';
     const size_t first = at_ + (braced ? 2 : 1);
     size_t end = first;
@@ -148,7 +252,9 @@ class ShellReader {
     const bool is_descriptor =
         !word_.empty() && std::ranges::all_of(word_, [](char c) { return c >= '0' && c <= '9'; });
     if (is_descriptor) drop_word();
+    if (here() == '<' && here(1) == '<' && here(2) != '<') return begin_document();
     end_word();
+    names_target_ = here() == '>';
     while (here() == '>' || here() == '<' || here() == '&' || here() == '|') ++at_;
     drops_next_ = true;
   }
@@ -165,6 +271,7 @@ class ShellReader {
 
   void end_word() {
     if (inside_ && !drops_next_) words_.push_back(word_);
+    if (inside_ && drops_next_ && names_target_) target_ = word_;
     if (inside_) drops_next_ = false;
     drop_word();
   }
@@ -172,8 +279,8 @@ class ShellReader {
   void end_command() {
     end_word();
     drops_next_ = false;
-    if (!words_.empty() && (words_.front() == "$" || words_.front() == "%"))
-      words_.erase(words_.begin());  // the prompt of a terminal
+    drop_prompt();
+    if (!target_.empty() && !words_.empty() && words_.front() == "echo") keep_echo();
     const bool exports = !words_.empty() && words_.front() == "export";
     if (exports || std::ranges::all_of(words_, is_assignment)) {
       for (const std::string& word : words_)
@@ -182,15 +289,48 @@ class ShellReader {
       commands_.push_back(words_);
     }
     words_.clear();
+    if (documents_.empty()) target_.clear();
   }
+
+  /// The prompt of a terminal: "$", "%", "llama.cpp$", "user@host:~ #", "~/llama.cpp $".
+  void drop_prompt() {
+    const auto ends = [](const std::string& word) {
+      return word.ends_with('$') || word == "%" || word == "#";
+    };
+    for (size_t i = 0; i < std::min<size_t>(2, words_.size()); ++i) {
+      if (!ends(words_[i]) || words_[0].starts_with('-')) continue;
+      words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return;
+    }
+  }
+
+  /// echo [-e] "a: 1\nb: 2" > FILE
+  void keep_echo() {
+    std::string body;
+    for (size_t i = 1; i < words_.size(); ++i)
+      if (!words_[i].starts_with("-")) body += (body.empty() ? "" : " ") + words_[i];
+    for (size_t at = body.find("\\n"); at != std::string::npos; at = body.find("\\n", at))
+      body.replace(at, 2, "\n");
+    std::string& file = variables_[file_variable(target_)];
+    file += body + "\n";  // ">>" appends; a file is written once
+  }
+
+  struct Document {
+    std::string end;  // the line behind it
+    bool strips = false, quoted = false;
+  };
 
   const std::string& text_;
   Variables& variables_;
   size_t at_ = 0;
   std::string word_;
-  size_t expanded_ = 0;      // bytes of variables' values
-  bool inside_ = false;      // a word has begun, be it empty
-  bool drops_next_ = false;  // the next word is a redirection's
+  size_t expanded_ = 0;              // bytes of variables' values
+  bool prompts_ = false;             // continued lines begin with "> "
+  bool inside_ = false;              // a word has begun, be it empty
+  bool drops_next_ = false;          // the next word is a redirection's
+  bool names_target_ = false;        // and it is the file that is written
+  std::string target_;               // the file that the command writes
+  std::vector<Document> documents_;  // begun on this line
   Words words_;
   std::vector<Words> commands_;
 };

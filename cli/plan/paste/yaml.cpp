@@ -2,6 +2,7 @@
 // Serve and vLLM's Helm chart, and vLLM's own config files.
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/error.h"
@@ -110,7 +111,9 @@ std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
   const YAML::Node command = at(kubernetes ? "args" : "command");
   const Words first = entrypoint ? words_of(entrypoint, launch.variables) : Words();
   const Words rest = command ? words_of(command, launch.variables) : Words();
-  if (first.empty() && rest.empty()) return std::nullopt;
+  const bool by_variables = std::ranges::any_of(
+      launch.variables, [](const auto& one) { return one.first.starts_with("LLAMA_ARG_"); });
+  if (first.empty() && rest.empty() && !by_variables) return std::nullopt;
   if (!read_container_command(first, rest, launch) &&
       !(kubernetes && read_container_command({}, first, launch))) {
     return std::nullopt;
@@ -133,8 +136,11 @@ std::string flag_of(const std::string& key) {
 /// A map or a list in one line, as JSON, which YAML's flow style with quotes is.
 std::string json_of(const YAML::Node& node, int& nodes) {
   if (--nodes < 0) refuse_size();
+  if (node.IsNull()) return "null";
   if (node.IsScalar()) {
-    const std::string& text = node.Scalar();
+    const std::string text = node.Scalar() == "True"    ? "true"
+                             : node.Scalar() == "False" ? "false"
+                                                        : node.Scalar();
     const bool plain =
         node.Tag() != "!" &&
         (text == "true" || text == "false" || text == "null" ||
@@ -235,6 +241,17 @@ Words flags_of_yaml(const std::string& text) {
     words.clear();
   }
   return words;
+}
+
+std::optional<Json> json_of_yaml(const std::string& text) {
+  try {
+    int nodes = kMostNodes;
+    return parse_json<Json>(json_of(YAML::Load(text), nodes));
+  } catch (const YAML::Exception&) {
+    return std::nullopt;
+  } catch (const JsonError&) {
+    return std::nullopt;
+  }
 }
 
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text) {

@@ -74,7 +74,7 @@ class LaunchReader {
     read_cards();
     read_overrides();
     read_fit();
-    note_models();
+    line_.add_notes(launch_.notes);
     return std::move(launch_);
   }
 
@@ -101,7 +101,13 @@ class LaunchReader {
     launch_.batch = bounded("--batch-size", 2048, 1, kMostContext);
     launch_.micro_batch = bounded("--ubatch-size", 512, 0, kMostContext);
     if (launch_.micro_batch == 0) launch_.micro_batch = launch_.batch;
-    launch_.flash_attention = tristate("-fa", line_.text("--flash-attn", "auto")).value_or(true);
+    const bool asks_flash = line_.has("--flash-attn");
+    const std::string flash = line_.text("--flash-attn", asks_flash ? "" : "auto");
+    if (flash.empty()) {
+      launch_.notes.emplace_back(
+          "-fa without a value: on, as builds before September 2025 read it; later ones refuse it");
+    }
+    launch_.flash_attention = flash.empty() || tristate("-fa", flash).value_or(true);
   }
 
   void read_caches() {
@@ -109,7 +115,8 @@ class LaunchReader {
     launch_.value_type = cache_type(line_, "--cache-type-v");
     launch_.full_windows = line_.has("--swa-full");
     launch_.caches_on_cards = last_of("--kv-offload", "--no-kv-offload", true);
-    launch_.maps_file = !line_.has("--no-mmap");
+    const std::string mode = line_.text("--load-mode", "auto");
+    launch_.maps_file = !line_.has("--no-mmap") && (mode == "auto" || mode.starts_with("mmap"));
     launch_.pinned_host = !line_.has("--no-host");
     launch_.repacks = last_of("--repack", "--no-repack", true);
     launch_.offloads_products = last_of("--op-offload", "--no-op-offload", true);
@@ -197,14 +204,6 @@ class LaunchReader {
     for (size_t i = 0; i < launch_.cards.size(); ++i) {
       const size_t given = margins.size() == 1 ? 0 : i;
       launch_.margins.push_back((given < margins.size() ? margins[given] : 1024) * kMiB);
-    }
-  }
-
-  void note_models() {
-    for (const char* flag : {"--mmproj", "--mmproj-url", "--model-draft", "--lora"}) {
-      if (!line_.has(flag)) continue;
-      launch_.notes.push_back(
-          fmt::format("{}: the memory of that file is not counted; plan it by itself", flag));
     }
   }
 

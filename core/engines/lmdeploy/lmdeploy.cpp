@@ -1,7 +1,10 @@
 #include "engines/lmdeploy/lmdeploy.h"
 
 #include <algorithm>
+#include <charconv>
+#include <utility>
 
+#include "base/lower_case.h"
 #include "engines/lmdeploy/launch.h"
 
 namespace plimsoll::engines::lmdeploy {
@@ -21,15 +24,50 @@ constexpr Flag kFlags[] = {
     {"--cache-block-seq-len", integer},
     {"--max-prefill-token-num", integer},
     {"--session-len", integer},
-    {"--quant-policy", integer},
+    {"--quant-policy", text},
+    {"--kernel-block-size", integer},
+    {"--prefix-cache-state-budget", integer},
+    {"--speculative-algorithm", text, "eagle,eagle3,deepseek_mtp,hy3_mtp,qwen3_5_mtp"},
+    {"--speculative-num-draft-tokens", integer},
+    beside("--speculative-draft-model", text, "the memory of the draft model is not counted"),
+    beside("--adapters", names, "LoRA adapters are not counted"),
+    beside("--disable-vision-encoder,--language-model-only", bare,
+           "the image encoder is counted as well"),
+    unplanned("--cp", integer, "context parallelism is not planned"),
+    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
     {"--dtype", text, "auto,float16,bfloat16"},
     {"--enable-prefix-caching", bare},
     {"--model-format", text},
     {"--backend", text, "pytorch,turbomind"},
+    {"--allow-origins", names, "", false},
+    {"--api-keys", names, "", false},
+    {"--allow-credentials", bare, "", false},
+    {"--allow-methods", names, "", false},
+    {"--allow-headers", names, "", false},
+    {"--allowed-media-domains", names, "", false},
+    {"--allow-terminate-by-client", bare, "", false},
+    {"--enable-abort-handling", bare, "", false},
+    {"--disable-fastapi-docs", bare, "", false},
+    {"--max-concurrent-requests", integer, "", false},
+    {"--generation-config", text, "", false},
+    {"--use-logn-attn", bare, "", false},
+    {"--logprobs-mode", text, "", false},
+    {"--dllm-block-length", integer, "", false},
+    {"--dllm-unmasking-strategy", text, "", false},
+    {"--dllm-denoising-steps", integer, "", false},
+    {"--dllm-confidence-threshold", number, "", false},
+    {"--enable-return-routed-experts", bare, "", false},
+    {"--distributed-executor-backend", text, "", false},
+    {"--prefix-cache-decode-state-interval", integer, "", false},
+    {"--cudagraph-capture-batch-sizes", list, "", false},
+    {"--async", integer, "", false},
+    {"--dist-init-addr", text, "", false},
+    {"--dp-rank", integer, "", false},
+    {"--migration-backend", text, "", false},
+    {"--enable-microbatch", bare, "", false},
+    {"--enable-eplb", bare, "", false},
     {"--server-name", text, "", false},
     {"--server-port", integer, "", false},
-    {"--allow-origins", list, "", false},
-    {"--api-keys", list, "", false},
     {"--ssl", bare, "", false},
     {"--model-name", text, "", false},
     {"--chat-template", text, "", false},
@@ -42,7 +80,6 @@ constexpr Flag kFlags[] = {
     {"--reasoning-parser", text, "", false},
     {"--proxy-url", text, "", false},
     {"--eager-mode", bare, "", false},
-    {"--disable-vision-encoder", bare, "", false},
     {"--vision-max-batch-size", integer, "", false},
     {"--rope-scaling-factor", number, "", false},
     {"--hf-overrides", text, "", false},
@@ -51,7 +88,6 @@ constexpr Flag kFlags[] = {
     {"--communicator", text, "", false},
     {"--enable-metrics", bare, "", false},
     {"--disable-metrics", bare, "", false},
-    {"--adapters", list, "", false},
     {"--device", text, "", false},
     {"--role", text, "", false},
     {"--nnodes", integer, "", false},
@@ -67,11 +103,37 @@ constexpr FieldFlag kMeanings[] = {
     {"--cache-block-seq-len", "block_size"},
     {"--max-prefill-token-num", "max_prefill_token_num"},
     {"--session-len", "session_len"},
-    {"--quant-policy", "quant_policy"},
+    {"--kernel-block-size", "kernel_block_size"},
+    {"--prefix-cache-state-budget", "prefix_cache_state_budget"},
     {"--dtype", "dtype"},
     {"--enable-prefix-caching", "enable_prefix_caching"},
     {"--model-format", "model_format"},
 };
+
+/// Names of QuantPolicy (lmdeploy/messages.py).
+constexpr std::pair<std::string_view, int64_t> kPolicies[] = {
+    {"none", 0},      {"int4", 4},      {"int8", 8},        {"fp8", 16},
+    {"fp8_e4m3", 16}, {"fp8_e5m2", 17}, {"turbo_quant", 42}};
+
+/// The fields of --engine-args, and those of flags, which win.
+Json fields_of(const Question& question, const CommandLine& line) {
+  Json fields = with_flags(question.fields, line, kFlags, kMeanings);
+  if (line.has("--quant-policy")) {
+    const std::string policy = lower_case(line.text("--quant-policy", ""));
+    const auto* const named =
+        std::ranges::find(kPolicies, policy, &std::pair<std::string_view, int64_t>::first);
+    int64_t value = named == std::end(kPolicies) ? -1 : named->second;
+    if (value < 0) std::from_chars(policy.data(), policy.data() + policy.size(), value);
+    fields["quant_policy"] = value;
+  }
+  if (line.has("--speculative-algorithm")) {
+    fields["speculative"] = {
+        {"method", line.text("--speculative-algorithm", "")},
+        {"num_speculative_tokens", line.integer("--speculative-num-draft-tokens", 1)}};
+  }
+  if (line.integer("--kernel-block-size", 0) == -1) fields.erase("kernel_block_size");
+  return fields;
+}
 
 void fill_figures(const Launch& launch, const ModelConfig& config, Figures& figures) {
   figures.dtype = launch.dtype;
@@ -95,10 +157,11 @@ std::span<const Flag> flags() {
 void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kFlags, kProgram, question.words);
   const ModelConfig config(*question.config, question.config_path);
-  const Fields fields(with_flags(question.fields, line, kFlags, kMeanings));
+  const Fields fields(fields_of(question, line));
   const Launch launch = resolve(question, config, fields);
   answer.resolved = resolved_json(launch);
   fill_figures(launch, config, answer.figures);
+  line.add_notes(answer.notes);
   if (line.text("--backend", "pytorch") == "turbomind") {
     answer.notes.emplace_back(
         "planned as the PyTorch engine: TurboMind cuts what is free into pages of 32 MiB, and its "

@@ -2,13 +2,17 @@
 // that is here and moves memory is read in launch.cpp.
 #include "engines/sglang/flags.h"
 
-#include <algorithm>
-
 namespace plimsoll::engines::sglang {
 namespace {
 
 using enum FlagKind;
 
+constexpr std::string_view kOffloaded = "weights on the host are counted on the cards";
+constexpr std::string_view kAdapters = "LoRA adapters are not counted";
+constexpr std::string_view kStored = "weights are counted as the checkpoint stores them";
+constexpr std::string_view kContext = "context parallelism is not planned";
+constexpr std::string_view kHostExperts = "experts on the host (KTransformers) are not planned";
+constexpr std::string_view kImages = "models that make images are not planned";
 constexpr std::string_view kGraphBackends = "full,breakable,tc_piecewise,disabled";
 
 constexpr Flag kFlags[] = {
@@ -61,7 +65,40 @@ constexpr Flag kFlags[] = {
     {"--enable-two-batch-overlap", bare},
     {"--decode-context-parallel-size,--dcp-size", integer},
     {"--disaggregation-mode", text, "null,prefill,decode"},
+    // Their memory is not counted, or there is no plan with them.
+    beside("--cpu-offload-gb", integer, kOffloaded),
+    beside("--offload-group-size", integer, kOffloaded),
+    beside("--offload-num-in-group", integer, kOffloaded),
+    beside("--offload-prefetch-step", integer, kOffloaded),
+    beside("--offload-mode", text, kOffloaded),
+    beside("--ep-num-redundant-experts", integer, "redundant experts are not counted"),
+    beside("--enable-lora", bare, kAdapters),
+    beside("--lora-paths", names, kAdapters),
+    beside("--max-loras-per-batch", integer, kAdapters),
+    beside("--max-lora-rank", integer, kAdapters),
+    beside("--quantize-and-serve", bare, kStored),
+    beside("--modelopt-quant", text, kStored),
+    beside("--torchao-config", text, kStored),
+    beside("--language-only", bare, "the image encoder is counted as well"),
+    beside("--hybrid-kvcache-ratio", number, "planned without it"),
+    beside("--enable-pdmux", bare, "planned without it"),
+    unplanned("--encoder-only", bare, "an encoder alone is not planned"),
+    unplanned("--attention-context-parallel-size,--attn-cp-size", integer, kContext),
+    unplanned("--enable-dsa-prefill-context-parallel", bare, kContext),
+    unplanned("--enable-nsa-prefill-context-parallel", bare, kContext),
+    unplanned("--moe-data-parallel-size,--moe-dp-size", integer, kContext),
+    unplanned("--dllm-algorithm", text, "diffusion language models are not planned"),
+    unplanned("--dllm-algorithm-config", text, "diffusion language models are not planned"),
+    unplanned("--kt-weight-path,--kt-method,--kt-cpuinfer,--kt-threadpool-count,--kt-num-gpu-"
+              "experts,--kt-max-deferred-experts-per-token,--kt-expert-placement-strategy,--kt-gpu-"
+              "prefill-token-threshold",
+              text, kHostExperts),
+    unplanned("--kt-enable-dynamic-expert-update", bare, kHostExperts),
+    unplanned("--num-gpus,--ulysses-degree,--ring-degree", integer, kImages),
+    unplanned("--version", bare, "prints and exits: it launches nothing"),
+    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
     // Taken, and no matter for what is sized.
+    {"--config", text, "", false},
     {"--tokenizer-path", text, "", false},
     {"--tokenizer-mode", text, "", false},
     {"--tokenizer-worker-num", integer, "", false},
@@ -144,7 +181,6 @@ constexpr Flag kFlags[] = {
     {"--enable-flashinfer-allreduce-fusion", bare, "", false},
     {"--deepep-mode", text, "", false},
     {"--deepep-config", text, "", false},
-    {"--ep-num-redundant-experts", integer, "", false},
     {"--ep-dispatch-algorithm", text, "", false},
     {"--init-expert-location", text, "", false},
     {"--enable-eplb", bare, "", false},
@@ -176,7 +212,6 @@ constexpr Flag kFlags[] = {
     {"--hicache-mem-layout", text, "", false},
     {"--hicache-storage-backend", text, "", false},
     {"--enable-lmcache", bare, "", false},
-    {"--cpu-offload-gb", integer, "", false},
     {"--enable-memory-saver", bare, "", false},
     {"--weight-loader-disable-mmap", bare, "", false},
     {"--speculative-accept-threshold-single", number, "", false},
@@ -192,46 +227,166 @@ constexpr Flag kFlags[] = {
     {"--enable-return-hidden-states", bare, "", false},
     {"--keep-mm-feature-on-device", bare, "", false},
     {"--mm-process-config", text, "", false},
-    {"--enable-lora", bare, "", false},
-    {"--max-lora-rank", integer, "", false},
-    {"--lora-paths", list, "", false},
-};
-
-/// A flag's name of older releases, and what it stands for (DeprecatedAliasStoreAction and
-/// DeprecatedStoreConstAction of sglang/srt/server_args.py).
-struct FormerName {
-  std::string_view name, now;
-  Version last = {0, 5, 19};  // that takes the name
-};
-constexpr FormerName kFormerNames[] = {
-    {"--cuda-graph-max-bs", "--cuda-graph-max-bs-decode"},
-    {"--cuda-graph-bs", "--cuda-graph-bs-decode"},
-    {"--disable-piecewise-cuda-graph", "--cuda-graph-backend-prefill=disabled"},
-    {"--enable-piecewise-cuda-graph", "--cuda-graph-backend-prefill=tc_piecewise", {0, 5, 9}},
-    {"--enforce-piecewise-cuda-graph", "--cuda-graph-backend-prefill=tc_piecewise"},
-    {"--enable-breakable-cuda-graph", "--cuda-graph-backend-prefill=breakable"},
-    {"--piecewise-cuda-graph-max-tokens", "--cuda-graph-max-bs-prefill"},
-    {"--piecewise-cuda-graph-tokens", "--cuda-graph-bs-prefill"},
-    {"--mamba-scheduler-strategy", "--mamba-radix-cache-strategy"},
-    {"--nsa-prefill-backend", "--dsa-prefill-backend"},
-    {"--nsa-decode-backend", "--dsa-decode-backend"},
+    {"--fastapi-root-path", text, "", false},
+    {"--grpc-mode", bare, "", false},
+    {"--checkpoint-engine-wait-weights-before-ready", bare, "", false},
+    {"--quantization-param-path", text, "", false},
+    {"--enable-fp32-lm-head", bare, "", false},
+    {"--modelopt-checkpoint-restore-path", text, "", false},
+    {"--modelopt-checkpoint-save-path", text, "", false},
+    {"--modelopt-export-path", text, "", false},
+    {"--rl-quant-profile", text, "", false},
+    {"--enable-quant-communications", bare, "", false},
+    {"--prefill-max-requests", integer, "", false},
+    {"--abort-on-priority-when-disabled", bare, "", false},
+    {"--schedule-low-priority-values-first", bare, "", false},
+    {"--priority-scheduling-preemption-threshold", integer, "", false},
+    {"--radix-eviction-policy", text, "", false},
+    {"--enable-prefill-delayer", bare, "", false},
+    {"--prefill-delayer-max-delay-passes", integer, "", false},
+    {"--prefill-delayer-token-usage-low-watermark", number, "", false},
+    {"--prefill-delayer-queue-min-ratio", number, "", false},
+    {"--prefill-delayer-max-delay-ms", number, "", false},
+    {"--prefill-delayer-forward-passes-buckets", names, "", false},
+    {"--prefill-delayer-wait-seconds-buckets", names, "", false},
+    {"--pp-max-micro-batch-size", integer, "", false},
+    {"--pp-async-batch-depth", integer, "", false},
+    {"--constrained-json-disable-any-whitespace", bare, "", false},
+    {"--model-checksum", optional, "", false},
+    {"--custom-sigquit-handler", text, "", false},
+    {"--log-requests-format", text, "", false},
+    {"--log-requests-target", names, "", false},
+    {"--uvicorn-access-log-exclude-prefixes", names, "", false},
+    {"--enable-mfu-metrics", bare, "", false},
+    {"--tokenizer-metrics-custom-labels-header", text, "", false},
+    {"--tokenizer-metrics-allowed-custom-labels", names, "", false},
+    {"--bucket-time-to-first-token", names, "", false},
+    {"--bucket-inter-token-latency", names, "", false},
+    {"--bucket-e2e-request-latency", names, "", false},
+    {"--prompt-tokens-buckets", names, "", false},
+    {"--generation-tokens-buckets", names, "", false},
+    {"--enable-request-time-stats-logging", bare, "", false},
+    {"--kv-events-config", text, "", false},
+    {"--otlp-traces-endpoint", text, "", false},
+    {"--export-metrics-to-file", bare, "", false},
+    {"--export-metrics-to-file-dir", text, "", false},
+    {"--weight-version", text, "", false},
+    {"--hf-chat-template-name", text, "", false},
+    {"--enable-lora-overlap-loading", bare, "", false},
+    {"--lora-target-modules", names, "", false},
+    {"--max-loaded-loras", integer, "", false},
+    {"--lora-eviction-policy", text, "", false},
+    {"--lora-backend", text, "", false},
+    {"--max-lora-chunk-size", integer, "", false},
+    {"--lora-drain-wait-threshold", number, "", false},
+    {"--disable-flashinfer-autotune", bare, "", false},
+    {"--speculative-draft-model-revision", text, "", false},
+    {"--speculative-draft-load-format", text, "", false},
+    {"--speculative-draft-attention-backend", text, "", false},
+    {"--speculative-moe-a2a-backend", text, "", false},
+    {"--speculative-ngram-min-bfs-breadth", integer, "", false},
+    {"--speculative-ngram-max-bfs-breadth", integer, "", false},
+    {"--speculative-ngram-match-type", text, "", false},
+    {"--speculative-ngram-max-trie-depth", integer, "", false},
+    {"--speculative-ngram-capacity", integer, "", false},
+    {"--speculative-ngram-min-match-window-size", integer, "", false},
+    {"--speculative-ngram-max-match-window-size", integer, "", false},
+    {"--speculative-ngram-branch-length", integer, "", false},
+    {"--enable-multi-layer-eagle", bare, "", false},
+    {"--enable-aiter-allreduce-fusion", bare, "", false},
+    {"--deepep-dispatcher-output-dtype", text, "", false},
+    {"--enable-fused-grouped-gemm-combine", bare, "", false},
+    {"--eplb-rebalance-num-iterations", integer, "", false},
+    {"--eplb-rebalance-layers-per-chunk", integer, "", false},
+    {"--eplb-min-rebalancing-utilization-threshold", number, "", false},
+    {"--expert-distribution-recorder-mode", text, "", false},
+    {"--expert-distribution-recorder-buffer-size", integer, "", false},
+    {"--enable-expert-distribution-metrics", bare, "", false},
+    {"--elastic-ep-backend", text, "", false},
+    {"--enable-elastic-expert-backup", bare, "", false},
+    {"--mooncake-ib-device", text, "", false},
+    {"--enable-deepep-waterfill", bare, "", false},
+    {"--elastic-ep-rejoin", bare, "", false},
+    {"--hicache-storage-prefetch-policy", text, "", false},
+    {"--hicache-storage-backend-extra-config", text, "", false},
+    {"--hierarchical-sparse-attention-extra-config", text, "", false},
+    {"--multi-item-scoring-delimiter", integer, "", false},
+    {"--enable-profile-cuda-graph", bare, "", false},
+    {"--enable-cudagraph-gc", bare, "", false},
+    {"--enable-layerwise-nvtx-marker", bare, "", false},
+    {"--enable-tokenizer-batch-encode", bare, "", false},
+    {"--disable-tokenizer-batch-decode", bare, "", false},
+    {"--enable-torch-symm-mem", bare, "", false},
+    {"--enable-single-batch-overlap", bare, "", false},
+    {"--tbo-token-distribution-threshold", number, "", false},
+    {"--enable-torch-compile-debug-mode", bare, "", false},
+    {"--piecewise-cuda-graph-compiler", text, "", false},
+    {"--triton-attention-split-tile-size", integer, "", false},
+    {"--delete-ckpt-after-loading", bare, "", false},
+    {"--enable-weights-cpu-backup", bare, "", false},
+    {"--enable-draft-weights-cpu-backup", bare, "", false},
+    {"--allow-auto-truncate", bare, "", false},
+    {"--flashinfer-mla-disable-ragged", bare, "", false},
+    {"--enable-flashinfer-mla", bare, "", false},
+    {"--enable-return-routed-experts", bare, "", false},
+    {"--scheduler-recv-interval", integer, "", false},
+    {"--numa-node", list, "", false},
+    {"--rl-on-policy-target", text, "", false},
+    {"--enable-attn-tp-input-scattered", bare, "", false},
+    {"--dsa-prefill-cp-mode,--nsa-prefill-cp-mode", text, "", false},
+    {"--enable-fused-qk-norm-rope", bare, "", false},
+    {"--enable-precise-embedding-interpolation", bare, "", false},
+    {"--enable-dynamic-batch-tokenizer", bare, "", false},
+    {"--dynamic-batch-tokenizer-batch-size", integer, "", false},
+    {"--dynamic-batch-tokenizer-batch-timeout", number, "", false},
+    {"--debug-tensor-dump-output-folder", text, "", false},
+    {"--debug-tensor-dump-layers", list, "", false},
+    {"--debug-tensor-dump-input-file", text, "", false},
+    {"--debug-tensor-dump-inject", text, "", false},
+    {"--disaggregation-decode-enable-offload-kvcache", bare, "", false},
+    {"--num-reserved-decode-tokens", integer, "", false},
+    {"--disaggregation-decode-polling-interval", integer, "", false},
+    {"--disaggregation-decode-tp", integer, "", false},
+    {"--disaggregation-decode-dp", integer, "", false},
+    {"--disaggregation-prefill-pp", integer, "", false},
+    {"--encoder-transfer-backend", text, "", false},
+    {"--encoder-urls", names, "", false},
+    {"--custom-weight-loader", names, "", false},
+    {"--weight-loader-prefetch-checkpoints", bare, "", false},
+    {"--weight-loader-prefetch-num-threads", integer, "", false},
+    {"--remote-instance-weight-loader-seed-instance-ip", text, "", false},
+    {"--remote-instance-weight-loader-seed-instance-service-port", integer, "", false},
+    {"--remote-instance-weight-loader-send-weights-group-ports", names, "", false},
+    {"--remote-instance-weight-loader-backend", text, "", false},
+    {"--remote-instance-weight-loader-start-seed-via-transfer-engine", bare, "", false},
+    {"--pdmux-config-path", text, "", false},
+    {"--sm-group-num", integer, "", false},
+    {"--mm-max-concurrent-calls", integer, "", false},
+    {"--mm-per-request-timeout", number, "", false},
+    {"--enable-broadcast-mm-inputs-process", bare, "", false},
+    {"--limit-mm-data-per-request", text, "", false},
+    {"--enable-mm-global-cache", bare, "", false},
+    {"--decrypted-config-file", text, "", false},
+    {"--decrypted-draft-config-file", text, "", false},
+    {"--enable-prefix-mm-cache", bare, "", false},
+    {"--forward-hooks", text, "", false},
+    {"--msprobe-dump-config", text, "", false},
+    {"--enable-ep-moe", bare, "", false},
+    {"--enable-deepep-moe", bare, "", false},
+    {"--prefill-round-robin-balance", bare, "", false},
+    {"--enable-flashinfer-cutlass-moe", bare, "", false},
+    {"--enable-flashinfer-cutedsl-moe", bare, "", false},
+    {"--enable-flashinfer-trtllm-moe", bare, "", false},
+    {"--enable-triton-kernel-moe", bare, "", false},
+    {"--enable-flashinfer-mxfp4-moe", bare, "", false},
+    {"--crash-on-nan", bare, "", false},
+    {"--load-watch-interval", number, "", false},
 };
 
 }  // namespace
 
 std::span<const Flag> flags() {
   return kFlags;
-}
-
-std::vector<std::string> with_current_names(std::vector<std::string> words, Version version) {
-  for (std::string& word : words) {
-    const size_t name_end = std::min(word.find('='), word.size());
-    const auto* const former = std::ranges::find(
-        kFormerNames, std::string_view(word).substr(0, name_end), &FormerName::name);
-    if (former != std::end(kFormerNames) && version <= former->last)
-      word.replace(0, name_end, former->now);
-  }
-  return words;
 }
 
 }  // namespace plimsoll::engines::sglang

@@ -91,11 +91,17 @@ std::optional<std::string> settled_quantization(const CommandLine& line,
   return method;
 }
 
-int64_t settled_context(const CommandLine& line, const ModelConfig& config) {
+bool is_set(const Question& question, const char* variable) {
+  const auto at = question.variables.find(variable);
+  return at != question.variables.end() && (lower_case(at->second) == "true" || at->second == "1");
+}
+
+int64_t settled_context(const Question& question, const CommandLine& line,
+                        const ModelConfig& config) {
   const int64_t derived = derived_context(config);
   const std::optional<int64_t> asked = line.integer("--context-length");
   if (!asked) return derived;
-  if (*asked > derived) {
+  if (*asked > derived && !is_set(question, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")) {
     refuse_arguments(fmt::format(
         "ValueError: Warning: User-specified context_length ({}) is greater than the derived "
         "context_length ({}). This may lead to incorrect model outputs or CUDA errors. Note that "
@@ -290,7 +296,7 @@ Launch resolve(const Question& question, const ModelConfig& config, const Comman
   launch.version = version;
   launch.card = card_of(question);
   read_ranks(launch, line);
-  launch.context = settled_context(line, config);
+  launch.context = settled_context(question, line, config);
   launch.facts = facts_of(config, line.has("--enable-multimodal"));
   check_text_alone(launch, line);
   if (line.has("--language-model-only")) launch.facts.multimodal = false;

@@ -37,6 +37,7 @@ void answer_to(const Question& question, Version version, Answer& answer) {
   fill_figures(launch, answer.figures);
   for (const std::string& flag : line.unmoved())
     answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
+  line.add_notes(answer.notes);
   if (!own_class) {
     throw Refusal{"model",
                   "not among SGLang's own models; at best served through its Transformers backend"};

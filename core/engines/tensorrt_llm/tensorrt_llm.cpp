@@ -19,32 +19,62 @@ using enum FlagKind;
 constexpr std::string_view kTrtllm = "trtllm-serve";
 
 constexpr Flag kTrtllmFlags[] = {
-    {"--tp-size,--tp_size", integer},
-    {"--pp-size,--pp_size", integer},
-    {"--ep-size,--ep_size", integer},
+    {"--tp-size,--tp_size,--tensor-parallel-size,--tensor_parallel_size,--tp", integer},
+    {"--pp-size,--pp_size,--pipeline-parallel-size,--pipeline_parallel_size,--pp", integer},
+    {"--ep-size,--ep_size,--moe-expert-parallel-size,--moe_expert_parallel_size,--ep", integer},
     {"--max-batch-size,--max_batch_size", integer},
     {"--max-num-tokens,--max_num_tokens", integer},
     {"--max-seq-len,--max_seq_len", integer},
     {"--max-beam-width,--max_beam_width", integer},
-    {"--kv-cache-free-gpu-memory-fraction,--kv_cache_free_gpu_memory_fraction", number},
+    {"--kv-cache-free-gpu-memory-fraction,--kv_cache_free_gpu_memory_fraction,--free-gpu-memory-"
+     "fraction,--free_gpu_memory_fraction",
+     number},
     {"--kv-cache-dtype,--kv_cache_dtype", text, "auto,fp8,nvfp4"},
     {"--backend", text},
+    unplanned("--cp-size,--cp_size,--context-parallel-size,--context_parallel_size", integer,
+              "context parallelism is not planned"),
+    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
     {"--tokenizer", text, "", false},
+    {"--custom-tokenizer,--custom_tokenizer", text, "", false},
+    {"--custom-module-dirs,--custom_module_dirs", text, "", false},
     {"--host", text, "", false},
-    {"--port", integer, "", false},
     {"--log-level,--log_level", text, "", false},
-    {"--gpus-per-node,--gpus_per_node", integer, "", false},
-    {"--cluster-size,--cluster_size", integer, "", false},
-    {"--trust-remote-code,--trust_remote_code", bare, "", false},
     {"--extra-llm-api-options,--extra_llm_api_options,--config", text, "", false},
     {"--reasoning-parser,--reasoning_parser", text, "", false},
     {"--tool-parser,--tool_parser", text, "", false},
-    {"--num-postprocess-workers,--num_postprocess_workers", integer, "", false},
     {"--served-model-name,--served_model_name", text, "", false},
+    {"--revision", text, "", false},
+    {"--metadata-server-config-file,--metadata_server_config_file", text, "", false},
+    {"--server-role,--server_role", text, "", false},
+    {"--otlp-traces-endpoint,--otlp_traces_endpoint", text, "", false},
+    {"--disagg-cluster-uri,--disagg_cluster_uri", text, "", false},
+    {"--media-io-kwargs,--media_io_kwargs", text, "", false},
+    {"--chat-template,--chat_template", text, "", false},
+    {"--generation-config,--generation_config", text, "", false},
+    {"--extra-visual-gen-options,--extra_visual_gen_options", text, "", false},
+    {"--attention-backend,--attention_backend", text, "", false},
+    {"--sampler-type,--sampler_type", text, "", false},
+    {"--port", integer, "", false},
+    {"--gpus-per-node,--gpus_per_node", integer, "", false},
+    {"--cluster-size,--cluster_size,--moe-cluster-parallel-size,--moe_cluster_parallel_size",
+     integer, "", false},
+    {"--num-postprocess-workers,--num_postprocess_workers", integer, "", false},
+    {"--checkpoint-format,--checkpoint_format", text, "", false},
+    {"--load-format,--load_format", text, "", false},
+    {"--grpc-protocol,--grpc_protocol", text, "", false},
+    {"--num-serve-frontends,--num_serve_frontends", integer, "", false},
+    {"--trust-remote-code,--trust_remote_code", bare, "", false},
+    {"--fail-fast-on-attention-window-too-large,--fail_fast_on_attention_window_too_large", bare,
+     "", false},
+    {"--enable-chunked-prefill,--enable_chunked_prefill", bare, "", false},
+    {"--grpc", bare, "", false},
+    {"--enable-energy-monitoring,--enable_energy_monitoring", bare, "", false},
 };
 
+/// Flags and the fields that they set; those of the cache stand in kv_cache_config.
 constexpr FieldFlag kTrtllmMeanings[] = {
     {"--tp-size", "tensor_parallel_size"},
+    {"--pp-size", "pipeline_parallel_size"},
     {"--max-batch-size", "max_batch_size"},
     {"--max-num-tokens", "max_num_tokens"},
     {"--max-seq-len", "max_seq_len"},
@@ -53,8 +83,42 @@ constexpr FieldFlag kTrtllmMeanings[] = {
     {"--kv-cache-dtype", "kv_cache_dtype"},
 };
 
+/// Fields whose memory is not planned, and what is said of them.
+constexpr std::pair<const char*, std::string_view> kUncounted[] = {
+    {"speculative_config", "the memory of drafts is not counted"},
+    {"lora_config", "LoRA adapters are not counted"},
+    {"enable_attention_dp", "planned as if each rank held its share of the heads"},
+    {"sparse_attention_config", "the index of sparse attention is not counted"},
+    {"context_parallel_size", "context parallelism is not planned"},
+    {"quant_config", "weights are counted as the checkpoint stores them"},
+};
+
+/// Fields of --engine-args; flags, which win; the YAML file, which wins over both. Fields of
+/// kv_cache_config are merged (tensorrt_llm/llmapi/llm_utils.py: update_llm_args_with_extra_dict).
+Json fields_of(const Question& question, const CommandLine& line) {
+  Json fields = with_flags(question.fields, line, kTrtllmFlags, kTrtllmMeanings);
+  for (const auto& [flat, nested] :
+       {std::pair{"free_gpu_memory_fraction", "free_gpu_memory_fraction"},
+        std::pair{"kv_cache_dtype", "dtype"}}) {
+    if (!fields.contains(flat)) continue;
+    if (!fields["kv_cache_config"].is_object()) fields["kv_cache_config"] = Json::object();
+    fields["kv_cache_config"][nested] = fields[flat];
+    fields.erase(flat);
+  }
+  if (question.file_fields.is_object()) fields.merge_patch(question.file_fields);
+  return fields;
+}
+
+void note_fields(const Json& fields, Answer& answer) {
+  for (const auto& [key, said] : kUncounted) {
+    const auto at = fields.find(key);
+    if (at == fields.end() || at->is_null() || *at == false || *at == 1) continue;
+    answer.notes.push_back(fmt::format("{}: {}", key, said));
+  }
+}
+
 struct Settled {
-  int64_t tp = 1, batch = 2048, tokens = 8192, length = 0, block = 32;
+  int64_t tp = 1, pp = 1, batch = 2048, tokens = 8192, length = 0, block = 32;
   double fraction = 0.9;
   std::optional<int64_t> most_tokens;
   int64_t layers = 0, token_bytes = 0;
@@ -66,20 +130,20 @@ Settled settle(const ModelConfig& config, const Fields& fields) {
   const Fields cache = fields.object("kv_cache_config");
   Settled out;
   out.tp = fields.integer("tensor_parallel_size", 1, {1, 1 << 12});
+  out.pp = fields.integer("pipeline_parallel_size", 1, {1, 1 << 12});
   out.batch = fields.integer("max_batch_size", out.batch, kTokens);
   out.tokens = fields.integer("max_num_tokens", out.tokens, {1, 1 << 24});
   out.length = fields.integer(
       "max_seq_len", config.text().integer({"max_position_embeddings"}, 2048, kTokens), kTokens);
   out.block = cache.integer("tokens_per_block", out.block, {1, 1 << 16});
-  out.fraction = fields.number("free_gpu_memory_fraction",
-                               cache.number("free_gpu_memory_fraction", out.fraction));
+  out.fraction = cache.number("free_gpu_memory_fraction", out.fraction);
   if (!(out.fraction > 0 && out.fraction <= 1)) {
     throw Refusal{"arguments",
                   "ValueError: kv_cache_config.free_gpu_memory_fraction must be a float between 0 "
                   "and 1"};
   }
   out.most_tokens = cache.integer("max_tokens", kTokens);
-  const std::string dtype = fields.text("kv_cache_dtype", cache.text("dtype", "auto"));
+  const std::string dtype = cache.text("dtype", "auto");
   // "auto" is what the checkpoint says (tensorrt_llm/_torch/pyexecutor/model_loader.py:
   // validate_and_set_kv_cache_quant).
   out.fp8 = dtype == "fp8" || (dtype == "auto" && config.stores_fp8_cache());
@@ -152,7 +216,8 @@ std::span<const Flag> flags() {
 void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kTrtllmFlags, kTrtllm, question.words);
   const ModelConfig config(*question.config, question.config_path);
-  const Fields fields(with_flags(question.fields, line, kTrtllmFlags, kTrtllmMeanings));
+  const Json stated = fields_of(question, line);
+  const Fields fields(stated);
   const Settled launch = settle(config, fields);
   answer.resolved = {{"architecture", config.architecture()},
                      {"max_batch_size", launch.batch},
@@ -164,7 +229,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   Figures& figures = answer.figures;
   figures.dtype = config.dtype().empty() ? "bfloat16" : config.dtype();
   figures.kv_dtype = launch.fp8 ? "fp8" : figures.dtype;
-  figures.ranks = launch.tp;
+  figures.ranks = launch.tp * launch.pp;
   figures.context = launch.length;
   figures.running = launch.batch;
   figures.step_tokens = launch.tokens;
@@ -176,8 +241,16 @@ void answer_to(const Question& question, Version, Answer& answer) {
       "half of them, so the tokens are a range");
   if (line.has("--extra-llm-api-options")) {
     answer.notes.emplace_back(
-        "the YAML file of --extra_llm_api_options is not read; what it says of kv_cache_config and "
-        "lengths counts where --engine-args states it as JSON");
+        "the YAML file of --extra_llm_api_options is not read, because it is not on this machine; "
+        "what it says of kv_cache_config and lengths counts where --engine-args states it as JSON");
+  }
+  line.add_notes(answer.notes);
+  note_fields(stated, answer);
+  if (launch.pp > 1) {
+    answer.notes.emplace_back(
+        "pipeline stages of TensorRT-LLM are not sized: which layers a stage takes is not known "
+        "here");
+    return;
   }
   if (!question.free) return;
   size_cache(launch, config, question.free->after, question.total_gib(), answer);

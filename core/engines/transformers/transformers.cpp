@@ -81,6 +81,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   answer.sizing = OrderedJson::object();
   check_heads(launch, config);
   fill_terms(launch, answer.figures);
+  line.add_notes(answer.notes);
   if (config.text().has("kv_lora_rank")) {
     answer.notes.emplace_back(
         "latent attention: transformers sizes its paged cache by the config's head_dim, which is "
