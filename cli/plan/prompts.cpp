@@ -225,6 +225,9 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   if (result.schedule) {
     figures.order =
         order_figures(run, input, index.prompts, survey.all_shared_tokens(), *result.schedule);
+    if (options.launch.args.draft_tokens > 0) {
+      result.notes.emplace_back("steps are forecast without speculation, which takes fewer");
+    }
   } else if (is_vllm_forecast) {
     figures.order = vllm_figures(result, index.prompts, survey.all_shared_tokens());
   }

@@ -56,6 +56,8 @@ TEST_CASE("the summary says how many proposed tokens were drawn") {
   CHECK_THAT(shell(scratch, std::string("plimsoll run $MODEL -i in -o out") + kNgram).err,
              Contains("plimsoll: speculation: ") && Contains(" proposed tokens were drawn\n"));
   CHECK_THAT(shell(scratch, "plimsoll run $MODEL -i in -o plain").err, !Contains("speculation"));
+  CHECK_THAT(shell(scratch, std::string("plimsoll plan $MODEL -i in --format json") + kNgram).out,
+             Contains("forecast without speculation"));
 }
 
 TEST_CASE("speculation that our engine does not have is refused with the reason") {
