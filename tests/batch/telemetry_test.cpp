@@ -1,6 +1,8 @@
 // Figures of a run: a line for people at any width, JSON lines, Prometheus' text form.
 #include "batch/telemetry.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
@@ -19,7 +21,7 @@ ProgressSample some() {
   sample.tokens_in = 123456;
   sample.tokens_out = 45678;
   sample.running = 256;
-  sample.waiting = 256;
+  sample.waiting = 255;
   sample.kv_use = 0.57;
   sample.seconds = 60;
   return sample;
@@ -30,7 +32,7 @@ ProgressSample some() {
 TEST_CASE("what matters least is left out when there is no room") {
   const std::string whole = describe(some());
   CHECK(whole ==
-        "769/4000 lines (3 failed), 19 %, in 2058 out 761 tok/s, running 256 (+256), KV 57 %, 4:12 "
+        "769/4000 lines (3 failed), 19 %, in 2058 out 761 tok/s, running 256 (+255), KV 57 %, 4:12 "
         "left");
   CHECK(describe(some(), 80) ==
         "769/4000 lines (3 failed), 19 %, in 2058 out 761 tok/s, 4:12 left");
@@ -49,13 +51,28 @@ TEST_CASE("the bar is there at 80 columns") {
 
 TEST_CASE("status lines and metrics hold the sample") {
   const Json json = parse_json<Json>(status_json(some(), 1 << 20));
-  CHECK(json["event"] == "status");
-  CHECK(json["phase"] == "running");
-  CHECK(json["done"] == 769);
-  CHECK(json["total"] == 4000);
+  CHECK(json ==
+        parse_json<Json>(R"({"event": "status", "phase": "running", "done": 769, "failed": 3,
+      "total": 4000, "tokens_in": 123456, "tokens_out": 45678, "running": 256, "waiting": 255,
+      "kv_use": 0.57, "seconds": 60, "peak_rss_bytes": 1048576})"));
+  ProgressSample loading = some();
+  loading.phase = "loading";
+  loading.total = {};
+  CHECK(parse_json<Json>(status_json(loading, 0))["phase"] == "loading");
+  CHECK(parse_json<Json>(status_json(loading, 0))["total"].is_null());
+  CHECK(parse_json<Json>(end_json(7))["event"] == "end");
   CHECK(parse_json<Json>(end_json(7))["exit_status"] == 7);
   const std::string metrics = metrics_text(some(), 1 << 20, "a \"b\"\\\n");
   CHECK_THAT(metrics, Catch::Contains("# TYPE plimsoll_lines_done counter\n"
                                       "plimsoll_lines_done{output=\"a \\\"b\\\"\\\\\\n\"} 769\n"));
   CHECK_THAT(metrics, Catch::Contains("\nplimsoll_kv_use{output=\"a \\\"b\\\"\\\\\\n\"} 0.57\n"));
+  for (const auto& [name, value] :
+       {std::pair{"lines_failed", "3"}, std::pair{"lines", "4000"},
+        std::pair{"prompt_tokens", "123456"}, std::pair{"generated_tokens", "45678"},
+        std::pair{"running", "256"}, std::pair{"waiting", "255"}, std::pair{"seconds", "60"},
+        std::pair{"peak_rss_bytes", "1048576"}}) {
+    CHECK_THAT(metrics_text(some(), 1 << 20, "o"),
+               Catch::Contains(fmt::format("\nplimsoll_{}{{output=\"o\"}} {}\n", name, value)));
+  }
+  CHECK_THAT(metrics_text(loading, 0, "o"), !Catch::Contains("plimsoll_lines{"));
 }

@@ -97,3 +97,65 @@ TEST_CASE("sequences that share an image encode it once, whichever ends first") 
   CHECK(holds.hold(other.sequence, 4) == 4);
   CHECK(cache.encoded() == 2);
 }
+
+TEST_CASE("an image takes the first gap that it fills exactly, and an empty cache whole") {
+  ImageCache cache(10);
+  CHECK_FALSE(cache.hold(kFirst, 11).has_value());
+  CHECK(cache.hold(kFirst, 3)->first_row == 0);
+  CHECK(cache.hold(kSecond, 4)->first_row == 3);
+  CHECK(cache.hold(kThird, 3)->first_row == 7);
+  constexpr Hash128 kFourth{4, 2},
+      kFifth{1, 3};  // the fifth differs from the first in its low half
+  cache.release(kSecond);
+  CHECK(cache.hold(kFourth, 4)->first_row == 3);
+  CHECK_FALSE(cache.hold(kFifth, 1).has_value());
+  cache.release(kFirst);
+  CHECK(cache.hold(kFifth, 3)->is_new);
+  CHECK(cache.encoded() == 5);
+}
+
+TEST_CASE("tokens that see each other both ways are computed in one piece") {
+  ImageCache cache(4);
+  ImageHolds holds(cache);
+  Seeing seeing({image_of(kFirst, {{2, 4, 0}})});
+  seeing.images.two_way = true;
+  Sequence& sequence = seeing.sequence;
+  CHECK(ImageHolds::needed_end(sequence) == 1);
+  CHECK(holds.hold(sequence, 2) == 2);
+  CHECK(holds.take_jobs().empty());
+  CHECK(holds.hold(sequence, 3) == 2);  // not within the run
+  CHECK(holds.hold(sequence, 5) == 2);
+  CHECK(holds.take_jobs().empty());
+  sequence.computed = 2;
+  CHECK(ImageHolds::needed_end(sequence) == 6);
+  CHECK(holds.hold(sequence, 6) == 6);
+  CHECK(holds.take_jobs().size() == 1);
+  sequence.computed = 6;
+  CHECK(ImageHolds::needed_end(sequence) == 7);
+  Seeing one_way({image_of(kSecond, {{0, 4, 0}})});
+  CHECK(ImageHolds::needed_end(one_way.sequence) == 1);
+  Sequence text;
+  text.computed = 3;
+  CHECK(ImageHolds::needed_end(text) == 4);
+  CHECK(holds.hold(text, 9) == 9);
+}
+
+TEST_CASE("a sequence stops before the first image that has no room") {
+  ImageCache cache(4);
+  ImageHolds holds(cache);
+  Seeing seeing({image_of(kFirst, {{1, 4, 0}}), image_of(kSecond, {{7, 2, 0}})});
+  Sequence& sequence = seeing.sequence;
+  CHECK(holds.hold(sequence, 12) == 7);
+  CHECK(seeing.sequence.image_rows == std::vector<int64_t>{0, -1});
+  REQUIRE(holds.take_jobs().front().image == seeing.images.items.data());
+  sequence.computed = 7;
+  holds.commit(sequence);
+  CHECK(holds.hold(sequence, 12) == 12);
+  holds.release(sequence);
+  CHECK(seeing.sequence.image_rows == std::vector<int64_t>{-1, -1});
+  // Another one's image fills the cache: nothing of this one can be computed.
+  Seeing other({image_of(kThird, {{0, 4, 0}})});
+  CHECK(holds.hold(other.sequence, 4) == 4);
+  sequence.computed = 8;
+  CHECK(holds.hold(sequence, 12) == 8);
+}
