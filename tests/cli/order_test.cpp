@@ -279,10 +279,10 @@ TEST_CASE("plan -i writes its lines in the order by prefixes, byte for byte") {
       0);
   after = lines_of(scratch.read("vllm"));
   const auto by_vllm = [&](const std::string& file) {
-    const Outcome plan =
+    const Outcome planned =
         shell(scratch, "plimsoll plan $MODEL --engine vllm --gpu H100 --format json -i " + file +
                            " " + kOrderedLaunch);
-    return parse_json<Json>(plan.out)["prompts"]["order"];
+    return parse_json<Json>(planned.out)["prompts"]["order"];
   };
   const Json old_order = by_vllm("in"), new_order = by_vllm("vllm");
   CHECK(old_order["used"] == "file");
