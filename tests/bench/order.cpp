@@ -2,7 +2,7 @@
 // are known. Prints for caches of several sizes the prompt tokens that are computed, as a ratio to
 // the least there is (each block of 16 tokens once), steps, and how long an 8B model's steps would
 // take on a card of 141 GB: weights read once a step, products by their roof; then the time that
-// index, order and forecasts take.
+// order and forecasts take.
 //   order [--lines N] [--heads N] [--head-tokens N]    lines with one of N system prompts, shuffled
 //   order --trace FILE    JSONL with input_length, output_length and hash_ids of 512 tokens each
 #include <fmt/format.h>
@@ -41,6 +41,7 @@ struct Options {
   int64_t heads = 20;
   int64_t head_tokens = 1500;
   std::string trace;
+  bool order_alone = false;
 };
 
 class Input {
@@ -132,6 +133,7 @@ void run(const Options& options) {
   const std::vector<uint32_t> ordered = input.index.prefix_order();
   fmt::print("{} lines, {} prompt tokens, at least {:.0f} of them computed; ordered in {:.2f} s\n",
              input.index.lines(), input.index.prompt_tokens(), input.least(), seconds_since(begin));
+  if (options.order_alone) return;
   const int64_t one = input.longest() / kBlock + 1;  // blocks of the longest line
   for (const int64_t blocks : {2 * one, 4 * one, 16 * one, 64 * one}) {
     engine::ScheduleShape launch;
@@ -157,6 +159,7 @@ int main(int argc, char** argv) {
   app.add_option("--heads", options.heads, "system prompts");
   app.add_option("--head-tokens", options.head_tokens, "of each");
   app.add_option("--trace", options.trace, "a trace in place of these lines");
+  app.add_flag("--order-alone", options.order_alone, "no forecasts");
   CLI11_PARSE(app, argc, argv);
   plimsoll::testing::run(options);
   return 0;
