@@ -126,8 +126,11 @@ TEST_CASE("public command lines of other engines are taken, or refused by name")
     ++taken[reading.engine];
   }
   CHECK(refused == 57);
-  CHECK(taken == std::map<std::string, int>{
-                     {"llamacpp", 64}, {"lmdeploy", 30}, {"sglang", 73}, {"tensorrt-llm", 22}});
+  CHECK(taken == std::map<std::string, int>{{"llamacpp", 64},
+                                            {"lmdeploy", 30},
+                                            {"sglang", 73},
+                                            {"tensorrt-llm", 22},
+                                            {"transformers", 3}});
 }
 
 TEST_CASE("variables of a launch and what its shell computes count as flags") {

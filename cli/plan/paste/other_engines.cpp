@@ -48,6 +48,7 @@ const std::vector<OtherProgram>& other_programs() {
       {"trtllm-serve", {"serve"}, "tensorrt-llm"},
       {"trtllm-serve", {"disaggregated"}, "", "trtllm-serve disaggregated loads no model"},
       {"trtllm-serve", {}, "tensorrt-llm"},
+      {"transformers", {"serve"}, "transformers"},
       {"llama-bench", {}, "", kBench},
       {"llama-batched-bench", {}, "", kBench},
       {"llama-perplexity", {}, "", "llama-perplexity serves nobody; paste a line of llama-server"},
