@@ -158,6 +158,7 @@ TEST_CASE("variables of a launch and what its shell computes count as flags") {
            Row{"CUDA_VISIBLE_DEVICES=0 \\\n> ./llama-server \\\n> -c 512", "--ctx-size 512"},
            Row{"llama-server -c 512 \\\n > log.txt", "--ctx-size 512"},
            Row{"~/llama.cpp $ ./llama-server -c 512", "--ctx-size 512"},
+           Row{"root@host:~# ./llama-server -c 512", "--ctx-size 512"},
            Row{".\\llama-server -c 512 ^\n -np 2 \\", "--ctx-size 512 --parallel 2"},
            Row{"docker\xC2\xA0run a/lmdeploy:x bash -c 'lmdeploy serve api_server <model> --tp 2'",
                "--tp 2"},
