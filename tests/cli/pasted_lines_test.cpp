@@ -228,6 +228,10 @@ TEST_CASE("what a pasted line says beside its flags reaches the engine") {
   CHECK_THROWS_WITH(take_engine_words(download, options),
                     Contains("-hf a/b:Q4: llama-server downloads") && Contains("-m FILE.gguf"));
   options = {};
+  const auto named =
+      expand_pasted_line({"plan", "--from", "LLAMA_ARG_HF_REPO=a/b llama-server"}, options);
+  CHECK_THROWS_WITH(take_engine_words(named, options), Contains("--hf-repo a/b: llama-server"));
+  options = {};
   (void)expand_pasted_line({"plan", "--from", "CUDA_VISIBLE_DEVICES=1,2 llama-server -m m"},
                            options);
   CHECK(options.gpus_pasted == 2);
