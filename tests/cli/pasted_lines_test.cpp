@@ -205,6 +205,8 @@ TEST_CASE("TensorRT-LLM's YAML file wins over flags, field by field") {
   CHECK(with("pipeline_parallel_size: 2").sizing.is_null());
   const engines::Answer drafts = with("speculative_config: {decoding_type: MTP}");
   CHECK_THAT(fmt::format("{}", fmt::join(drafts.notes, "\n")), Contains("speculative_config: "));
+  CHECK(answer(serve + " --kv_cache_dtype nvfp4").notes.back() ==
+        "kv_cache_config.dtype nvfp4: counted as 16 bits");
   CHECK(answer("echo -e \"max_seq_len: 512\\nmax_num_tokens: 64\" > o.yml\n" + serve +
                " --config ./o.yml")
             .resolved["max_num_tokens"] == 64);
