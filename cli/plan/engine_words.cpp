@@ -87,7 +87,7 @@ class Splitter {
 
  private:
   static bool is_model_flag(const std::string& name) {
-    return name == "--model" || name == "--model-path" || name == "-m";
+    return name == "--model" || name == "--model-path" || name == "--force-model" || name == "-m";
   }
 
   /// A flag of plan in full is not the beginning of an engine's.

@@ -126,8 +126,11 @@ TEST_CASE("public command lines of other engines are taken, or refused by name")
     ++taken[reading.engine];
   }
   CHECK(refused == 57);
-  CHECK(taken == std::map<std::string, int>{
-                     {"llamacpp", 64}, {"lmdeploy", 30}, {"sglang", 73}, {"tensorrt-llm", 22}});
+  CHECK(taken == std::map<std::string, int>{{"llamacpp", 64},
+                                            {"lmdeploy", 30},
+                                            {"sglang", 73},
+                                            {"tensorrt-llm", 22},
+                                            {"transformers", 3}});
 }
 
 TEST_CASE("variables of a launch and what its shell computes count as flags") {
@@ -155,6 +158,7 @@ TEST_CASE("variables of a launch and what its shell computes count as flags") {
            Row{"CUDA_VISIBLE_DEVICES=0 \\\n> ./llama-server \\\n> -c 512", "--ctx-size 512"},
            Row{"llama-server -c 512 \\\n > log.txt", "--ctx-size 512"},
            Row{"~/llama.cpp $ ./llama-server -c 512", "--ctx-size 512"},
+           Row{"root@host:~# ./llama-server -c 512", "--ctx-size 512"},
            Row{".\\llama-server -c 512 ^\n -np 2 \\", "--ctx-size 512 --parallel 2"},
            Row{"docker\xC2\xA0run a/lmdeploy:x bash -c 'lmdeploy serve api_server <model> --tp 2'",
                "--tp 2"},
@@ -201,6 +205,8 @@ TEST_CASE("TensorRT-LLM's YAML file wins over flags, field by field") {
   CHECK(with("pipeline_parallel_size: 2").sizing.is_null());
   const engines::Answer drafts = with("speculative_config: {decoding_type: MTP}");
   CHECK_THAT(fmt::format("{}", fmt::join(drafts.notes, "\n")), Contains("speculative_config: "));
+  CHECK(answer(serve + " --kv_cache_dtype nvfp4").notes.back() ==
+        "kv_cache_config.dtype nvfp4: counted as 16 bits");
   CHECK(answer("echo -e \"max_seq_len: 512\\nmax_num_tokens: 64\" > o.yml\n" + serve +
                " --config ./o.yml")
             .resolved["max_num_tokens"] == 64);
@@ -216,6 +222,8 @@ TEST_CASE("what a pasted line says beside its flags reaches the engine") {
   CHECK(reading_of("sglang serve --model m --cuda-graph-max-bs 8", model).release == "0.5.19");
   CHECK(reading_of("docker run lmsysorg/sglang:v0.4.7.post1-cu124 sglang serve --model m", model)
             .release == "0.4.7");
+  CHECK_THAT(reading_of("from tensorrt_llm import LLM\nllm = LLM(model='m')", model).refused,
+             Contains("a call of TensorRT-LLM's LLM(...) is not read"));
   CHECK(reading_of("lmdeploy serve api_server m --quant-policy int8", model).refused == "");
   CHECK_THAT(reading_of("lmdeploy serve api_server m --quant-policy int3", model).refused,
              Contains("invalid quant_policy"));
@@ -223,6 +231,10 @@ TEST_CASE("what a pasted line says beside its flags reaches the engine") {
   const auto download = expand_pasted_line({"plan", "--from", "llama-server -hf a/b:Q4"}, options);
   CHECK_THROWS_WITH(take_engine_words(download, options),
                     Contains("-hf a/b:Q4: llama-server downloads") && Contains("-m FILE.gguf"));
+  options = {};
+  const auto named =
+      expand_pasted_line({"plan", "--from", "LLAMA_ARG_HF_REPO=a/b llama-server"}, options);
+  CHECK_THROWS_WITH(take_engine_words(named, options), Contains("--hf-repo a/b: llama-server"));
   options = {};
   (void)expand_pasted_line({"plan", "--from", "CUDA_VISIBLE_DEVICES=1,2 llama-server -m m"},
                            options);

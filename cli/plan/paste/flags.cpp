@@ -276,7 +276,7 @@ void check_flags_alone(const Words& words) {
     if (names(kOtherEngines, i)) {
       fail(ExitCode::usage,
            "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy, "
-           "llama.cpp and TensorRT-LLM",
+           "llama.cpp, TensorRT-LLM and transformers",
            std::filesystem::path(words[i]).filename().string());
     }
     if (names(kKnownEngines, i)) {

@@ -48,6 +48,7 @@ const std::vector<OtherProgram>& other_programs() {
       {"trtllm-serve", {"serve"}, "tensorrt-llm"},
       {"trtllm-serve", {"disaggregated"}, "", "trtllm-serve disaggregated loads no model"},
       {"trtllm-serve", {}, "tensorrt-llm"},
+      {"transformers", {"serve"}, "transformers"},
       {"llama-bench", {}, "", kBench},
       {"llama-batched-bench", {}, "", kBench},
       {"llama-perplexity", {}, "", "llama-perplexity serves nobody; paste a line of llama-server"},
@@ -123,7 +124,9 @@ Words words_of_variable(const engines::Engine& engine, const std::string& name,
   if (flag == "--model") return {flag, value};
   const engines::Flag* const known =
       flag.empty() ? nullptr : engines::find_flag(engine.flags, flag);
-  if (known == nullptr || !known->moves) return {};
+  if (known == nullptr) return {};
+  const bool is_text = known->kind == engines::FlagKind::text;  // LLAMA_ARG_HF_REPO names a model
+  if (!known->moves && !is_text) return {};
   if (known->kind != engines::FlagKind::bare) return {flag, value};
   const std::string setting = lower_case(value);
   if (setting == "1" || setting == "true" || setting == "on" || setting == "enabled") return {flag};

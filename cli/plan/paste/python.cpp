@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/plan/paste/pasted_launch.h"
 
@@ -248,6 +249,11 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   for (const char* function : {"LLM", "AsyncEngineArgs", "EngineArgs"})
     if (at == std::string::npos) at = call_of(text, function);
   if (at == std::string::npos) return std::nullopt;
+  if (text.find("tensorrt_llm") != std::string::npos) {
+    fail(ExitCode::usage,
+         "--from: a call of TensorRT-LLM's LLM(...) is not read; state its fields to plan --engine "
+         "tensorrt-llm MODEL --engine-args JSON");
+  }
   const NamedValues names = assigned(text, launch.variables);
   PythonReader reader(text, names);
   reader.at = at;

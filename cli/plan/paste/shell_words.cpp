@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -107,10 +109,12 @@ class ShellReader {
 
   /// The end of "<your-model>" or "<(command)", which stand for a word; 0: there is none here.
   [[nodiscard]] size_t placeholder() const {
+    constexpr size_t kLongest = 200;  // bytes
     if (here() == '<' && here(1) == '(') return behind_bracket(at_ + 1);
     if (here() != '<' || std::isalpha(static_cast<unsigned char>(here(1))) == 0) return 0;
-    const size_t end = text_.find_first_of("> \t\n", at_ + 1);
-    return end != std::string::npos && text_[end] == '>' ? end + 1 : 0;
+    const std::string_view rest = std::string_view(text_).substr(at_, kLongest);
+    const size_t end = rest.find_first_of("> \t\n");
+    return end != std::string::npos && rest[end] == '>' ? at_ + end + 1 : 0;
   }
 
   /// The place behind the bracket that closes the one at `at`.
@@ -131,7 +135,8 @@ class ShellReader {
     inside_ = true;
     const bool product = inner.starts_with("$((") && inner.ends_with("))") &&
                          inner.find_first_not_of("$() *0123456789") == std::string::npos;
-    if (!product && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
+    const bool nests = inner.find("$(", 2) != std::string::npos;
+    if (!product && !nests && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
       for (Words& command : ShellReader(inner.substr(2, inner.size() - 3), variables_).read())
         commands_.push_back(std::move(command));
     }
@@ -292,10 +297,10 @@ class ShellReader {
     if (documents_.empty()) target_.clear();
   }
 
-  /// The prompt of a terminal: "$", "%", "llama.cpp$", "user@host:~ #", "~/llama.cpp $".
+  /// The prompt of a terminal: "$", "%", "llama.cpp$", "root@host:~#", "~/llama.cpp $".
   void drop_prompt() {
     const auto ends = [](const std::string& word) {
-      return word.ends_with('$') || word == "%" || word == "#";
+      return word.ends_with('$') || word.ends_with('#') || word == "%";
     };
     for (size_t i = 0; i < std::min<size_t>(2, words_.size()); ++i) {
       if (!ends(words_[i]) || words_[0].starts_with('-')) continue;

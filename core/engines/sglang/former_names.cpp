@@ -22,6 +22,7 @@ constexpr FormerName kFormerNames[] = {
     {"--piecewise-cuda-graph-max-tokens", "--cuda-graph-max-bs-prefill"},
     {"--piecewise-cuda-graph-tokens", "--cuda-graph-bs-prefill"},
     {"--mamba-scheduler-strategy", "--mamba-radix-cache-strategy"},
+    {"--enable-deepep-moe", "--moe-a2a-backend=deepep", {0, 5, 0}},
     {"--nsa-prefill-backend", "--dsa-prefill-backend"},
     {"--nsa-decode-backend", "--dsa-decode-backend"},
 };

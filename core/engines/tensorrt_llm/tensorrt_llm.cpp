@@ -244,6 +244,9 @@ void answer_to(const Question& question, Version, Answer& answer) {
         "the YAML file of --extra_llm_api_options is not read, because it is not on this machine; "
         "what it says of kv_cache_config and lengths counts where --engine-args states it as JSON");
   }
+  const std::string stored = fields.object("kv_cache_config").text("dtype", "auto");
+  if (stored != "auto" && stored != "fp8" && stored != "float16" && stored != "bfloat16")
+    answer.notes.push_back(fmt::format("kv_cache_config.dtype {}: counted as 16 bits", stored));
   line.add_notes(answer.notes);
   note_fields(stated, answer);
   if (launch.pp > 1) {
