@@ -139,8 +139,7 @@ TEST_CASE("a forecast counts what a cache of its size finds in each order") {
   const PrefixIndex index = index_of(requests);
   const engine::ScheduleShape small = launch_of(20, 1, 64);  // room for two groups
   const ScheduleForecast shuffled = forecast_schedule(index, as_read(index), small);
-  const ScheduleForecast ordered =
-      forecast_schedule(index, index.prefix_order(), small);
+  const ScheduleForecast ordered = forecast_schedule(index, index.prefix_order(), small);
   CHECK(shuffled.prompt_tokens == 80 * 34);
   CHECK(ordered.prompt_tokens == 80 * 34);
   CHECK(ordered.completion_tokens == 160);
