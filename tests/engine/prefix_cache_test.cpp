@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "engine/cache/kv_cache.h"
+
 using namespace plimsoll::engine;
 
 namespace {
@@ -64,4 +66,32 @@ TEST_CASE("evicted blocks are forgotten, and the first of equal blocks is kept")
   const Block b = pool.allocate();
   CHECK(cache.size() == 0);
   CHECK(cache.find(contents) == kNoBlock);
+}
+
+TEST_CASE("sequences that start in one step compute their prefix once") {
+  for (const bool shares : {true, false}) {
+    KvCache cache({.blocks = 10, .block_size = 2, .windows = {0}, .prefix_caching = shares});
+    const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6, 7};
+    Sequence first, second, third;
+    for (Sequence* sequence : {&first, &second, &third}) sequence->prompt = prompt;
+    cache.attach(first);
+    cache.extend(first, 5);  // as far as the step computes it; nothing is committed yet
+    cache.attach(second);
+    CHECK(second.computed == (shares ? 4 : 0));
+    cache.extend(second, 7);
+    cache.attach(third);
+    CHECK(third.computed == (shares ? 6 : 0));
+    CHECK(cache.pool().used() == (shares ? 3 + 2 : 3 + 4));
+    first.output.push_back(8);
+    cache.commit(first, 5);
+    cache.commit(second, 7);
+    second.output.push_back(9);
+    cache.extend(second, 8);  // a block of prompt and answer
+    second.output.push_back(9);
+    cache.release(third);
+    third.prompt = second.prompt;
+    third.output = second.output;
+    cache.attach(third);
+    CHECK(third.computed == (shares ? 8 : 0));
+  }
 }

@@ -157,18 +157,6 @@ TEST_CASE("logits are asked for at the end of a prompt, or from a position on") 
   CHECK(pieces->at(1).logits_from == 0);
 }
 
-TEST_CASE("sequences that start in one step compute their prefix once") {
-  Bench bench({.tokens = 14});
-  bench.add(10, 100);
-  bench.add(10, 100);
-  bench.add(20, 100);
-  CHECK(bench.step() == "1:0+10 2:8+2 3:8+2");
-  CHECK(bench.scheduler.prefix_hits() == 16);
-  bench.add(20, 100);
-  CHECK(bench.step() == "1:10+1 2:10+1 3:10+10 4:16+2");
-  CHECK(bench.cache.pool().used() == 2 + 1 + 1 + 3 + 1);
-}
-
 TEST_CASE("the prefix of an earlier sequence is not computed again") {
   Bench bench({});
   bench.add(10, 100);
