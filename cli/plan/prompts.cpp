@@ -167,15 +167,22 @@ plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& 
 
 /// What vLLM's scheduler makes of the input: it shares whole blocks, also with requests of the same
 /// step, and computes each prompt's last token (vllm/v1/core/sched/scheduler.py). Absent where it
-/// is not forecast, and where lines share too little for any order to matter.
+/// is not forecast, where lines share too little for any order to matter, and where our blocks
+/// before a window would not hold the longest request.
 std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
                                                const batch::PrefixIndex& index,
                                                std::optional<uint64_t> shared_tokens) {
+  engine::KvLayout kv;
+  kv.block_size = result.block_size;
+  for (const int64_t window : result.shared_windows) kv.groups.push_back({window, {}});
+  const int64_t blocks = result.num_gpu_blocks - 1;  // one is held back from requests
+  const int64_t tokens = result.max_num_batched_tokens;
+  if (engine::blocks_of_sequence(kv, result.launched_model_len(), tokens) > blocks) {
+    return std::nullopt;
+  }
   engine::ScheduleShape schedule;
-  schedule.cache = {.blocks = result.num_gpu_blocks - 1,  // one is held back from requests
-                    .block_size = result.block_size,
-                    .windows = result.shared_windows};
-  schedule.limits = {.sequences = result.max_num_seqs, .tokens = result.max_num_batched_tokens};
+  schedule.cache = engine::cache_options(kv, blocks, true, 0);
+  schedule.limits = {.sequences = result.max_num_seqs, .tokens = tokens};
   const batch::OrderChoice choice = batch::choose_order(batch::Order::automatic, index, schedule,
                                                         shared_tokens, batch::Forecasts::deciding)
                                         .choice;
