@@ -18,16 +18,22 @@ float half_of(Pair pair, int which) {
   return to_float(value);
 }
 
-/// The pairs from the same parts, gathered by shuffles.
+/// Parts of matrices that a lane holds.
+struct LaneParts {
+  Pair a[4], b[2];
+};
+
+/// The pairs from the same parts, as all lanes show theirs.
 template <typename T>
 void multiply_add(float (&d)[4], const Pair (&a)[4], const Pair (&b)[2]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  for (int t = 0; t < 4; ++t)
+  const auto& lanes = emulated_lanes(LaneParts{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned t = 0; t < 4; ++t)
     for (int part = 0; part < 2; ++part) {
-      const Pair upper = __shfl_sync(kAllLanes, a[2 * part], lane / 4 * 4 + t);
-      const Pair lower = __shfl_sync(kAllLanes, a[2 * part + 1], lane / 4 * 4 + t);
-      const Pair left = __shfl_sync(kAllLanes, b[part], lane % 4 * 8 + t);
-      const Pair right = __shfl_sync(kAllLanes, b[part], lane % 4 * 8 + 4 + t);
+      const Pair upper = lanes[lane / 4 * 4 + t].a[2 * part];
+      const Pair lower = lanes[lane / 4 * 4 + t].a[2 * part + 1];
+      const Pair left = lanes[lane % 4 * 8 + t].b[part];
+      const Pair right = lanes[lane % 4 * 8 + 4 + t].b[part];
       for (int i = 0; i < 2; ++i) {
         d[0] += half_of<T>(upper, i) * half_of<T>(left, i);
         d[1] += half_of<T>(upper, i) * half_of<T>(right, i);

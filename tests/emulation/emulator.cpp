@@ -131,9 +131,13 @@ void wait_for_previous(Site site) {
   running_block->wait_for_previous(site);
 }
 
+unsigned thread() {
+  const Size3 at = current.thread;
+  return at.x + block_size.x * (at.y + block_size.y * at.z);
+}
+
 unsigned lane() {
-  const Size3 thread = current.thread;
-  return (thread.x + block_size.x * (thread.y + block_size.y * thread.z)) % kWarp;
+  return thread() % kWarp;
 }
 
 }  // namespace plimsoll::emulation

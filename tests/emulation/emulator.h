@@ -137,6 +137,8 @@ enum class WarpOp : uint8_t { sync, shuffle, ballot, match };
 /// Waits for the lanes of `mask` at the same place. shuffle: the value of lane `source`; ballot:
 /// lanes whose value is not 0; match: lanes with an equal value.
 uint64_t warp_together(WarpOp op, uint32_t mask, uint64_t value, unsigned source, Site site);
+/// Number of the thread in its block, and in its warp.
+unsigned thread();
 unsigned lane();
 
 /// Waits until the kernels ahead have run.

@@ -162,23 +162,11 @@ struct Lane {
   std::array<float, 8> a{}, b{};
 };
 
-/// Values of all lanes of the warp, once all have arrived. Two boards take turns: nobody writes to
-/// one before all have read from it.
-inline const std::array<Lane, 32>& together(const Lane& mine) {
-  static std::array<std::array<std::array<Lane, 32>, 4>, 2> boards;  // [turn][warp]
-  static std::array<unsigned, 128> turns{};
-  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  auto& board = boards[turns[thread] ^= 1][thread / 32];
-  board[thread % 32] = mine;
-  __syncwarp();
-  return board;
-}
-
 /// Row r of matrix m is at the address that lane 8 m + r gives.
 using Addresses = std::array<Lane, 32>;
 template <typename T>
 const Addresses& show_address(T* address) {
-  return together({.address = reinterpret_cast<uint64_t>(address)});
+  return emulated_lanes(Lane{.address = reinterpret_cast<uint64_t>(address)});
 }
 
 inline uint16_t* element(const Addresses& lanes, unsigned matrix, unsigned row, unsigned column) {
@@ -255,7 +243,7 @@ inline float b_at(const std::array<Lane, 32>& lanes, unsigned k, unsigned column
 /// of columns 8 further on.
 template <typename T, MMAMode mode = MMAMode::kInplaceUpdate>
 void mma_sync_m16n16k16_row_col_f16f16f32(float* C, uint32_t* A, uint32_t* B) {
-  const auto& lanes = together({.a = floats<T>(A), .b = floats<T>(B)});
+  const auto& lanes = emulated_lanes(Lane{.a = floats<T>(A), .b = floats<T>(B)});
   const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
   for (unsigned i = 0; i < 8; ++i) {
     const unsigned row = g + i / 2 % 2 * 8, column = 2 * t + i % 2 + i / 4 * 8;
@@ -272,7 +260,7 @@ void mma_sync_m16n16k16_row_col_f16f16f16(uint32_t*, uint32_t*, uint32_t*) {
 
 template <typename T>
 void m16k16_rowsum_f16f16f32(float* d, T* s) {
-  const auto& lanes = together({.a = floats<T>(s)});
+  const auto& lanes = emulated_lanes(Lane{.a = floats<T>(s)});
   const unsigned g = threadIdx.x / 4;
   for (unsigned k = 0; k < 16; ++k) {
     d[0] += a_at(lanes, g, k);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -143,6 +144,20 @@ unsigned __match_any_sync(unsigned mask, T value, EmulationSite site = Emulation
   std::memcpy(&bits, &value, sizeof value);
   return static_cast<unsigned>(
       plimsoll::emulation::warp_together(plimsoll::emulation::WarpOp::match, mask, bits, 0, site));
+}
+
+/// What each lane of the warp shows, once all have: one meeting in place of a shuffle for each
+/// value. Two boards take turns: nobody writes to one before all have read from it.
+template <typename T>
+const std::array<T, 32>& emulated_lanes(const T& mine,
+                                        EmulationSite site = EmulationSite::current()) {
+  static std::array<std::array<std::array<T, 32>, plimsoll::emulation::kMaxThreads / 32>, 2> boards;
+  static std::array<unsigned, plimsoll::emulation::kMaxThreads> turns{};
+  const unsigned thread = plimsoll::emulation::thread();
+  auto& board = boards[turns[thread] ^= 1][thread / 32];
+  board[thread % 32] = mine;
+  __syncwarp(0xffffffffu, site);
+  return board;
 }
 
 template <typename T>
