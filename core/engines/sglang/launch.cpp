@@ -50,7 +50,7 @@ void read_ranks(Launch& launch, const CommandLine& line) {
 /// float32 weights are loaded as float16, Gemma's as bfloat16.
 std::string settled_dtype(const Launch& launch, const CommandLine& line,
                           const ModelConfig& config) {
-  const std::string asked = line.text("--dtype", "auto");
+  std::string asked = line.text("--dtype", "auto");
   if (asked == "half") return "float16";
   if (asked == "float") return "float32";
   if (asked != "auto") return asked;
