@@ -131,7 +131,8 @@ std::optional<std::string> text_of(const std::string& file, const PlanOptions& o
   return read_text_file(file, 1 << 20);
 }
 
-/// Reads the file of settings that an engine's flag names, if it is there.
+/// Reads the file of settings that an engine's flag names, if it is there: a plan's arguments
+/// without that flag, and with the flags that the file stands for.
 Words with_file(const engines::Engine& engine, Words words, PlanOptions& options) {
   if (engine.file_use == engines::FileUse::none) return words;
   const engines::Flag* const flag = engines::find_flag(engine.flags, engine.file_flag);
@@ -149,12 +150,14 @@ Words with_file(const engines::Engine& engine, Words words, PlanOptions& options
     options.left_out.push_back(fmt::format("{} {} (not on this machine)", engine.file_flag, file));
   } else if (engine.file_use == engines::FileUse::flags) {
     const Words flags = flags_of_yaml(*text);
-    words.insert(words.begin(), flags.begin(), flags.end());
+    words.insert(words.begin() + 1, flags.begin(), flags.end());  // behind "plan"
   } else if (const std::optional<Json> fields = json_of_yaml(*text);
              fields && fields->is_object()) {
     options.engine_file_fields = *fields;
   } else {
-    fail(ExitCode::usage, "{} {}: expected a YAML file of fields", engine.file_flag, file);
+    fail(ExitCode::usage,
+         "{} {}: expected a YAML mapping, such as 'kv_cache_config: {{dtype: fp8}}'",
+         engine.file_flag, file);
   }
   return words;
 }
@@ -189,11 +192,11 @@ std::vector<std::string> take_engine_words(std::vector<std::string> arguments,
   add_help_flags(own);
   declare_plan_alone(own, scratch);
   Splitter splitter(*engine, own);
-  splitter.split(arguments);
+  splitter.split(with_file(*engine, std::move(arguments), options));
   if (!splitter.has_model()) check_download(*engine, splitter.engine_words());
   const Words& left_out = splitter.left_out();
   options.left_out.insert(options.left_out.end(), left_out.begin(), left_out.end());
-  const Words words = with_file(*engine, splitter.engine_words(), options);
+  const Words& words = splitter.engine_words();
   options.engine_words.insert(options.engine_words.end(), words.begin(), words.end());
   return splitter.own_arguments();
 }

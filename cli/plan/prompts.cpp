@@ -167,9 +167,10 @@ plan::OrderFigures order_figures(const RunOptions& run, const files::InputFile& 
 
 /// What vLLM's scheduler makes of the input: it shares whole blocks, also with requests of the same
 /// step, and computes each prompt's last token (vllm/v1/core/sched/scheduler.py). Absent where it
-/// is not forecast, where lines share too little for any order to matter, and where our blocks
-/// before a window would not hold the longest request.
+/// is not forecast, where lines share too little for any order to matter, and where our scheduler,
+/// which needs more blocks before a window than vLLM's, could not hold the longest request.
 std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
+                                               const files::InputFile& input,
                                                const batch::PrefixIndex& index,
                                                std::optional<uint64_t> shared_tokens) {
   engine::KvLayout kv;
@@ -177,6 +178,7 @@ std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
   for (const int64_t window : result.shared_windows) kv.groups.push_back({window, {}});
   const int64_t blocks = result.num_gpu_blocks - 1;  // one is held back from requests
   const int64_t tokens = result.max_num_batched_tokens;
+  if (!not_worth_a_look(input, true, index.lines()).empty()) return std::nullopt;
   if (engine::blocks_of_sequence(kv, result.launched_model_len(), tokens) > blocks) {
     return std::nullopt;
   }
@@ -236,7 +238,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
       result.notes.emplace_back("steps are forecast without speculation, which takes fewer");
     }
   } else if (is_vllm_forecast) {
-    figures.order = vllm_figures(result, index.prompts, survey.all_shared_tokens());
+    figures.order = vllm_figures(result, input, index.prompts, survey.all_shared_tokens());
   }
   if (!options.reorder.empty()) {
     index.arrange(index.prompts.prefix_order());

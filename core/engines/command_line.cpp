@@ -122,8 +122,8 @@ CommandLine::CommandLine(std::span<const Flag> flags, std::string_view program,
       fail(ExitCode::usage, "{}: {}", word.substr(0, equals), flag->unplanned);
     check(*flag, values);
     if (!flag->moves) unmoved_.push_back(key_of(*flag));
-    if (!flag->beside.empty() && !values_.contains(key_of(*flag)))
-      beside_.push_back(fmt::format("{}: {}", key_of(*flag), flag->beside));
+    if (!flag->uncounted.empty() && !values_.contains(key_of(*flag)))
+      uncounted_notes_.push_back(fmt::format("{}: {}", key_of(*flag), flag->uncounted));
     auto& all = all_values_[key_of(*flag)];
     all.insert(all.end(), values.begin(), values.end());
     values_[key_of(*flag)] = std::move(values);
@@ -133,7 +133,7 @@ CommandLine::CommandLine(std::span<const Flag> flags, std::string_view program,
 }
 
 void CommandLine::add_notes(std::vector<std::string>& notes) const {
-  notes.insert(notes.end(), beside_.begin(), beside_.end());
+  notes.insert(notes.end(), uncounted_notes_.begin(), uncounted_notes_.end());
 }
 
 std::string CommandLine::text(std::string_view key, std::string_view missing) const {

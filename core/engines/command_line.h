@@ -22,13 +22,13 @@ struct Flag {
   /// False: taken, as the engine takes it, and no matter for memory.
   bool moves = true;
   /// Memory that the flag takes and that is not counted, in words; empty: all is counted.
-  std::string_view beside = {};
+  std::string_view uncounted = {};
   /// Why a launch with it has no plan, in words; empty: it has one.
   std::string_view unplanned = {};
 };
 
 /// What one row says of flags that have no plan, or whose memory is not counted.
-constexpr Flag beside(std::string_view names, FlagKind kind, std::string_view memory) {
+constexpr Flag uncounted(std::string_view names, FlagKind kind, std::string_view memory) {
   return {names, kind, {}, true, memory};
 }
 constexpr Flag unplanned(std::string_view names, FlagKind kind, std::string_view reason) {
@@ -75,7 +75,7 @@ class CommandLine {
   std::map<std::string, std::vector<std::string>, std::less<>> values_;  // the last ones given
   std::map<std::string, std::vector<std::string>, std::less<>> all_values_;
   std::vector<std::string> unmoved_;
-  std::vector<std::string> beside_;  // notes
+  std::vector<std::string> uncounted_notes_;  // notes
 };
 
 }  // namespace plimsoll::engines

@@ -28,7 +28,7 @@ struct Remedy {
   int64_t unit = 1;
 };
 
-/// What a YAML file is that a flag of an engine names.
+/// How an engine reads the YAML file that its `file_flag` names.
 enum class FileUse {
   none,
   flags,   // flags in front of the line's own, which win
@@ -45,9 +45,9 @@ struct Engine {
   std::span<const Remedy> remedies;
   std::string_view file_flag = {};  // names a YAML file of settings
   FileUse file_use = FileUse::none;
-  /// How variables of the environment begin that stand for flags: LLAMA_ARG_CTX_SIZE for
-  /// --ctx-size; empty: none do. `variables` has those that are spelled otherwise, and those that
-  /// stand for none.
+  /// Prefix of environment variables that set flags: LLAMA_ARG_CTX_SIZE=N is --ctx-size N; empty:
+  /// none do. `variables`: names that differ from their flag's; without a flag: the engine ignores
+  /// them.
   std::string_view variable_prefix = {};
   std::span<const OwnFlag> variables = {};
   Version newest;      // the newest release whose rules are known

@@ -163,8 +163,8 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
-  /// Of vLLM's groups, whose blocks requests share where they begin alike: the window, 0 without
-  /// one. Empty: nothing is shared, or by rules that are not forecast.
+  /// Attention window of each of vLLM's KV groups, 0 for full attention; empty: prefix caching is
+  /// off, or not forecast.
   std::vector<int64_t> shared_windows;
   /// The schedule of our own engine's launch; null: of another engine, or no sequence fits.
   std::shared_ptr<const engine::ScheduleShape> schedule;

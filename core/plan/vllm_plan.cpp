@@ -45,8 +45,9 @@ void fill_layout(PlanResult& result, const KvPlan& kv) {
   result.group_needs = kv.group_needs();
 }
 
-/// PlanResult::shared_windows. Recurrent states, chunks and drafts have rules of their own, and
-/// several schedulers part the requests (vllm/v1/core/single_type_kv_cache_manager.py).
+/// PlanResult::shared_windows. Not forecast: recurrent states and chunked attention (whose prefixes
+/// are found by other rules: vllm/v1/core/single_type_kv_cache_manager.py), speculation, data
+/// parallelism (a scheduler for each replica), pipelines (several batches under way).
 std::vector<int64_t> shared_windows(const KvPlan& kv, const EngineArgs& args, bool caching) {
   const bool one_scheduler = args.data_parallel == 1 && args.pipeline_parallel == 1;
   if (!caching || !one_scheduler || !args.draft_method.empty()) return {};

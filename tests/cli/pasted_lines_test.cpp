@@ -167,7 +167,14 @@ TEST_CASE("variables of a launch and what its shell computes count as flags") {
                "--adapters a=b c=d --tp 2"},
            Row{"cat <<EOF > ./s.yaml\ntp-size: 2\nmodel-path: x\nEOF\n"
                "sglang serve --config s.yaml --page-size 8",
-               "--tensor-parallel-size 2 --model-path x --page-size 8"},
+               "--tensor-parallel-size 2 --page-size 8"},
+           Row{"cat <<EOF | sudo tee s.yaml\r\n  tp-size: 2\r\n\tEOF \r\n"
+               "sglang serve --model-path x --config s.yaml",
+               "--tensor-parallel-size 2"},
+           Row{"cat <<A > a.yaml && cat <<B > b.yaml\ntp-size: 2\nA\ntp-size: 4\nB\n"
+               "sglang serve --model-path x --config a.yaml",
+               "--tensor-parallel-size 2"},
+           Row{"cat <<EOF > s.yaml\nllama-server -m m -c 512", "--ctx-size 512"},
        }) {
     INFO(row.line);
     const Reading reading = reading_of(row.line, model);
@@ -239,4 +246,37 @@ TEST_CASE("what a pasted line says beside its flags reaches the engine") {
   (void)expand_pasted_line({"plan", "--from", "CUDA_VISIBLE_DEVICES=1,2 llama-server -m m"},
                            options);
   CHECK(options.gpus_pasted == 2);
+}
+
+TEST_CASE("a model that SGLang's file of flags names is the plan's") {
+  PlanOptions options;
+  const auto words = expand_pasted_line(
+      {"plan", "--from", "cat <<E > c.yaml\nmodel-path: x\nE\nsglang serve --config c.yaml"},
+      options);
+  CHECK(take_engine_words(words, options) == std::vector<std::string>{"plan", "x"});
+  options = {};
+  const auto both = expand_pasted_line({"plan", "--from",
+                                        "cat <<E > c.yaml\nmodel-path: x\nE\nsglang serve --config "
+                                        "c.yaml --model-path y"},
+                                       options);
+  CHECK(take_engine_words(both, options) == std::vector<std::string>{"plan", "y"});
+}
+
+TEST_CASE("what is pasted to do harm is refused at once") {
+  const test::Scratch scratch;
+  const StandIn model(scratch);
+  for (const char* serve :
+       {"trtllm-serve m --extra_llm_api_options c.yaml", "sglang serve m --config c.yaml"}) {
+    INFO(serve);
+    const std::string line = std::string("cat <<'E' > c.yaml\na: &x {b: *x}\nE\n") + serve;
+    CHECK_THAT(reading_of(line, model).refused, Contains("--from: "));
+  }
+  std::string chain = "mpirun ";
+  for (int i = 0; i < 200; ++i) chain += "trtllm-llmapi-launch mpirun ";
+  CHECK_THAT(reading_of(chain, model).refused, Contains("no launch of vLLM was found"));
+  std::string documents = "A=" + std::string(300'000, 'a') + "\n";
+  for (int i = 0; i < 100; ++i) documents += "cat <<E > f" + std::to_string(i) + "\n$A\nE\n";
+  CHECK_THAT(reading_of(documents + "llama-server -m m", model).refused, Contains("1 MiB"));
+  CHECK(reading_of("# tensorrt_llm was slower\nfrom vllm import LLM\nLLM('m')", model).refused ==
+        "");
 }

@@ -95,3 +95,19 @@ TEST_CASE("sequences that start in one step compute their prefix once") {
     CHECK(third.computed == (shares ? 8 : 0));
   }
 }
+
+TEST_CASE("a step's blocks are shared where groups have windows too") {
+  KvCache cache({.blocks = 20, .block_size = 2, .windows = {0, 3}});
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Sequence first, second;
+  first.prompt = second.prompt = prompt;
+  cache.attach(first);
+  cache.extend(first, 9);
+  cache.attach(second);
+  CHECK(second.computed == 8);
+  CHECK(second.tables[1].released == 3);  // position 8 sees 6 and later: block 3
+  cache.commit(first, 9);
+  CHECK(first.tables[1].released == 3);
+  cache.extend(second, 9);
+  CHECK(cache.pool().used() == 5 + 2 + 1 + 1);
+}

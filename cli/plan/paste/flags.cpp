@@ -282,7 +282,8 @@ void check_flags_alone(const Words& words) {
     if (names(kKnownEngines, i)) {
       fail(ExitCode::usage,
            "--from: no launch was found in the command \"{}\", which names {}; paste from the "
-           "program that serves the model on, such as 'sglang serve --model-path MODEL'",
+           "program that serves the model on, such as 'llama-server -m FILE.gguf' or 'sglang serve "
+           "--model-path MODEL'",
            words[0], words[i]);
     }
   }

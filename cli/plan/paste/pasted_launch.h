@@ -37,7 +37,7 @@ struct PastedLaunch {
   std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;
   std::vector<std::string> left_out;  // words that were pasted and not read
-  std::string refused;  // why a program that was found has no plan; empty: none was found
+  std::string refused;  // why the program found has no plan; empty: it has one, or none was found
 };
 
 /// The first launch in a shell text. Throws Error(usage).

@@ -223,8 +223,7 @@ bool find_in_cluster(const Words& words, size_t at, PastedLaunch& launch) {
 bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at < words.size(); ++at) {
     const std::string name = std::filesystem::path(words[at]).filename();
-    const bool starts = name == "vllm" || name.starts_with("python") ||
-                        name == "trtllm-llmapi-launch" || is_among(kShells, name) ||
+    const bool starts = name == "vllm" || name.starts_with("python") || is_among(kShells, name) ||
                         starts_other(words, at);
     if (starts && find_launch(words, at, launch)) return true;
     if (words[at].find(' ') == std::string::npos) continue;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/split_text.h"
 #include "cli/plan/paste/pasted_launch.h"
 
 namespace plimsoll::cli {
@@ -240,6 +241,15 @@ void add_flag(const std::string& name, const OrderedJson& value, Words& words) {
   }
 }
 
+/// True when a line of the text imports the module, or names of it.
+bool imports(const std::string& text, const std::string& module) {
+  for (std::string_view line : split_text(text, "\n")) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t>"), line.size()));
+    if (line.starts_with("import " + module) || line.starts_with("from " + module)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_python(const std::string& text) {
@@ -249,7 +259,7 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   for (const char* function : {"LLM", "AsyncEngineArgs", "EngineArgs"})
     if (at == std::string::npos) at = call_of(text, function);
   if (at == std::string::npos) return std::nullopt;
-  if (text.find("tensorrt_llm") != std::string::npos) {
+  if (imports(text, "tensorrt_llm")) {
     fail(ExitCode::usage,
          "--from: a call of TensorRT-LLM's LLM(...) is not read; state its fields to plan --engine "
          "tensorrt-llm MODEL --engine-args JSON");

@@ -23,7 +23,11 @@ bool is_blank(char c) {
 
 class ShellReader {
  public:
-  ShellReader(const std::string& text, Variables& variables) : text_(text), variables_(variables) {}
+  ShellReader(const std::string& text, Variables& variables)
+      : ShellReader(text, variables, own_expanded_) {}
+  /// A reader within another, whose count of expanded bytes goes on.
+  ShellReader(const std::string& text, Variables& variables, size_t& expanded)
+      : text_(text), variables_(variables), expanded_(expanded) {}
 
   std::vector<Words> read() {
     while (at_ < text_.size()) step();
@@ -43,6 +47,13 @@ class ShellReader {
   }
 
  private:
+  /// A here-document.
+  struct Document {
+    std::string end;     // the line behind it
+    std::string target;  // the file that its command writes; empty: not known yet
+    bool strips = false, quoted = false;
+  };
+
   [[nodiscard]] char here(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
@@ -137,8 +148,7 @@ class ShellReader {
                          inner.find_first_not_of("$() *0123456789") == std::string::npos;
     const bool nests = inner.find("$(", 2) != std::string::npos;
     if (!product && !nests && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
-      for (Words& command : ShellReader(inner.substr(2, inner.size() - 3), variables_).read())
-        commands_.push_back(std::move(command));
+      for (Words& command : command_within(inner)) commands_.push_back(std::move(command));
     }
     if (!product) {
       word_ += inner;
@@ -155,27 +165,49 @@ class ShellReader {
     word_ += std::to_string(value);
   }
 
+  /// The commands of "$(command)".
+  std::vector<Words> command_within(const std::string& substitution) {
+    const std::string text = substitution.substr(2, substitution.size() - 3);
+    return ShellReader(text, variables_, expanded_).read();
+  }
+
   /// Reads the here-documents that the line at its end has begun (POSIX, 2.7.4).
   void read_documents() {
     end_word();
     ++at_;
     for (const Document& document : documents_) {
-      std::string body;
-      while (at_ < text_.size()) {
-        const size_t end = std::min(text_.find('\n', at_), text_.size());
-        std::string line = text_.substr(at_, end - at_);
-        at_ = std::min(end + 1, text_.size());
-        if (document.strips) line.erase(0, line.find_first_not_of('\t'));
-        const size_t first = line.find_first_not_of(' ');  // pastes are indented
-        if (first != std::string::npos && line.substr(first) == document.end) break;
-        body += line + "\n";
-      }
-      if (!words_.empty() && words_.front() == "tee") target_ = words_.back();
-      if (!document.quoted) body = ShellReader(body, variables_).expanded();
-      if (!target_.empty()) variables_[file_variable(target_)] = body;
+      const auto [body, behind] = body_of(document);
+      if (behind == 0) continue;  // it has no end: the lines are commands
+      at_ = behind;
+      const bool tees = std::ranges::find(words_, "tee") != words_.end();
+      const std::string target = !document.target.empty() ? document.target
+                                 : tees                   ? words_.back()
+                                                          : target_;
+      if (target.empty()) continue;
+      variables_[file_variable(target)] =
+          document.quoted ? body : ShellReader(body, variables_, expanded_).expanded();
     }
     documents_.clear();
     end_command();
+  }
+
+  /// The lines up to the one that is the document's end, and the place behind that; 0: there is
+  /// none. Pastes are indented, and have blanks behind it.
+  [[nodiscard]] std::pair<std::string, size_t> body_of(const Document& document) const {
+    constexpr const char* kBlanks = " \t\r";
+    std::string body;
+    for (size_t at = at_; at < text_.size();) {
+      const size_t end = std::min(text_.find('\n', at), text_.size());
+      std::string line = text_.substr(at, end - at);
+      at = std::min(end + 1, text_.size());
+      const size_t first = line.find_first_not_of(kBlanks);
+      const size_t last = line.find_last_not_of(kBlanks);
+      if (first != std::string::npos && line.substr(first, last + 1 - first) == document.end)
+        return {body, at};
+      if (document.strips) line.erase(0, line.find_first_not_of('\t'));
+      body += line + "\n";
+    }
+    return {};
   }
 
   /// Reads "<<END", "<<-END", "<<'END'".
@@ -294,7 +326,9 @@ class ShellReader {
       commands_.push_back(words_);
     }
     words_.clear();
-    if (documents_.empty()) target_.clear();
+    for (Document& document : documents_)
+      if (document.target.empty()) document.target = target_;
+    target_.clear();
   }
 
   /// The prompt of a terminal: "$", "%", "llama.cpp$", "root@host:~#", "~/llama.cpp $".
@@ -320,16 +354,12 @@ class ShellReader {
     file += body + "\n";  // ">>" appends; a file is written once
   }
 
-  struct Document {
-    std::string end;  // the line behind it
-    bool strips = false, quoted = false;
-  };
-
   const std::string& text_;
   Variables& variables_;
   size_t at_ = 0;
   std::string word_;
-  size_t expanded_ = 0;              // bytes of variables' values
+  size_t own_expanded_ = 0;
+  size_t& expanded_;                 // bytes of variables' values
   bool prompts_ = false;             // continued lines begin with "> "
   bool inside_ = false;              // a word has begun, be it empty
   bool drops_next_ = false;          // the next word is a redirection's

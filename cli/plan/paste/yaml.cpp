@@ -134,8 +134,8 @@ std::string flag_of(const std::string& key) {
 }
 
 /// A map or a list in one line, as JSON, which YAML's flow style with quotes is.
-std::string json_of(const YAML::Node& node, int& nodes) {
-  if (--nodes < 0) refuse_size();
+std::string json_of(const YAML::Node& node, int& nodes, int depth = 0) {
+  if (--nodes < 0 || depth > kDeepest) refuse_size();  // an alias may stand in what it names
   if (node.IsNull()) return "null";
   if (node.IsScalar()) {
     const std::string text = node.Scalar() == "True"    ? "true"
@@ -151,10 +151,11 @@ std::string json_of(const YAML::Node& node, int& nodes) {
   if (node.IsMap()) {
     for (const auto& item : node)
       out += (out.empty() ? "" : ",") + Json(text_of(item.first)).dump() + ":" +
-             json_of(item.second, nodes);
+             json_of(item.second, nodes, depth + 1);
     return "{" + out + "}";
   }
-  for (const YAML::Node& item : node) out += (out.empty() ? "" : ",") + json_of(item, nodes);
+  for (const YAML::Node& item : node)
+    out += (out.empty() ? "" : ",") + json_of(item, nodes, depth + 1);
   return "[" + out + "]";
 }
 

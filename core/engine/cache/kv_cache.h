@@ -47,9 +47,9 @@ class KvCache {
   /// The largest end that extend() can be asked for now.
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
   /// Makes room for positions before `end`, at most reachable_end(), and remembers the full blocks
-  /// among them whose tokens are known. The next step must compute these positions: sequences
-  /// attached from now on may join it, because in each layer it stores the keys and values of all
-  /// positions before any of them attends.
+  /// among them whose tokens are known. The next step must compute these positions. A
+  /// sequence that is attached later may join that step and share the blocks, because each layer
+  /// stores the keys and values of all rows before any row attends.
   void extend(Sequence& sequence, int64_t end);
   /// Notes that positions before `end` are computed, in the order of steps; then applies the
   /// sequence.

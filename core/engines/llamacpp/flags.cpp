@@ -9,6 +9,7 @@ using enum FlagKind;
 
 constexpr std::string_view kSwitch = "on,off,auto,1,0,-1,true,false,enabled,disabled";
 constexpr std::string_view kFile = "the memory of that file is not counted; plan it by itself";
+constexpr std::string_view kAdapter = "adapters are not counted";
 constexpr std::string_view kEmbeds = "planned as a launch that generates text";
 constexpr std::string_view kExits = "prints and exits: it launches nothing";
 constexpr std::string_view kPreset = "a preset that downloads a model; give its file and flags";
@@ -47,21 +48,21 @@ constexpr Flag kFlags[] = {
     {"--fit-print,-fitp", text},
     {"--flash-attn,-fa", optional, kSwitch},
     {"--load-mode,-lm", text, "auto,none,mmap,mlock,mmap+mlock,dio"},
-    beside("--mmproj,-mm", text, kFile),
-    beside("--mmproj-url,-mmu", text, kFile),
-    beside("--model-draft,-md,--spec-draft-model", text, kFile),
-    beside("--hf-repo-draft,-hfd,-hfrd,--spec-draft-hf", text, kFile),
-    beside("--model-vocoder,-mv", text, kFile),
-    beside("--hf-repo-v,-hfv,-hfrv", text, kFile),
-    beside("--lora", text, kFile),
-    beside("--lora-scaled", names, kFile),
-    beside("--control-vector", text, kFile),
-    beside("--control-vector-scaled", names, kFile),
-    beside("--spec-type", text, "the memory of drafts is not counted"),
-    beside("--embedding,--embeddings", bare, kEmbeds),
-    beside("--reranking,--rerank", bare, kEmbeds),
-    beside("--moe-cache-mib", integer, "that cache of experts on the cards is not counted"),
-    beside("--cfg-negative-prompt", text, "its second context is not counted"),
+    uncounted("--mmproj,-mm", text, kFile),
+    uncounted("--mmproj-url,-mmu", text, kFile),
+    uncounted("--model-draft,-md,--spec-draft-model", text, kFile),
+    uncounted("--hf-repo-draft,-hfd,-hfrd,--spec-draft-hf", text, kFile),
+    uncounted("--model-vocoder,-mv", text, kFile),
+    uncounted("--hf-repo-v,-hfv,-hfrv", text, kFile),
+    uncounted("--lora", text, kAdapter),
+    uncounted("--lora-scaled", names, kAdapter),
+    uncounted("--control-vector", text, kAdapter),
+    uncounted("--control-vector-scaled", names, kAdapter),
+    uncounted("--spec-type", text, "the memory of drafts is not counted"),
+    uncounted("--embedding,--embeddings", bare, kEmbeds),
+    uncounted("--reranking,--rerank", bare, kEmbeds),
+    uncounted("--moe-cache-mib", integer, "that cache of experts on the cards is not counted"),
+    uncounted("--cfg-negative-prompt", text, "its second context is not counted"),
     unplanned("--mla-use,-mla,-amb,--attention-max-batch,-ser,--smart-expert-reduction", text,
               kFork),
     unplanned(

@@ -22,7 +22,7 @@ constexpr Flag kServeFlags[] = {
     {"--cache-implementation", text, "paged,dynamic,static"},
     {"--batch-size", integer},
     {"--max-length", integer},
-    beside("--quantization", text, "weights are counted as the checkpoint stores them"),
+    uncounted("--quantization", text, "weights are counted as the checkpoint stores them"),
     unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
     {"--compile", bare, "", false},
     {"--reasoning", text, "", false},
