@@ -23,7 +23,7 @@ struct LaneParts {
   Pair a[4], b[2];
 };
 
-/// The pairs from the same parts, as all lanes show theirs.
+/// mma.m16n8k16 (below) from the parts of all lanes.
 template <typename T>
 void multiply_add(float (&d)[4], const Pair (&a)[4], const Pair (&b)[2]) {
   const auto& lanes = emulated_lanes(LaneParts{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});

@@ -339,6 +339,10 @@ void Block::report_stuck() const {
          fibers_.size(), done_);
 }
 
+unsigned next_buffer() {
+  return running_block->fiber().buffer ^= 1u;
+}
+
 uint64_t warp_together(WarpOp op, uint32_t mask, uint64_t value, unsigned source, Site site) {
   Fiber& fiber = running_block->fiber();
   if ((mask >> lane() & 1u) == 0)

@@ -26,6 +26,7 @@ struct Fiber {
   uint64_t value = 0;
   unsigned source = 0;
   uint64_t result = 0;
+  unsigned buffer = 0;  // next_buffer()
 };
 
 class Block final : public RunningBlock {

@@ -140,6 +140,8 @@ uint64_t warp_together(WarpOp op, uint32_t mask, uint64_t value, unsigned source
 /// Number of the thread in its block, and in its warp.
 unsigned thread();
 unsigned lane();
+/// 1, 0, 1 ... with each call of a thread: which of two buffers it uses.
+unsigned next_buffer();
 
 /// Waits until the kernels ahead have run.
 void wait_for_previous(Site site);

@@ -146,18 +146,18 @@ unsigned __match_any_sync(unsigned mask, T value, EmulationSite site = Emulation
       plimsoll::emulation::warp_together(plimsoll::emulation::WarpOp::match, mask, bits, 0, site));
 }
 
-/// What each lane of the warp shows, once all have: one meeting in place of a shuffle for each
-/// value. Two boards take turns: nobody writes to one before all have read from it.
+/// The values of all 32 lanes, by one barrier of the warp in place of a shuffle for each. Two
+/// buffers take turns: a lane may write its next value while others still read the one before.
 template <typename T>
 const std::array<T, 32>& emulated_lanes(const T& mine,
                                         EmulationSite site = EmulationSite::current()) {
-  static std::array<std::array<std::array<T, 32>, plimsoll::emulation::kMaxThreads / 32>, 2> boards;
-  static std::array<unsigned, plimsoll::emulation::kMaxThreads> turns{};
+  static std::array<std::array<std::array<T, 32>, plimsoll::emulation::kMaxThreads / 32>, 2>
+      buffers;
   const unsigned thread = plimsoll::emulation::thread();
-  auto& board = boards[turns[thread] ^= 1][thread / 32];
-  board[thread % 32] = mine;
+  auto& values = buffers[plimsoll::emulation::next_buffer()][thread / 32];
+  values[thread % 32] = mine;
   __syncwarp(0xffffffffu, site);
-  return board;
+  return values;
 }
 
 template <typename T>
