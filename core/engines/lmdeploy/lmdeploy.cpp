@@ -32,7 +32,7 @@ constexpr Flag kFlags[] = {
     uncounted("--speculative-draft-model", text, "the memory of the draft model is not counted"),
     uncounted("--adapters", names, "LoRA adapters are not counted"),
     uncounted("--disable-vision-encoder,--language-model-only", bare,
-           "the image encoder is counted as well"),
+              "the image encoder is counted as well"),
     unplanned("--cp", integer, "context parallelism is not planned"),
     unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
     {"--dtype", text, "auto,float16,bfloat16"},
