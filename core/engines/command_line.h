@@ -35,6 +35,9 @@ constexpr Flag unplanned(std::string_view names, FlagKind kind, std::string_view
   return {names, kind, {}, true, {}, reason};
 }
 
+/// Why --help and its like have no plan.
+inline constexpr std::string_view kExits = "prints and exits: it launches nothing";
+
 /// Which flag a word names: "--tp" of "--tp 2". Null: none, or several (`candidates` names them).
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates = nullptr);

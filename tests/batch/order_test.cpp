@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include "batch/order/line_order.h"
 #include "batch/order/order_choice.h"

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "bench/support/card_costs.h"
 #include "engine/scheduler.h"
 
 namespace plimsoll::testing {
@@ -22,9 +23,6 @@ using engine::Sequence;
 
 constexpr int64_t kBlock = 16;
 constexpr int64_t kStepTokens = 8192;
-// Llama-3.1-8B: bytes of its weights and of a token's keys and values, operations of a token.
-constexpr double kWeights = 15.0e9, kTokenBytes = 131072, kTokenFlops = 15.0e9;
-constexpr double kBytesPerSecond = 4.6e12, kFlops = 8e14;  // of the card
 
 struct Options {
   int64_t blocks = 56000;

@@ -19,6 +19,7 @@
 
 #include "base/json.h"
 #include "batch/order/schedule_forecast.h"
+#include "bench/support/card_costs.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -32,9 +33,6 @@ constexpr int64_t kBlock = 16;
 constexpr int64_t kTraceBlock = 512;
 constexpr int64_t kStepTokens = 8192;
 constexpr int64_t kSequences = 256;
-// Llama-3.1-8B: bytes of its weights, operations of a token.
-constexpr double kWeights = 15.0e9, kTokenFlops = 15.0e9;
-constexpr double kBytesPerSecond = 4.6e12, kFlops = 8e14;  // of the card
 
 struct Options {
   int64_t lines = 2000;
@@ -47,10 +45,6 @@ struct Options {
 class Input {
  public:
   void add(std::vector<TokenId> prompt, int64_t answer) {
-    for (size_t end = kBlock; end <= prompt.size(); end += kBlock) {
-      least_ += prefixes_.insert(hash_of(prompt, end)).second ? kBlock : 0;
-    }
-    least_ += static_cast<uint64_t>(prompt.size() % kBlock);
     longest_ = std::max(longest_, std::ssize(prompt) + answer);
     BuiltRequest request;
     request.prompts.push_back({.text = "", .parts = {std::move(prompt)}});
@@ -62,25 +56,23 @@ class Input {
   }
   /// Prompt tokens that must be computed: each block that prompts begin with once. Of a prompt of
   /// whole blocks the last one is computed for its token's logits, and not counted here again.
-  [[nodiscard]] double least() const { return static_cast<double>(least_); }
+  [[nodiscard]] double least() const {
+    std::unordered_set<uint64_t> blocks;  // by the hash of all tokens up to their end
+    int64_t behind = 0;                   // tokens behind the last whole block
+    for (size_t line = 0; line < index.lines(); ++line) {
+      for (const batch::IndexedSequence& sequence : index.sequences(line)) {
+        const int64_t whole = index.hash_count(sequence);
+        for (int64_t at = 0; at < whole; ++at) blocks.insert(index.hash(sequence, at));
+        behind += sequence.prompt - whole * index.span();
+      }
+    }
+    return static_cast<double>(std::ssize(blocks) * index.span() + behind);
+  }
   [[nodiscard]] int64_t longest() const { return longest_; }
 
   PrefixIndex index{kBlock};
 
  private:
-  /// A hash of the first `end` tokens, chained block by block.
-  uint64_t hash_of(const std::vector<TokenId>& prompt, size_t end) {
-    if (end == kBlock) chain_ = 0;
-    for (size_t i = end - kBlock; i < end; ++i) {
-      chain_ = (chain_ ^ static_cast<uint64_t>(prompt[i] + 1)) * 0x9e3779b97f4a7c15;
-      chain_ ^= chain_ >> 29;
-    }
-    return chain_;
-  }
-
-  std::unordered_set<uint64_t> prefixes_;
-  uint64_t chain_ = 0;
-  uint64_t least_ = 0;
   int64_t longest_ = 0;
 };
 
@@ -115,13 +107,13 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void print(const Input& input, const char* order, const ScheduleForecast& forecast) {
+void print(double least, const char* order, const ScheduleForecast& forecast) {
   const auto computed = static_cast<double>(forecast.prompt_tokens - forecast.cached_tokens);
   const double tokens = computed + static_cast<double>(forecast.completion_tokens);
   const double seconds = static_cast<double>(forecast.steps) * kWeights / kBytesPerSecond +
                          tokens * kTokenFlops / kFlops;
   fmt::print("  {:6} {:7.3f} of the least, {:8} steps, {:6} preemptions, {:8.1f} s at most\n",
-             order, computed / input.least(), forecast.steps, forecast.preemptions, seconds);
+             order, computed / least, forecast.steps, forecast.preemptions, seconds);
 }
 
 void run(const Options& options) {
@@ -129,10 +121,11 @@ void run(const Options& options) {
   options.trace.empty() ? add_shuffled(options, input) : add_trace(options.trace, input);
   std::vector<uint32_t> as_read(input.index.lines());
   std::iota(as_read.begin(), as_read.end(), 0);
+  const double least = input.least();
   auto begin = std::chrono::steady_clock::now();
   const std::vector<uint32_t> ordered = input.index.prefix_order();
   fmt::print("{} lines, {} prompt tokens, at least {:.0f} of them computed; ordered in {:.2f} s\n",
-             input.index.lines(), input.index.prompt_tokens(), input.least(), seconds_since(begin));
+             input.index.lines(), input.index.prompt_tokens(), least, seconds_since(begin));
   if (options.order_alone) return;
   const int64_t one = input.longest() / kBlock + 1;  // blocks of the longest line
   for (const int64_t blocks : {2 * one, 4 * one, 16 * one, 64 * one}) {
@@ -144,8 +137,8 @@ void run(const Options& options) {
     const ScheduleForecast file = forecast_schedule(input.index, as_read, launch);
     const ScheduleForecast prefix = forecast_schedule(input.index, ordered, launch);
     fmt::print("{} blocks; both forecasts in {:.2f} s\n", blocks, seconds_since(begin));
-    print(input, "file", file);
-    print(input, "prefix", prefix);
+    print(least, "file", file);
+    print(least, "prefix", prefix);
   }
 }
 

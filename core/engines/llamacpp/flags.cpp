@@ -11,7 +11,6 @@ constexpr std::string_view kSwitch = "on,off,auto,1,0,-1,true,false,enabled,disa
 constexpr std::string_view kFile = "the memory of that file is not counted; plan it by itself";
 constexpr std::string_view kAdapter = "adapters are not counted";
 constexpr std::string_view kEmbeds = "planned as a launch that generates text";
-constexpr std::string_view kExits = "prints and exits: it launches nothing";
 constexpr std::string_view kPreset = "a preset that downloads a model; give its file and flags";
 constexpr std::string_view kFork = "a flag of ik_llama.cpp, whose memory is not planned";
 constexpr std::string_view kRouter =

@@ -34,7 +34,7 @@ constexpr Flag kFlags[] = {
     uncounted("--disable-vision-encoder,--language-model-only", bare,
               "the image encoder is counted as well"),
     unplanned("--cp", integer, "context parallelism is not planned"),
-    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
+    unplanned("--help,-h", bare, kExits),
     {"--dtype", text, "auto,float16,bfloat16"},
     {"--enable-prefix-caching", bare},
     {"--model-format", text},

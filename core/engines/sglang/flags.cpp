@@ -97,8 +97,8 @@ constexpr Flag kFlags[] = {
               text, kHostExperts),
     unplanned("--kt-enable-dynamic-expert-update", bare, kHostExperts),
     unplanned("--num-gpus,--ulysses-degree,--ring-degree", integer, kImages),
-    unplanned("--version", bare, "prints and exits: it launches nothing"),
-    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
+    unplanned("--version", bare, kExits),
+    unplanned("--help,-h", bare, kExits),
     // Taken, and no matter for what is sized.
     {"--config", text, "", false},
     {"--tokenizer-path", text, "", false},

@@ -33,7 +33,7 @@ constexpr Flag kTrtllmFlags[] = {
     {"--backend", text},
     unplanned("--cp-size,--cp_size,--context-parallel-size,--context_parallel_size", integer,
               "context parallelism is not planned"),
-    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
+    unplanned("--help,-h", bare, kExits),
     {"--tokenizer", text, "", false},
     {"--custom-tokenizer,--custom_tokenizer", text, "", false},
     {"--custom-module-dirs,--custom_module_dirs", text, "", false},

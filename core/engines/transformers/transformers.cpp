@@ -23,7 +23,7 @@ constexpr Flag kServeFlags[] = {
     {"--batch-size", integer},
     {"--max-length", integer},
     uncounted("--quantization", text, "weights are counted as the checkpoint stores them"),
-    unplanned("--help,-h", bare, "prints and exits: it launches nothing"),
+    unplanned("--help,-h", bare, kExits),
     {"--compile", bare, "", false},
     {"--reasoning", text, "", false},
     {"--device", text, "", false},
