@@ -32,3 +32,22 @@ TEST_CASE("settings for images or for videos alone go before those beside them")
                       Catch::Contains("videos_kwargs"));
   }
 }
+
+TEST_CASE("a lone config.json's images are prepared as the published processors prepare them") {
+  const auto settings = [](model::VisionKind kind, int64_t image, const Json& config = {}) {
+    model::VisionSpec vision;
+    vision.kind = kind;
+    vision.image = image;
+    return engine::published_processor_settings(vision, config);
+  };
+  CHECK(settings(model::VisionKind::qwen2_vl, 0) ==
+        Json{{"min_pixels", 3136}, {"max_pixels", 12845056}});
+  CHECK(settings(model::VisionKind::clip, 336) ==
+        Json::parse(
+            R"({"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}})"));
+  CHECK(
+      settings(model::VisionKind::idefics3, 512) ==
+      Json::parse(R"({"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}})"));
+  CHECK(settings(model::VisionKind::siglip, 384) ==
+        Json::parse(R"({"size": {"height": 384, "width": 384}})"));
+}

@@ -45,7 +45,6 @@ int64_t ImageHolds::hold(Sequence& sequence, int64_t end) {
 }
 
 void ImageHolds::commit(Sequence& sequence) {
-  if (sequence.images == nullptr) return;
   for (size_t i = 0; i < sequence.image_rows.size(); ++i) {
     if (sequence.images->items[i].runs.back().end() <= sequence.computed) let_go(sequence, i);
   }
