@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engines/answer.h"
 #include "engines/llamacpp/memory.h"
 
 namespace plimsoll::engines::llamacpp {
