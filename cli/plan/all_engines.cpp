@@ -47,11 +47,13 @@ std::vector<PlanOptions> options_of_all(const PlanOptions& options) {
   for (const char* name : {"plimsoll", "vllm"}) {
     all.push_back(options);
     all.back().engine = name;
+    all.back().gguf_type.clear();
   }
   for (const engines::Engine& engine : engines::engines()) {
     all.push_back(options);
     all.back().engine = engine.name;
     all.back().engine_words = words_for(engine, options);
+    if (engine.name != "llamacpp") all.back().gguf_type.clear();
   }
   return all;
 }

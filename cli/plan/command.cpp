@@ -130,6 +130,20 @@ struct Planned {
   PlanOptions options;
 };
 
+/// llama.cpp's plan of a GGUF file, or of the one that --gguf-type names; nullopt: neither is
+/// given.
+std::optional<plan::PlanResult> llamacpp_plan(const fs::path& file, const PlanOptions& options) {
+  if (!checkpoint::gguf::is_gguf_path(file)) {
+    if (options.gguf_type.empty()) return std::nullopt;
+    return make_converted_plan(checkpoint::read_config(file), file, options);
+  }
+  if (!options.gguf_type.empty()) {
+    fail(ExitCode::usage, "--gguf-type {}: {} is a GGUF file with types of its own",
+         options.gguf_type, file.string());
+  }
+  return make_gguf_plan(checkpoint::gguf::Model::open(file), options);
+}
+
 Planned planned(const PlanOptions& asked, const Environment& environment) {
   PlanOptions given = asked;
   if (given.engine == "vllm" && !given.engine_version.empty()) {
@@ -139,10 +153,14 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   }
   if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   const fs::path file = find_config(given, environment);
-  if (given.engine == "llamacpp" && checkpoint::gguf::is_gguf_path(file)) {
-    plan::PlanResult result = make_gguf_plan(file, given);
-    result.model = given.model;
-    return {std::move(result), std::move(given)};
+  if (given.engine == "llamacpp") {
+    if (std::optional<plan::PlanResult> result = llamacpp_plan(file, given)) {
+      result->model = given.model;
+      return {*std::move(result), std::move(given)};
+    }
+  } else if (!given.gguf_type.empty()) {
+    fail(ExitCode::usage, "--gguf-type {}: names a GGUF file for --engine llamacpp",
+         given.gguf_type);
   }
   Json config = checkpoint::read_config(file);
   vllm::adapt_mistral_params(config, file.string());

@@ -6,10 +6,12 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/split_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/plan/parts.h"
+#include "engines/llamacpp/conversion/conversion.h"
 #include "model/config.h"
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
@@ -154,14 +156,13 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   return result;
 }
 
-plan::PlanResult make_gguf_plan(const fs::path& file, const PlanOptions& options) {
+plan::PlanResult make_gguf_plan(const checkpoint::gguf::Model& model, const PlanOptions& options) {
   const engines::Engine& engine = *engines::find_engine(options.engine);
   if (!options.engine_fields.is_null())
     fail(ExitCode::usage, "--engine-args: llama.cpp has flags alone, no Python config");
-  const auto model = checkpoint::gguf::Model::open(file);
   engines::Question question;
   question.gguf = &model;
-  question.config_path = file.string();
+  question.config_path = model.path().string();
   question.model = options.model;
   question.version = options.engine_version;
   question.words = options.engine_words;
@@ -170,6 +171,20 @@ plan::PlanResult make_gguf_plan(const fs::path& file, const PlanOptions& options
   plan::PlanResult result = plan::plan_buffers(engine, question, options.advise);
   result.gpu = names;
   finish(result, options);
+  return result;
+}
+
+plan::PlanResult make_converted_plan(const Json& config, const fs::path& file,
+                                     const PlanOptions& options) {
+  const auto model = engines::llamacpp::converted(config, file.string(), options.gguf_type);
+  plan::PlanResult result = make_gguf_plan(model, options);
+  int64_t bytes = 0;
+  for (const auto& tensor : model.tensors())
+    bytes += round_up(static_cast<int64_t>(tensor.bytes), model.alignment());
+  result.notes.push_back(
+      fmt::format("planned as the GGUF file that llama-quantize makes of this model for {} without "
+                  "an importance matrix: {} of tensors; published files may choose other types",
+                  options.gguf_type, plan::readable_bytes(bytes)));
   return result;
 }
 

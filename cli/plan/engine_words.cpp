@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "cli/help.h"
 #include "cli/plan/options.h"
-#include "cli/plan/paste/pasted_launch.h"
+#include "cli/plan/paste/other_engines.h"
 #include "engines/engine.h"
 
 namespace plimsoll::cli {
@@ -150,6 +150,7 @@ Words with_file(const engines::Engine& engine, Words words, PlanOptions& options
     options.left_out.push_back(fmt::format("{} {} (not on this machine)", engine.file_flag, file));
   } else if (engine.file_use == engines::FileUse::flags) {
     const Words flags = flags_of_yaml(*text);
+    choose_release(engine, flags, options);
     words.insert(words.begin() + 1, flags.begin(), flags.end());  // behind "plan"
   } else if (const std::optional<Json> fields = json_of_yaml(*text);
              fields && fields->is_object()) {

@@ -81,6 +81,8 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
                o.engine_fields = parse_json<Json>(text);
                if (!o.engine_fields.is_object()) throw std::invalid_argument("expected an object");
              });
+  text_flag(command, "--gguf-type", o.gguf_type, "NAME",
+            "llamacpp: plans the GGUF file that llama-quantize makes of MODEL, such as Q4_K_M");
   value_flag(command, "--free-memory", "before=SIZE,after=SIZE",
              "free memory of a card before loading, and when the cache is sized",
              [&o](const std::string& text) { o.free_memory = read_free_memory(text); });

@@ -29,6 +29,7 @@ struct PlanOptions {
   Json engine_file_fields;                              // of a YAML file that its flags name
   std::map<std::string, std::string> engine_variables;  // of a pasted launch's environment
   std::string engine_version;
+  std::string gguf_type;  // mixture of the GGUF file that is planned in place of MODEL; empty: none
   std::optional<engines::FreeMemory> free_memory;
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
   std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
@@ -50,6 +51,7 @@ struct PlanOptions {
   std::vector<std::string> left_out;
   std::vector<std::string> pasted_notes;
   std::optional<int64_t> gpus_pasted;
+  bool flags_choose_release = false;  // of a pasted launch whose release nothing else says
   /// Flags of `run`: prompts (-i, --part), --max-tokens, --chat-template, ...
   RunOptions run;
   bool has_prompts = false;  // -i was given

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/config_view.h"
+#include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
 #include "engines/engine.h"
@@ -24,7 +25,11 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
                                   const std::optional<hardware::Gpu>& gpu);
 
 /// Makes llama.cpp's plan of a GGUF file.
-plan::PlanResult make_gguf_plan(const std::filesystem::path& file, const PlanOptions& options);
+plan::PlanResult make_gguf_plan(const checkpoint::gguf::Model& model, const PlanOptions& options);
+
+/// The plan of llama.cpp for the GGUF file that --gguf-type names. `file` is config.json.
+plan::PlanResult make_converted_plan(const Json& config, const std::filesystem::path& file,
+                                     const PlanOptions& options);
 
 /// The card that --gpu and --gpu-total-memory name; nullopt: none. Throws Error(usage).
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options);

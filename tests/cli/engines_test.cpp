@@ -156,6 +156,26 @@ TEST_CASE("llama.cpp's plan of a GGUF file goes by its own flags and each card")
   const Outcome folder = plan(kLlama + " --engine llamacpp");
   CHECK(folder.status == 2);
   CHECK_THAT(folder.err, Contains("convert_hf_to_gguf.py"));
+  CHECK_THAT(plan(file + " --engine llamacpp --gguf-type Q4_K_M").err, Contains("is a GGUF file"));
+}
+
+TEST_CASE("llama.cpp's plan of a config goes by the mixture of its GGUF file") {
+  const Scratch scratch;
+  const auto weights = [&](const std::string& type) {
+    const Json plan =
+        planned_json(scratch, "--engine llamacpp --gpu 4090 -c 4096 --gguf-type " + type);
+    CHECK(plan["architecture"] == "llama");
+    return plan["engine"]["sizing"]["buffers"]["CUDA0"][0].get<int64_t>();
+  };
+  CHECK(weights("Q4_K_M") < weights("Q8_0"));
+  CHECK(weights("q4_k_m") == weights("Q4_K"));
+  const std::string plan = "plimsoll plan " + kLlama + " --gpu 4090 --gguf-type ";
+  CHECK_THAT(shell(scratch, plan + "Q4_K_M --engine llamacpp -c 4096").out,
+             Contains("planned as the GGUF file that llama-quantize makes") &&
+                 Contains("Q4_K_M without an importance matrix: 4.58 GiB of tensors"));
+  CHECK_THAT(shell(scratch, plan + "Q4_K_M --engine sglang").err, Contains("--engine llamacpp"));
+  CHECK_THAT(shell(scratch, plan + "Q9 --engine llamacpp").err, Contains("Q9: not known; one of"));
+  CHECK_THAT(shell(scratch, plan + "Q8_0 --engine all").out, Contains("llamacpp"));
 }
 
 TEST_CASE("the lines to paste and to expect are the engine's") {

@@ -151,7 +151,7 @@ TEST_CASE("variables of a launch and what its shell computes count as flags") {
            Row{"docker run -e LLAMA_ARG_N_PARALLEL=3 ghcr.io/ggml-org/llama.cpp:server-cuda",
                "--parallel 3"},
            Row{"llama-server -t $(nproc) -c $((41 * 1024)) -np 2", "--ctx-size 41984 --parallel 2"},
-           Row{"OUT=$(llama-cli -m m -c 512)", "--ctx-size 512"},
+           Row{"OUT=$(llama-cli -m m -c 512)", "--parallel 1 --ctx-size 512"},
            Row{"llama-server --chat-template-file <(cat a b) -c 512", "--ctx-size 512"},
            Row{"llama-server --port $PORT $ARGS -c 512 ...", "--ctx-size 512"},
            Row{"llama-server \\\n > -c 512 \\\n > -np 2", "--ctx-size 512 --parallel 2"},
@@ -262,6 +262,26 @@ TEST_CASE("a model that SGLang's file of flags names is the plan's") {
   CHECK(take_engine_words(both, options) == std::vector<std::string>{"plan", "y"});
 }
 
+TEST_CASE("a former flag in SGLang's file chooses the release as on the line") {
+  const auto release = [](const std::string& file, const std::string& line) {
+    PlanOptions options;
+    const auto words = expand_pasted_line(
+        {"plan", "--from", "cat <<E > c.yaml\nmodel-path: x\n" + file + "\nE\n" + line}, options);
+    (void)take_engine_words(words, options);
+    const auto is_about = [](const std::string& note) {
+      return note.find("planned as") != std::string::npos;
+    };
+    CHECK(std::ranges::count_if(options.pasted_notes, is_about) <= 1);
+    return options.engine_version;
+  };
+  const std::string serve = "sglang serve --config c.yaml";
+  CHECK(release("page-size: 1", serve) == "");
+  CHECK(release("cuda-graph-max-bs: 8", serve) == "0.5.19");
+  CHECK(release("enable-deepep-moe: true", serve + " --cuda-graph-max-bs 8") == "0.5.0");
+  CHECK(release("cuda-graph-max-bs: 8", serve + " --enable-deepep-moe") == "0.5.0");
+  CHECK(release("cuda-graph-max-bs: 8", "docker run lmsysorg/sglang:v0.5.4 " + serve) == "0.5.4");
+}
+
 TEST_CASE("what is pasted to do harm is refused at once") {
   const test::Scratch scratch;
   const StandIn model(scratch);
@@ -277,6 +297,11 @@ TEST_CASE("what is pasted to do harm is refused at once") {
   std::string documents = "A=" + std::string(300'000, 'a') + "\n";
   for (int i = 0; i < 100; ++i) documents += "cat <<E > f" + std::to_string(i) + "\n$A\nE\n";
   CHECK_THAT(reading_of(documents + "llama-server -m m", model).refused, Contains("1 MiB"));
+  for (const char* blank : {" ", "\n", " \n", "\t\r\n"}) {  // each is looked at once
+    std::string blanks;
+    while (blanks.size() < 400'000) blanks += blank;
+    CHECK(reading_of("llama-server -m m" + blanks + "x", model).engine == "llamacpp");
+  }
   CHECK(reading_of("# tensorrt_llm was slower\nfrom vllm import LLM\nLLM('m')", model).refused ==
         "");
 }

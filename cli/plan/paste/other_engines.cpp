@@ -14,7 +14,9 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr std::string_view kBench =
-    "llama-bench measures launches of several contexts; paste a line of llama-server or llama-cli";
+    "llama-bench starts a launch for each of its tests; plan the largest as a line of "
+    "llama-completion with -c for its prompt, depth and answer together: llama-bench -p 512,1024 "
+    "-n 128 -ctk f16,q8_0 as llama-completion -c 1024 -ctk f16";
 constexpr std::string_view kClient = "it asks a server; paste the line that starts the server";
 constexpr std::string_view kRouter =
     "sglang_router starts several servers; paste the line of one, such as 'sglang serve "
@@ -28,8 +30,12 @@ struct OtherProgram {
   std::string_view engine;
   std::string_view refused = {};
   bool common = false;  // a name that other programs have too: it counts with a model
+  std::vector<std::string_view> defaults = {};  // flags that its own defaults stand for
 };
 const std::vector<OtherProgram>& other_programs() {
+  // llama-cli runs the server's code with one sequence; llama-completion has logits of each token.
+  static const std::vector<std::string_view> kOneSequence = {"--parallel", "1"};
+  static const std::vector<std::string_view> kAllLogits = {"--fit-print", "on"};
   static const std::vector<OtherProgram> kPrograms = {
       {"sglang", {"serve"}, "sglang"},
       {"sglang.launch_server", {}, "sglang"},
@@ -39,12 +45,12 @@ const std::vector<OtherProgram>& other_programs() {
       {"lmdeploy", {"serve", "api_client"}, "", kClient},
       {"lmdeploy", {"serve"}, "lmdeploy"},
       {"llama-server", {}, "llamacpp"},
-      {"llama-cli", {}, "llamacpp"},
-      {"llama-completion", {}, "llamacpp"},
-      {"llama-fit-params", {}, "llamacpp"},
-      {"llama-mtmd-cli", {}, "llamacpp"},
+      {"llama-cli", {}, "llamacpp", "", false, kOneSequence},
+      {"llama-completion", {}, "llamacpp", "", false, kAllLogits},
+      {"llama-fit-params", {}, "llamacpp", "", false, kAllLogits},
+      {"llama-mtmd-cli", {}, "llamacpp", "", false, kOneSequence},
       {"server", {}, "llamacpp", "", true},  // builds before July 2024
-      {"main", {}, "llamacpp", "", true},
+      {"main", {}, "llamacpp", "", true, kOneSequence},
       {"trtllm-serve", {"serve"}, "tensorrt-llm"},
       {"trtllm-serve", {"disaggregated"}, "", "trtllm-serve disaggregated loads no model"},
       {"trtllm-serve", {}, "tensorrt-llm"},
@@ -146,6 +152,7 @@ bool take_other(const Words& words, size_t at, PastedLaunch& launch) {
   launch.refused = program->refused;
   if (program->engine.empty()) return false;
   launch.engine = program->engine;
+  launch.defaults.assign(program->defaults.begin(), program->defaults.end());
   return take(words, at + 1 + program->words.size(), vllm::Usage::server, launch);
 }
 
@@ -167,6 +174,22 @@ bool take_other_image(const Words& words, PastedLaunch& launch) {
   return take_other(line, 0, launch);
 }
 
+void choose_release(const engines::Engine& engine, const Words& words, PlanOptions& options) {
+  if (!options.flags_choose_release || engine.last_release == nullptr) return;
+  const std::optional<engines::Version> last = engine.last_release(words);
+  if (!last) return;
+  const std::string& chosen = options.engine_version;
+  if (!chosen.empty() && engines::parse_release(chosen, engine.newest) <= *last) return;
+  options.engine_version = model::version_text(*last);
+  std::erase_if(options.pasted_notes, [](const std::string& note) {
+    return note.find("planned as ") != std::string::npos;
+  });
+  options.pasted_notes.push_back(
+      fmt::format("planned as {} {}, the last release that takes all of these flags "
+                  "(--engine-version says another)",
+                  engine.name, options.engine_version));
+}
+
 std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
                                              const std::vector<std::string>& arguments,
                                              PlanOptions& options) {
@@ -176,6 +199,7 @@ std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
   PastedLaunch seen = launch;
   const engines::Engine& engine = *engines::find_engine(launch.engine);
   std::vector<std::string> all = {arguments.front()};
+  all.insert(all.end(), launch.defaults.begin(), launch.defaults.end());
   for (const auto& [name, value] : launch.variables) {
     if (name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES")
       limit_gpus(seen, value, true);
@@ -185,27 +209,18 @@ std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
   }
   options.gpus_pasted = seen.gpus;
   const Words words = rewrite_arguments(launch.words);
-  std::string release = release_in(launch.image);
+  options.engine_version = release_in(launch.image);
   const bool stated = std::ranges::any_of(arguments, [](const std::string& argument) {
     return argument.starts_with("--engine-version");
   });
-  const std::optional<engines::Version> last =
-      engine.last_release == nullptr || stated ? std::nullopt : engine.last_release(words);
-  if (release.empty() && last) {
-    release = model::version_text(*last);
-    options.pasted_notes.push_back(
-        fmt::format("planned as {} {}, the last release that takes all of these flags "
-                    "(--engine-version says another)",
-                    engine.name, release));
-  }
-  if (!release.empty()) {
-    options.engine_version = std::move(release);
-  } else if (!launch.image.empty()) {
+  if (options.engine_version.empty() && !launch.image.empty()) {
     options.pasted_notes.push_back(
         fmt::format("the image {} does not say its release: planned as the newest known "
                     "(--engine-version X.Y.Z says another)",
                     launch.image));
   }
+  options.flags_choose_release = options.engine_version.empty() && !stated;
+  choose_release(engine, words, options);
   all.insert(all.end(), words.begin(), words.end());
   all.insert(all.end(), arguments.begin() + 1, arguments.end());
   return all;

@@ -6,6 +6,7 @@
 
 #include "cli/plan/options.h"
 #include "cli/plan/paste/pasted_launch.h"
+#include "engines/engine.h"
 
 namespace plimsoll::cli {
 
@@ -23,5 +24,8 @@ bool take_other_image(const Words& words, PastedLaunch& launch);
 std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
                                              const std::vector<std::string>& arguments,
                                              PlanOptions& options);
+
+/// Plans as the last release that takes all of these flags, where they choose the release.
+void choose_release(const engines::Engine& engine, const Words& words, PlanOptions& options);
 
 }  // namespace plimsoll::cli

@@ -31,6 +31,7 @@ inline std::string file_variable(const std::string& path) {
 
 struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
+  Words defaults;               // flags that the program's own defaults stand for
   Variables variables;          // of its environment
   std::string engine;           // another engine than vLLM, by its name in engines/engine.h
   std::string image;            // of the container; empty: none

@@ -57,6 +57,7 @@ class ShellReader {
   [[nodiscard]] char here(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
+  void skip(const char* set) { at_ = std::min(text_.find_first_not_of(set, at_), text_.size()); }
 
   void step() {
     const char c = here();
@@ -78,7 +79,7 @@ class ShellReader {
       expand();
     } else if (is_blank(c)) {
       end_word();
-      ++at_;
+      skip(" \t\r");  // at once: continued() looks at all of them
     } else if (c == '#' && !inside_) {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '>' || c == '<' || (c == '&' && here(1) == '>')) {
@@ -86,6 +87,7 @@ class ShellReader {
     } else if (c == ';' || c == '&' || c == '|' || c == '\n' || c == '(' || c == ')') {
       end_command();
       ++at_;
+      if (c == '\n') skip(" \t\r\n");  // likewise
     } else {
       add(c);
       ++at_;

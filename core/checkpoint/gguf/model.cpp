@@ -135,6 +135,29 @@ Model Model::open(const fs::path& file) {
   return model;
 }
 
+Model Model::described(const fs::path& source, std::string architecture,
+                       std::vector<Number> numbers, std::vector<Tensor> tensors) {
+  Model model;
+  model.files_.push_back(std::make_unique<MappedFile>(source));
+  model.architecture_ = std::move(architecture);
+  model.alignment_ = Header().alignment;
+  model.numbers_ = std::move(numbers);
+  const MappedFile* const file = model.files_.front().get();
+  for (const Number& number : model.numbers_) {
+    const size_t count = number.values.size();
+    model.pairs_.push_back({model.architecture_ + "." + number.key,
+                            {.type = count == 1 ? ValueType::i64 : ValueType::array,
+                             .item = ValueType::i64,
+                             .count = count,
+                             .data = reinterpret_cast<const std::byte*>(number.values.data()),
+                             .bytes = count * sizeof(int64_t),
+                             .file = file}});
+  }
+  model.tensors_ = std::move(tensors);
+  for (Tensor& tensor : model.tensors_) tensor.file = file;
+  return model;
+}
+
 DType plain_dtype(const GgmlTypeInfo& type) {
   switch (type.type()) {
     case GgmlType::f16:

@@ -21,6 +21,16 @@ class Model {
   /// part that is missing.
   static Model open(const std::filesystem::path& file);
 
+  /// Whole numbers of the metadata under a key behind the architecture's name; several: an array.
+  struct Number {
+    std::string key;
+    std::vector<int64_t> values;
+  };
+  /// The header of a model that is no GGUF file yet: names, types and bytes of tensors, without
+  /// their data. `source` is the file that it was made of, which messages name.
+  static Model described(const std::filesystem::path& source, std::string architecture,
+                         std::vector<Number> numbers, std::vector<Tensor> tensors);
+
   /// The files, the part with the metadata first.
   [[nodiscard]] const std::vector<std::unique_ptr<MappedFile>>& files() const { return files_; }
   [[nodiscard]] const std::filesystem::path& path() const { return files_.front()->path(); }
@@ -40,6 +50,7 @@ class Model {
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::vector<Pair> pairs_;
   std::vector<Tensor> tensors_;
+  std::vector<Number> numbers_;  // that values of `pairs_` read, where no file has them
   std::string architecture_;
   int64_t alignment_ = 0;
 };

@@ -42,7 +42,7 @@ std::optional<bool> tristate(const std::string& flag, const std::string& text) {
   refuse_value(flag, fmt::format("unknown value '{}' (on, off or auto)", text));
 }
 
-const GgmlTypeInfo* cache_type(const CommandLine& line, const char* flag) {
+const GgmlTypeInfo* cache_type(const CommandLine& line, const std::string& flag) {
   constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
       {"f32", "F32"},   {"f16", "F16"},   {"bf16", "BF16"},     {"q8_0", "Q8_0"}, {"q4_0", "Q4_0"},
       {"q4_1", "Q4_1"}, {"q5_0", "Q5_0"}, {"iq4_nl", "IQ4_NL"}, {"q5_1", "Q5_1"}};
@@ -71,9 +71,10 @@ class LaunchReader {
   Launch read() {
     read_context();
     read_caches();
-    read_cards();
-    read_overrides();
+    read_split();
+    read_placement(launch_, "");
     read_fit();
+    read_companions();
     line_.add_notes(launch_.notes);
     return std::move(launch_);
   }
@@ -83,7 +84,7 @@ class LaunchReader {
     return line_.has(off) ? false : line_.has(on) || missing;
   }
 
-  [[nodiscard]] int64_t bounded(const char* flag, int64_t missing, int64_t least,
+  [[nodiscard]] int64_t bounded(const std::string& flag, int64_t missing, int64_t least,
                                 int64_t most) const {
     const int64_t value = line_.integer(flag, missing);
     if (value < least || value > most)
@@ -111,8 +112,6 @@ class LaunchReader {
   }
 
   void read_caches() {
-    launch_.key_type = cache_type(line_, "--cache-type-k");
-    launch_.value_type = cache_type(line_, "--cache-type-v");
     launch_.full_windows = line_.has("--swa-full");
     launch_.caches_on_cards = last_of("--kv-offload", "--no-kv-offload", true);
     const std::string mode = line_.text("--load-mode", "auto");
@@ -122,40 +121,49 @@ class LaunchReader {
     launch_.offloads_products = last_of("--op-offload", "--no-op-offload", true);
   }
 
-  /// -dev and -sm none choose among the cards.
-  void read_cards() {
-    launch_.cards = question_.cards;
-    if (line_.has("--device")) {
-      launch_.cards.clear();
-      const std::string devices = line_.text("--device", "");
-      for (const std::string_view name : split_text(devices, ",")) {
-        if (name == "none") break;
-        launch_.cards.push_back(card_named(std::string(name)));
-      }
-    }
-    const std::string layers = line_.text("--gpu-layers", "auto");
-    launch_.gpu_layers = layers == "auto" || layers == "all" ? -1 : number_of<int>("-ngl", layers);
+  void read_split() {
     const std::string split = line_.text("--split-mode", "layer");
     constexpr std::string_view kSplits[] = {"none", "layer", "row", "tensor"};
     const auto* const at = std::ranges::find(kSplits, split);
     if (at == std::end(kSplits)) refuse_value("-sm", "invalid value: " + split);
     launch_.split = static_cast<Split>(at - std::begin(kSplits));
-    if (line_.has("--tensor-split")) {
-      const std::string shares = line_.text("--tensor-split", "");
-      for (const std::string_view share : split_text(shares, ",/"))
-        launch_.shares.push_back(std::max(0.0F, number_of<float>("-ts", share)));
-    }
-    if (launch_.split == Split::none && !launch_.cards.empty()) {
-      const int64_t main = line_.integer("--main-gpu", 0);
-      if (main < 0 || main >= static_cast<int64_t>(launch_.cards.size())) {
-        throw Refusal{"model",
-                      fmt::format("llama_model_load_from_file_impl: invalid value for main_gpu: {} "
-                                  "(available devices: {})",
-                                  main, launch_.cards.size())};
+    if (!line_.has("--tensor-split")) return;
+    const std::string shares = line_.text("--tensor-split", "");
+    for (const std::string_view share : split_text(shares, ",/"))
+      launch_.shares.push_back(std::max(0.0F, number_of<float>("-ts", share)));
+  }
+
+  /// Where a model's layers, tensors and caches lie. `whose`: "", or "-draft".
+  void read_placement(Launch& launch, const std::string& whose) const {
+    launch.key_type = cache_type(line_, "--cache-type-k" + whose);
+    launch.value_type = cache_type(line_, "--cache-type-v" + whose);
+    const std::string layers = line_.text("--gpu-layers" + whose, "auto");
+    launch.gpu_layers = layers == "auto" || layers == "all" ? -1 : number_of<int>("-ngl", layers);
+    read_cards(launch, "--device" + whose);
+    read_overrides(launch, whose);
+  }
+
+  /// -dev and -sm none choose among the cards.
+  void read_cards(Launch& launch, const std::string& flag) const {
+    launch.cards = question_.cards;
+    if (line_.has(flag)) {
+      launch.cards.clear();
+      const std::string devices = line_.text(flag, "");
+      for (const std::string_view name : split_text(devices, ",")) {
+        if (name == "none") break;
+        launch.cards.push_back(card_named(std::string(name)));
       }
-      launch_.cards = {launch_.cards[static_cast<size_t>(main)]};
-      launch_.shares.clear();
     }
+    if (launch.split != Split::none || launch.cards.empty()) return;
+    const int64_t main = line_.integer("--main-gpu", 0);
+    if (main < 0 || main >= static_cast<int64_t>(launch.cards.size())) {
+      throw Refusal{"model",
+                    fmt::format("llama_model_load_from_file_impl: invalid value for main_gpu: {} "
+                                "(available devices: {})",
+                                main, launch.cards.size())};
+    }
+    launch.cards = {launch.cards[static_cast<size_t>(main)]};
+    launch.shares.clear();
   }
 
   [[nodiscard]] Card card_named(const std::string& name) const {
@@ -165,33 +173,67 @@ class LaunchReader {
   }
 
   /// The place of a buffer type's name among the cards, or the host.
-  [[nodiscard]] int device_named(const std::string& name) const {
-    for (size_t i = 0; i < launch_.cards.size(); ++i)
-      if (launch_.cards[i].name == name) return static_cast<int>(i);
+  static int device_named(const Launch& launch, const std::string& name) {
+    for (size_t i = 0; i < launch.cards.size(); ++i)
+      if (launch.cards[i].name == name) return static_cast<int>(i);
     if (name == "CPU") return kHost;
     refuse_value("-ot", "unknown buffer type " + name);
   }
 
-  void add_override(const std::string& pattern, int device) {
+  static void add_override(Launch& launch, const std::string& pattern, int device) {
     try {
-      launch_.overrides.push_back({std::regex(pattern), 0, device});
+      launch.overrides.push_back({std::regex(pattern), 0, device});
     } catch (const std::regex_error&) {
       refuse_value("-ot", "invalid regular expression " + pattern);
     }
   }
 
-  void read_overrides() {
-    for (const std::string& list : line_.texts("--override-tensor")) {
+  void read_overrides(Launch& launch, const std::string& whose) const {
+    for (const std::string& list : line_.texts("--override-tensor" + whose)) {
       for (const std::string_view piece : split_text(list, ",")) {
         const std::string part(piece);
         const size_t equals = part.find('=');
         if (equals == std::string::npos) refuse_value("-ot", "invalid value");
-        add_override(part.substr(0, equals), device_named(part.substr(equals + 1)));
+        add_override(launch, part.substr(0, equals), device_named(launch, part.substr(equals + 1)));
       }
     }
-    if (line_.has("--cpu-moe")) launch_.overrides.push_back({std::nullopt, kMostLayers, kHost});
-    if (const int64_t layers = bounded("--n-cpu-moe", 0, 0, 1 << 16); layers > 0)
-      launch_.overrides.push_back({std::nullopt, layers, kHost});
+    if (line_.has("--cpu-moe" + whose))
+      launch.overrides.push_back({std::nullopt, kMostLayers, kHost});
+    if (const int64_t layers = bounded("--n-cpu-moe" + whose, 0, 0, 1 << 16); layers > 0)
+      launch.overrides.push_back({std::nullopt, layers, kHost});
+  }
+
+  /// Files that are loaded beside the model.
+  void read_companions() {
+    launch_.projector = line_.has("--no-mmproj") ? "" : line_.text("--mmproj", "");
+    launch_.projector_on_card = last_of("--mmproj-offload", "--no-mmproj-offload", true);
+    for (const char* flag : {"--lora", "--lora-scaled"}) {
+      for (const std::string& list : line_.texts(flag)) {
+        for (const std::string_view piece : split_text(list, ",")) add_adapter(std::string(piece));
+      }
+    }
+    launch_.steers = line_.has("--control-vector") || line_.has("--control-vector-scaled");
+    if (!line_.has("--model-draft")) return;
+    Launch draft = launch_;
+    draft.file = line_.text("--model-draft", "");
+    draft.overrides.clear();
+    draft.notes.clear();
+    if (line_.has("--ctx-size-draft"))
+      draft.context = bounded("--ctx-size-draft", 0, 0, kMostContext);
+    read_placement(draft, "-draft");
+    launch_.draft.push_back(std::move(draft));
+  }
+
+  /// FILE, FILE:SCALE, or the SCALE behind a FILE of older builds.
+  void add_adapter(const std::string& word) {
+    const auto is_number = [](std::string_view text) {
+      return !text.empty() && text.find_first_not_of("0123456789.-") == std::string_view::npos;
+    };
+    if (word.empty() || is_number(word)) return;
+    const size_t colon = word.rfind(':');
+    const bool scaled =
+        colon != std::string::npos && is_number(std::string_view(word).substr(colon + 1));
+    launch_.adapters.push_back(word.substr(0, scaled ? colon : word.size()));
   }
 
   void read_fit() {

@@ -53,6 +53,13 @@ struct Launch {
   std::vector<int64_t> margins;   // bytes a card
   int64_t least_context = 4096;
   std::vector<std::string> notes;
+  // Files that are loaded beside the model, as the flags name them.
+  std::vector<Launch> draft;  // the draft model's launch, or none
+  std::string file;           // of a draft model's launch
+  std::string projector;      // --mmproj; empty: none
+  bool projector_on_card = true;
+  std::vector<std::string> adapters;  // LoRA
+  bool steers = false;                // with control vectors
 
   [[nodiscard]] int64_t streams() const { return unified ? 1 : sequences; }
   /// Tokens of a sequence, and of all, where `tokens` are asked for.

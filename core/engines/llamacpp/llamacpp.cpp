@@ -7,6 +7,7 @@
 
 #include "base/amount.h"
 #include "base/error.h"
+#include "engines/llamacpp/companions.h"
 #include "engines/llamacpp/fit.h"
 #include "engines/llamacpp/lines.h"
 
@@ -128,15 +129,19 @@ void fill_figures(const Shape& shape, const Launch& launch, const Placement& pla
 
 void answer_to(const Question& question, Version, Answer& answer) {
   if (question.gguf == nullptr) {
-    fail(ExitCode::usage,
-         "{}: llama.cpp loads GGUF files; name one, or convert the model with llama.cpp's "
-         "convert_hf_to_gguf.py and llama-quantize",
-         question.config_path);
+    fail(
+        ExitCode::usage,
+        "{}: llama.cpp loads GGUF files; name one, convert the model with llama.cpp's "
+        "convert_hf_to_gguf.py and llama-quantize, or plan what these make of it with --gguf-type, "
+        "such as --gguf-type Q4_K_M",
+        question.config_path);
   }
-  const Launch launch = read_launch(question);
+  Launch launch = read_launch(question);
   Shape shape = shape_of(*question.gguf);
   apply_overrides(launch, shape);
   check_launch(launch, shape);
+  Companions companions(launch);
+  companions.reserve(launch);
   Fit fitted;
   fitted.placement = asked_placement(shape, launch);
   if (launch.fits) fitted = fit(shape, launch);
@@ -146,10 +151,20 @@ void answer_to(const Question& question, Version, Answer& answer) {
   fill_sizing(shape, launch, answer);
   if (launch.fits && !launch.cards.empty()) answer.sizing["fit"] = fit_json(launch, fitted);
   fill_figures(shape, launch, fitted.placement, answer);
+  companions.add_adapters(shape, launch, fitted.placement);
   answer.says = fitted.says;
   const std::vector<std::string> lines = lines_of(shape, launch, fitted.placement, answer.buffers);
   answer.says.insert(answer.says.end(), lines.begin(), lines.end());
+  for (const Launch& draft : launch.draft) {
+    for (const Card& card : draft.cards)
+      if (std::ranges::find(answer.cards, card.name, &Card::name) == answer.cards.end())
+        answer.cards.push_back(card);
+  }
+  companions.add_to(answer.buffers, answer.cards);
+  if (!companions.empty()) answer.sizing["beside"] = companions.json();
   answer.notes = launch.notes;
+  const std::vector<std::string> beside = companions.notes();
+  answer.notes.insert(answer.notes.end(), beside.begin(), beside.end());
   if (shape.left_out_layers > 0) {
     answer.notes.push_back(fmt::format(
         "{} layers of multi-token prediction are left out (--no-mtp)", shape.left_out_layers));

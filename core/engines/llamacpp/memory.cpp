@@ -20,15 +20,11 @@ int64_t row_bytes(const GgmlTypeInfo& type, int64_t values) {
 }
 
 /// Bytes of a tensor in a buffer: aligned, on cards with the last row of a packed type padded.
-int64_t allocated(const GgmlTypeInfo& type, int64_t row, int64_t bytes, int device) {
+int64_t allocated_rows(const GgmlTypeInfo& type, int64_t row, int64_t bytes, int device) {
   if (device == kHost) return round_up(bytes, kHostAlignment);
   const int64_t beyond = row % kCardRow;
   if (type.is_packed() && beyond != 0) bytes += row_bytes(type, kCardRow - beyond);
   return round_up(bytes, kCardAlignment);
-}
-
-int64_t allocated(const checkpoint::gguf::Tensor& tensor, int device) {
-  return allocated(*tensor.type, tensor.ne.front(), static_cast<int64_t>(tensor.bytes), device);
 }
 
 /// True for tensors that the part of a split layer's MLP is made of (patterns of common/fit.cpp).
@@ -103,7 +99,7 @@ void add_weights(const Shape& shape, const Launch& launch, const Devices& device
 
 /// Bytes of a cache's tensor: `values` of each of `rows`.
 int64_t cached(const GgmlTypeInfo& type, int64_t values, int64_t rows, int device) {
-  return values == 0 ? 0 : allocated(type, values, row_bytes(type, values) * rows, device);
+  return values == 0 ? 0 : allocated_rows(type, values, row_bytes(type, values) * rows, device);
 }
 
 void add_caches(const Shape& shape, const Launch& launch, const Placement& placement,
@@ -123,6 +119,11 @@ void add_caches(const Shape& shape, const Launch& launch, const Placement& place
 }
 
 }  // namespace
+
+int64_t allocated(const checkpoint::gguf::Tensor& tensor, int device) {
+  return allocated_rows(*tensor.type, tensor.ne.front(), static_cast<int64_t>(tensor.bytes),
+                        device);
+}
 
 int64_t cells_of(const Layer& layer, const Shape& shape, const Launch& launch, int64_t context) {
   const int64_t all = launch.sequence_context(context);

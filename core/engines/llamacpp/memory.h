@@ -52,6 +52,10 @@ Placement asked_placement(const Shape& shape, const Launch& launch);
 /// Bytes of every buffer.
 Memory measure(const Shape& shape, const Launch& launch, const Placement& placement);
 
+/// Bytes of a tensor in a device's buffer: aligned, and on cards with room behind a packed type's
+/// last row.
+int64_t allocated(const checkpoint::gguf::Tensor& tensor, int device);
+
 /// Cells of a layer's cache for one stream.
 int64_t cells_of(const Layer& layer, const Shape& shape, const Launch& launch, int64_t context);
 

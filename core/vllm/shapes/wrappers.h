@@ -1,5 +1,5 @@
 // The language model within a config: its architecture, its row in the table of architectures, and
-// facts of its multimodal wrapper. Internal to core/vllm.
+// facts of its multimodal wrapper.
 #pragma once
 
 #include <optional>

@@ -1,0 +1,157 @@
+// Sources: tools/server/server-context.cpp (load_model), tools/mtmd/clip.cpp and
+// src/llama-adapter.cpp of llama.cpp.
+#include "engines/llamacpp/companions.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/amount.h"
+#include "base/rounding.h"
+#include "base/size_text.h"
+#include "engines/answer.h"
+
+namespace plimsoll::engines::llamacpp {
+namespace {
+
+using checkpoint::gguf::Model;
+using checkpoint::gguf::Tensor;
+
+constexpr const char* kHostName = "CPU";
+
+/// True for a file on this machine; else a note says that it is not counted.
+bool is_here(const std::string& file, const char* what, Launch& launch) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) return true;
+  launch.notes.push_back(
+      fmt::format("{} {}: not on this machine, its memory is not counted", what, file));
+  return false;
+}
+
+std::string name_of(const Launch& launch, int device) {
+  return device == kHost ? kHostName : launch.cards[static_cast<size_t>(device)].name;
+}
+
+Companion draft_of(const Launch& launch) {
+  const Model model = Model::open(launch.file);
+  Shape shape = shape_of(model);
+  apply_overrides(launch, shape);
+  check_launch(launch, shape);
+  const Memory memory = measure(shape, launch, asked_placement(shape, launch));
+  Companion draft{"draft model", launch.file, {}};
+  for (size_t i = 0; i < memory.cards.size(); ++i)
+    draft.used[launch.cards[i].name] = memory.cards[i];
+  Usage& host = draft.used[kHostName];
+  for (const Usage& usage : {memory.pinned, memory.plain, memory.repacked}) {
+    host.model += usage.model;
+    host.context += usage.context;
+    host.compute += usage.compute;
+  }
+  return draft;
+}
+
+Companion projector_of(const Launch& launch) {
+  const Model model = Model::open(launch.projector);
+  const int device = launch.projector_on_card && !launch.cards.empty() ? 0 : kHost;
+  Companion projector{"projector", launch.projector, {}};
+  Usage& usage = projector.used[name_of(launch, device)];
+  for (const Tensor& tensor : model.tensors()) usage.model += allocated(tensor, device);
+  return projector;
+}
+
+/// The matrix that an adapter's tensor changes: "blk.0.attn_q.weight" of
+/// "blk.0.attn_q.weight.lora_a".
+std::string_view base_of(std::string_view name) {
+  const size_t end = name.rfind(".lora_");
+  return end == std::string_view::npos ? name : name.substr(0, end);
+}
+
+}  // namespace
+
+Companions::Companions(Launch& launch) {
+  for (const Launch& draft : launch.draft)
+    if (is_here(draft.file, "--model-draft", launch)) all_.push_back(draft_of(draft));
+  if (launch.projector.empty() || !is_here(launch.projector, "--mmproj", launch)) return;
+  all_.push_back(projector_of(launch));
+  launch.notes.emplace_back("--mmproj: what a step of the projector needs is not counted");
+}
+
+void Companions::reserve(Launch& launch) const {
+  for (const Companion& companion : all_) {
+    for (size_t i = 0; i < launch.cards.size(); ++i) {
+      const auto at = companion.used.find(launch.cards[i].name);
+      if (at != companion.used.end()) launch.margins[i] += at->second.total();
+    }
+  }
+}
+
+void Companions::add_adapters(const Shape& shape, Launch& launch, const Placement& placement) {
+  const Devices devices = devices_of(shape, launch, placement);
+  for (const std::string& file : launch.adapters) {
+    if (!is_here(file, "--lora", launch)) continue;
+    const Model model = Model::open(file);
+    Companion adapter{"LoRA adapter", file, {}};
+    for (const Tensor& tensor : model.tensors()) {
+      const auto base = std::ranges::find_if(shape.weights, [&](const Weight& weight) {
+        return weight.tensor->name == base_of(tensor.name);
+      });
+      const auto at = static_cast<size_t>(base - shape.weights.begin());
+      const int device = base == shape.weights.end() ? kHost : devices.weights[at];
+      adapter.used[name_of(launch, device)].model += allocated(tensor, device);
+    }
+    all_.push_back(std::move(adapter));
+  }
+  if (!launch.steers) return;
+  Companion vectors{"control vectors", "", {}};  // one for each layer but the first
+  for (int64_t l = 1; l < shape.count(); ++l) {
+    const int device = devices.layers[static_cast<size_t>(l)];
+    vectors.used[name_of(launch, device)].model += round_up(shape.embedding * kFloat32, 128);
+  }
+  all_.push_back(std::move(vectors));
+}
+
+void Companions::add_to(std::vector<Buffer>& buffers, std::vector<Card>& cards) const {
+  for (const Companion& companion : all_) {
+    for (const auto& [name, usage] : companion.used) {
+      if (usage.total() == 0) continue;
+      auto buffer = std::ranges::find(buffers, name, &Buffer::name);
+      if (buffer == buffers.end()) {
+        const auto card = std::ranges::find(cards, name, &Card::name);
+        const auto place = static_cast<int>(card - cards.begin());
+        buffers.push_back({name, card == cards.end() ? kHost : place, 0, 0, 0});
+        buffer = buffers.end() - 1;
+      }
+      buffer->model += usage.model;
+      buffer->context += usage.context;
+      buffer->compute += usage.compute;
+    }
+  }
+}
+
+OrderedJson Companions::json() const {
+  OrderedJson rows = OrderedJson::array();
+  for (const Companion& companion : all_) {
+    OrderedJson row = {{"what", companion.what}, {"file", companion.file}};
+    for (const auto& [name, usage] : companion.used)
+      row["buffers"][name] = {usage.model, usage.context, usage.compute};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> Companions::notes() const {
+  std::vector<std::string> notes;
+  for (const Companion& companion : all_) {
+    std::string text;
+    for (const auto& [name, usage] : companion.used) {
+      if (usage.total() == 0) continue;
+      text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", size_text(usage.total()), name);
+    }
+    const std::string name = companion.file.empty() ? "" : " " + companion.file;
+    notes.push_back(fmt::format("{}{}: {}, counted with the model's", companion.what, name, text));
+  }
+  return notes;
+}
+
+}  // namespace plimsoll::engines::llamacpp
