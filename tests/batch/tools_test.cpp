@@ -6,6 +6,7 @@
 #include "batch/finished_line.h"
 #include "batch/output_line.h"
 #include "batch/read_request.h"
+#include "batch/run_counts.h"
 #include "text/tokenizer_fixture.h"
 
 using namespace plimsoll;
