@@ -178,8 +178,8 @@ TEST_CASE("the validator takes keys in any order and says what is wrong, and whe
 }
 
 TEST_CASE("rules of single characters hold escapes alone") {
-  // A class in a rule of its own ends with each character: masks of longer tokens take xgrammar a
-  // thousand times as long.
+  // A class in a rule of its own ends with each character, and a mask tries each longer token
+  // anew.
   const std::string ebnf = grammar::ebnf_of_schema(
       R"({"properties":{"ab":{"type":"number"}},"additionalProperties":{"pattern":"^[^x]*$"}})",
       {});
