@@ -179,6 +179,9 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.order = order;
   report.plan = launch.engine->plan();
   report.notes = launch.setup.notes;
+  if (const auto& compiler = launch.prompts.grammars) {
+    report.grammars = {compiler->compiled(), compiler->seconds()};
+  }
   return report;
 }
 

@@ -76,7 +76,9 @@ std::shared_ptr<const engine::Thinking> AnswerMarkers::reasoning(const RequestFi
   for (const std::string& start : thinking->starts) {
     thinking->start_tokens.push_back(tokenizer_->encode(start, text::AddSpecials::no));
   }
-  thinking->end_tokens = tokenizer_->encode(thinking->ends.front(), text::AddSpecials::no);
+  const auto behind = fields.constraint ? text::Behind::grammar : text::Behind::text;
+  thinking->end_tokens =
+      tokenizer_->encode(text::forced_end(format, behind), text::AddSpecials::no);
   return thinking;
 }
 

@@ -18,21 +18,4 @@ void read_parts(const text::AnswerFormats& formats, const grammar::CompiledGramm
   take_calls(line.fields, line.answers);
 }
 
-void ToolCounts::add(const FinishedLine& line, bool reads_calls) {
-  const bool forced = line.head.endpoint == Endpoint::chat && line.fields.forces_call();
-  const bool looked = forced || looks_for_calls(line.head, line.fields);
-  if (!looked) return;
-  if (!forced && !reads_calls) {
-    ++untried;
-    return;
-  }
-  ++lines;
-  for (const auto& output : line.answers) {
-    for (const text::ToolAnswer& answer : output) {
-      calls += answer.calls.size();
-      if (answer.has_unread_call) ++unread;
-    }
-  }
-}
-
 }  // namespace plimsoll::batch

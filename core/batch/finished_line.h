@@ -31,15 +31,4 @@ struct FinishedLine {
 void read_parts(const text::AnswerFormats& formats, const grammar::CompiledGrammar* grammar,
                 FinishedLine& line);
 
-/// Calls of tools in answers.
-struct ToolCounts {
-  uint64_t lines = 0;    // in whose answers calls were looked for, or forced
-  uint64_t calls = 0;    // that were read
-  uint64_t untried = 0;  // lines with tools in whose answers no calls are known
-  uint64_t unread = 0;   // answers with a call that could not be read, and stayed text
-
-  /// `reads_calls`: a format of calls is known.
-  void add(const FinishedLine& line, bool reads_calls);
-};
-
 }  // namespace plimsoll::batch

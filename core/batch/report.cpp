@@ -42,6 +42,16 @@ void write_tools(JsonText& out, const ToolCounts& tools) {
   out.key("lines_without_parser").unsigned_integer(tools.untried).end_object();
 }
 
+void write_structured(JsonText& out, const RunReport& report) {
+  const StructuredCounts& structured = report.counts.structured;
+  if (structured.lines == 0) return;
+  out.key("structured").begin_object().key("lines").unsigned_integer(structured.lines);
+  out.key("refused_lines").unsigned_integer(structured.refused);
+  out.key("answers").unsigned_integer(structured.answers);
+  out.key("grammars").integer(report.grammars.count);
+  out.key("compile_seconds").number(report.grammars.seconds).end_object();
+}
+
 void write_tokens(JsonText& out, const RunReport& report) {
   const RunCounts& counts = report.counts;
   out.key("tokens").begin_object();
@@ -154,6 +164,19 @@ void add_tools(const ToolCounts& tools, std::vector<std::string>& summary) {
   }
 }
 
+void add_structured(const RunReport& report, std::vector<std::string>& summary) {
+  const StructuredCounts& structured = report.counts.structured;
+  if (structured.lines == 0) return;
+  std::string text = fmt::format(
+      "structured: {} by {}, compiled in {:.2f} s", counted(structured.answers, "answer"),
+      counted(static_cast<uint64_t>(report.grammars.count), "grammar"), report.grammars.seconds);
+  if (structured.refused > 0) {
+    text += fmt::format("; the form that {} asked for was refused",
+                        counted(structured.refused, "line"));
+  }
+  summary.push_back(std::move(text));
+}
+
 }  // namespace
 
 std::string_view ending_name(Ending ending) {
@@ -196,6 +219,7 @@ std::string report_json(const RunReport& report) {
   write_counts(out, report.counts);
   write_tokens(out, report);
   write_tools(out, report.counts.tools);
+  write_structured(out, report);
   write_order(out, report.order);
   write_engine(out, report.stats);
   write_images(out, report);
@@ -242,6 +266,7 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(fmt::format("time: load {:.2f} s, run {:.2f} s, publish {:.2f} s",
                                 report.load_seconds, report.run_seconds, report.publish_seconds));
   add_tools(counts.tools, summary);
+  add_structured(report, summary);
   const engine::EngineStats& stats = report.stats;
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",

@@ -14,6 +14,12 @@ namespace plimsoll::batch {
 /// Version of the report's layout; a key may be added under the same version, none is removed.
 inline constexpr int kReportSchemaVersion = 1;
 
+/// Schemas, expressions and grammars of a run's lines, each counted once, and those refused too.
+struct CompiledGrammars {
+  int64_t count = 0;
+  double seconds = 0;  // by the clock
+};
+
 struct RunReport {
   std::string version;
   std::string model;
@@ -27,6 +33,7 @@ struct RunReport {
   engine::EngineStats stats;
   engine::EnginePlan plan;
   PreparedImages prepared;
+  CompiledGrammars grammars;
   double load_seconds = 0;
   double run_seconds = 0;
   double publish_seconds = 0;

@@ -111,10 +111,7 @@ void Runner::admit_held() {
 void Runner::admit(Lock& outputs) {
   if (is_idle()) alone_ = false;
   if (alone_) return;
-  if (held_) {
-    admit_held();
-    return;
-  }
+  if (held_) return admit_held();
   Line line;
   while (may_admit()) {
     const bool idle = is_idle();
@@ -213,7 +210,7 @@ void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, 
   };
   LineRequest request =
       read_request(head, std::move(body), options_.defaults, options_.limits, unknown);
-  BuiltRequest built = prompts_.start(head, request);
+  BuiltRequest built = build(head, request);
   if (!request.fields.model.empty() && request.fields.model != options_.output.model &&
       !told_other_model_) {
     told_other_model_ = true;
@@ -241,6 +238,17 @@ void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, 
   }
   prepared_.push_back({std::move(running), std::move(built)});
   queue_prepared();
+}
+
+BuiltRequest Runner::build(const LineHead& head, const LineRequest& request) {
+  const auto& constraint = request.fields.constraint;
+  if (constraint) ++counts_.structured.lines;
+  try {
+    return prompts_.start(head, request);
+  } catch (const LineError& error) {
+    if (constraint && error.param() == constraint->field) ++counts_.structured.refused;
+    throw;
+  }
 }
 
 void Runner::queue_prepared() {
@@ -318,14 +326,7 @@ void Runner::finish(Running& running) {
     fail_line(running.slot, line.head, line.identity, error);
     return;
   }
-  for (const engine::RequestOutput& output : line.outputs) {
-    counts_.prompt_tokens += static_cast<uint64_t>(output.prompt_tokens);
-    counts_.cached_tokens += static_cast<uint64_t>(output.cached_tokens);
-    for (const engine::Completion& completion : output.completions) {
-      counts_.completion_tokens += completion.token_ids.size();
-    }
-  }
-  counts_.tools.add(line, options_.output.formats.tools != nullptr);
+  counts_.add(line, options_.output.formats.tools != nullptr);
   output_.put(running.slot, answer_line(line, options_.output));
   if (errors_) errors_->put(running.slot, "");
   if (options_.in_flight) options_.in_flight->end(line.head.number);

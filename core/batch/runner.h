@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
+#include "batch/run_counts.h"
 #include "batch/watch.h"
 #include "engine/engine.h"
 
@@ -39,26 +39,6 @@ struct RunnerOptions {
   RequestFields defaults;
   FieldLimits limits;
   OutputOptions output;
-};
-
-enum class Ending : uint8_t { complete, stopped, time_limit, stalled };
-
-/// Number of lines by their outcome, and of their tokens.
-struct RunCounts {
-  uint64_t lines = 0;             // read and within the slice
-  std::optional<uint64_t> total;  // of the slice, where known
-  uint64_t resumed = 0;  // lines of `ok` and `failed` that earlier processes of the run finished
-  uint64_t ok = 0;
-  uint64_t failed = 0;
-  uint64_t abandoned = 0;  // read, not finished when the run was stopped
-  std::map<std::string, uint64_t> failed_by_code;
-  uint64_t prompt_tokens = 0;
-  uint64_t cached_tokens = 0;
-  uint64_t completion_tokens = 0;
-  uint64_t dropped_tokens = 0;                     // cut from long prompts
-  std::map<std::string, uint64_t> unknown_fields;  // by name: lines that had it
-  ToolCounts tools;                                // of the lines that this process answered
-  Ending ending = Ending::complete;
 };
 
 class Runner {
@@ -114,6 +94,7 @@ class Runner {
   void refuse_killer(const Line& line) const;
   void note_id(const LineHead& head);
   void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
+  [[nodiscard]] BuiltRequest build(const LineHead& head, const LineRequest& request);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
   void pass_over(uint64_t slot);
   /// Queues prepared lines in order, up to the first whose images are not there yet.

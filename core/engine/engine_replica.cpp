@@ -265,6 +265,8 @@ void Engine::Replica::accept(ScoredRow& row) {
     choice.accept(row.token);
   } catch (const text::TextError& error) {
     return fail(request, "tokenizer_error", error.what());
+  } catch (const grammar::OutsideMask& error) {
+    return fail(request, "bad_field", error.what());
   }
   ++stats.generated_tokens;
   if (verify_draft(*row.sequence, row.token)) ++stats.kept_tokens;

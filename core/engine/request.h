@@ -26,7 +26,7 @@ struct Thinking {
   bool open = false;                               // the answer begins within reasoning
   std::optional<int64_t> budget;                   // most tokens; then end_tokens are written
   std::vector<std::vector<TokenId>> start_tokens;  // of each of `starts`, at least one token
-  std::vector<TokenId> end_tokens;                 // of the first of `ends`, at least one
+  std::vector<TokenId> end_tokens;                 // of a text with one of `ends`, at least one
 };
 
 /// Sampling fields under vLLM's names; the caller has validated them (ranges in

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -74,7 +75,9 @@ std::shared_ptr<const CompiledGrammar> Compiler::compile(const Constraint& const
   std::string key = constraint.key();
   auto found = entries_.find(key);
   if (found == entries_.end()) {
+    const auto start = std::chrono::steady_clock::now();
     Entry entry = make_entry(constraint);
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     entry.bytes += 2 * key.size();
     bytes_ += entry.bytes;
     found = entries_.emplace(std::move(key), std::move(entry)).first;

@@ -52,6 +52,8 @@ class Compiler {
   std::shared_ptr<const CompiledGrammar> compile(const Constraint& constraint);
   /// Constraints that were compiled or refused, each as often as it was not in the cache.
   [[nodiscard]] int64_t compiled() const { return compiled_; }
+  /// Seconds by the clock that this took.
+  [[nodiscard]] double seconds() const { return seconds_; }
 
  private:
   struct Vocabulary;
@@ -73,6 +75,7 @@ class Compiler {
   size_t bytes_ = 0;
   uint64_t uses_ = 0;
   int64_t compiled_ = 0;
+  double seconds_ = 0;
 };
 
 }  // namespace plimsoll::grammar

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <stdexcept>
 #include <utility>
 
 #include "grammar/xgrammar_parts.h"
@@ -36,7 +35,7 @@ Matcher::~Matcher() = default;
 
 void Matcher::accept(text::TokenId token) {
   if (state_->matcher.AcceptToken(token)) return;
-  throw std::logic_error(fmt::format("token {} is outside the mask of its grammar", token));
+  throw OutsideMask(fmt::format("token {} is outside the mask of its grammar", token));
 }
 
 bool Matcher::ended() const {

@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "grammar/compiler.h"
 
 namespace plimsoll::grammar {
+
+/// A token that a grammar does not take, though its mask may have had it: xgrammar's masks and its
+/// parser differ for some grammars.
+struct OutsideMask : std::logic_error {
+  using std::logic_error::logic_error;
+};
 
 /// Follows the tokens of one answer and tells which may come next. Matchers of one grammar may work
 /// in several threads at once; one matcher belongs to one thread at a time.
@@ -21,7 +28,7 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  /// Takes the next token. Throws std::logic_error for one that the mask excludes.
+  /// Takes the next token. Throws OutsideMask for one that the grammar does not take.
   void accept(text::TokenId token);
   /// True when the answer is whole: no token may follow.
   [[nodiscard]] bool ended() const;

@@ -179,14 +179,15 @@ std::string Rules::chars(const CharSet& set) {
   return char_class(set);
 }
 
-std::string Rules::json_chars(const CharSet& set) {
+Rules::JsonChars Rules::json_chars(const CharSet& set) {
   static const CharSet kRaw = normalized({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
   std::vector<uint32_t> key;
   for (const Range& range : set) key.insert(key.end(), {range.first, range.last});
   if (const auto known = char_rules_.find(key); known != char_rules_.end()) return known->second;
-  std::vector<std::string> alternatives;
+  JsonChars found;
   const CharSet raw = intersection_of(set, kRaw);
-  if (!raw.empty()) alternatives.push_back(char_class(raw));
+  if (!raw.empty()) found.raw = char_class(raw);
+  std::vector<std::string> alternatives;
   const auto has = [&](uint32_t c) { return !intersection_of(set, {{c, c}}).empty(); };
   for (const uint32_t c : {'"', '\\', '\b', '\f', '\n', '\r', '\t'}) {
     if (has(c)) alternatives.push_back(literal(short_escape(c)));
@@ -203,7 +204,8 @@ std::string Rules::json_chars(const CharSet& set) {
       alternatives.push_back(fmt::format("\"\\\\u\" {}", choice("u", forms)));
     }
   }
-  std::string found = alternatives.size() == 1 ? alternatives[0] : choice("c", alternatives);
+  if (alternatives.size() == 1) found.escaped = alternatives[0];
+  if (alternatives.size() > 1) found.escaped = choice("c", alternatives);
   char_rules_.emplace(std::move(key), found);
   return found;
 }
@@ -233,12 +235,12 @@ std::string Rules::states(const Dfa& dfa, bool json) {
     std::vector<std::string> alternatives;
     if (dfa.states[s].accepts) alternatives.push_back(end);
     for (const auto& [first, first_set] : targets[s]) {
-      std::string sequence = json ? json_chars(first_set) : chars(first_set);
+      std::string sequence;
       uint32_t to = first;
       while (names[to].empty()) {
         if (targets[to].empty()) break;
         const auto& [next, set] = *targets[to].begin();
-        sequence += " " + (json ? json_chars(set) : chars(set));
+        sequence += " " + (json ? json_chars(set).either() : chars(set));
         to = next;
       }
       if (!names[to].empty()) {
@@ -246,7 +248,12 @@ std::string Rules::states(const Dfa& dfa, bool json) {
       } else if (json) {
         sequence += " " + end;
       }
-      alternatives.push_back(std::move(sequence));
+      // The class stands in the state's own rule: in a rule of its own it would end with each
+      // character, and xgrammar would try nearly all tokens anew at each mask.
+      const JsonChars one = json ? json_chars(first_set) : JsonChars{chars(first_set), ""};
+      for (const std::string& form : {one.raw, one.escaped}) {
+        if (!form.empty()) alternatives.push_back(form + sequence);
+      }
     }
     add(names[s], joined(alternatives, " | "));
   }

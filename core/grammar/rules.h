@@ -39,14 +39,23 @@ class Rules {
   [[nodiscard]] std::string text() const { return text_; }
 
  private:
+  /// A character of a JSON string as itself, and in its escaped forms; empty: it has none.
+  struct JsonChars {
+    std::string raw, escaped;
+    [[nodiscard]] std::string either() const {
+      if (raw.empty() || escaped.empty()) return raw + escaped;
+      return "(" + raw + " | " + escaped + ")";
+    }
+  };
+
   std::string chars(const CharSet& set);
-  std::string json_chars(const CharSet& set);
+  JsonChars json_chars(const CharSet& set);
   std::string states(const Dfa& dfa, bool json);
 
   std::string text_;
   size_t rules_ = 0;
   std::map<std::string, int, std::less<>> numbers_;
-  std::map<std::vector<uint32_t>, std::string> char_rules_;
+  std::map<std::vector<uint32_t>, JsonChars> char_rules_;
   std::vector<std::pair<StringPart, std::string>> strings_;
   std::string any_string_, any_char_;
 };

@@ -87,6 +87,8 @@ RunReport full_report() {
   counts.completion_tokens = 500;
   counts.dropped_tokens = 70;
   counts.tools = {.lines = 21, .calls = 22, .untried = 23, .unread = 1};
+  counts.structured = {.lines = 24, .refused = 25, .answers = 26};
+  report.grammars = {27, 28.5};
   report.order = {.asked = Order::automatic,
                   .used = Order::prefix,
                   .reason = "why",
@@ -149,6 +151,8 @@ TEST_CASE("each figure of a report stands under its own key") {
     "tokens": {"prompt": 1000, "cached": 300, "completion": 500, "dropped": 70,
                "prompt_per_second": 500, "completion_per_second": 250},
     "tools": {"lines": 21, "calls": 22, "unread_answers": 1, "lines_without_parser": 23},
+    "structured": {"lines": 24, "refused_lines": 25, "answers": 26, "grammars": 27,
+                   "compile_seconds": 28.5},
     "order": {"asked": "auto", "used": "prefix", "reason": "why",
               "in_file_order": {"prompt": 31, "cached": 32, "steps": 34, "kv_blocks_peak": 36},
               "in_prefix_order": {"prompt": 41, "cached": 42, "steps": 44, "kv_blocks_peak": 46},
@@ -199,14 +203,18 @@ TEST_CASE("the summary tells each figure once, and nothing of what did not happe
             "tools: 1 answer with a call that could not be read, and stayed text",
             "tools: calls were not looked for in the answers to 23 lines, because how the model "
             "writes them is not known (--tool-call-parser NAME)",
+            "structured: 26 answers by 27 grammars, compiled in 28.50 s; the form that 25 lines "
+            "asked for was refused",
             "engine: at most 61 running, 57 preemptions, KV blocks 64 of 62 at the peak",
             "speculation: 56 of 55 proposed tokens were drawn",
             "rank 0: layers 3-7, share 3 of 4, 3.0 MiB of the checkpoint read",
             "rank 1: layers 8-8"});
   report.counts.dropped_tokens = report.stats.drafted_tokens = 0;
   report.counts.tools = {};
+  report.counts.structured = {};
   report.ranks.clear();
   CHECK(summary_lines(report).size() == 5 + table.size());
+  CHECK_FALSE(Json::parse(report_json(report)).contains("structured"));
 }
 
 TEST_CASE("a rank's regions are summed, scratch as far as it was in use") {

@@ -6,6 +6,7 @@
 #include "batch/finished_line.h"
 #include "batch/output_line.h"
 #include "batch/read_request.h"
+#include "batch/run_counts.h"
 #include "text/tokenizer_fixture.h"
 
 using namespace plimsoll;
@@ -350,6 +351,11 @@ TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs 
   // Answers of models whose prompts open no reasoning begin within it all the same.
   const AnswerMarkers unmarked(&tokenizer, {nullptr, text::find_reasoning_format("deepseek_r1")});
   CHECK(marked(unmarked, budget).thinking->open);
+  // In formats of messages the end has the next message's header.
+  const AnswerMarkers harmony(&tokenizer, {nullptr, text::find_reasoning_format("openai_gptoss")});
+  CHECK(marked(harmony, budget).thinking->end_tokens ==
+        tokenizer.encode("<|end|><|start|>assistant<|channel|>final<|message|>",
+                         text::AddSpecials::no));
   CHECK(markers.thinking_of("x<think>") == text::Thinking::open);
   // Of answers that are ids nobody reads marks.
   const AnswerMarkers ids(nullptr, qwen);

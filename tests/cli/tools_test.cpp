@@ -97,6 +97,12 @@ TEST_CASE("forced calls follow their functions' schemas, and a run goes on with 
   const Json tools = Json::parse(scratch.read("report"))["tools"];
   CHECK(tools ==
         Json({{"lines", 6}, {"calls", 6}, {"unread_answers", 0}, {"lines_without_parser", 1}}));
+  const Json structured = Json::parse(scratch.read("report"))["structured"];
+  CHECK(structured["lines"] == 7);
+  CHECK(structured["refused_lines"] == 1);
+  CHECK(structured["answers"] == 6);
+  CHECK(structured["grammars"] == 3);
+  CHECK(structured["compile_seconds"] > 0);
 
   const std::string again = "plimsoll run $MODEL -q -i in -o again ";
   REQUIRE(shell(scratch, again + "--limit 3").status == 0);

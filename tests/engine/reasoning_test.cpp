@@ -150,6 +150,24 @@ TEST_CASE("a budget of reasoning forces its end, token by token") {
   CHECK_FALSE(own.forced());
 }
 
+TEST_CASE("a token that ends answers may be a part of the end that a budget forces") {
+  ReasoningFixture at;
+  Request request = greedy(1, {5, 6, 7}, 30);
+  request.sampling.grammar = at.digits();
+  auto thinking = std::make_shared<Thinking>(*thinking_with(true, 2));
+  thinking->end_tokens = {kEndToken, '<', '/', 't', '>'};
+  request.sampling.thinking = thinking;
+  request.sampling.allowed_token_ids = {'a', '1', kEndToken};
+  request.sampling.logit_bias = {{'a', 100}};
+  const auto outputs = run_all(*at.engine(1), {request});
+  const Completion& answer = outputs.at(1).completions.at(0);
+  INFO(answer.text);
+  REQUIRE(answer.token_ids.size() > 8);
+  CHECK(answer.token_ids[2] == kEndToken);
+  CHECK(is_digits(parted_text(answer.text).second));
+  CHECK(answer.finish == FinishReason::stop);
+}
+
 TEST_CASE("answers with reasoning have the same bytes in any order, batch and device") {
   ReasoningFixture at;
   std::vector<Request> requests;

@@ -47,7 +47,7 @@ bool takes(const std::shared_ptr<const CompiledGrammar>& grammar,
   try {
     matcher.accept(token);
     return true;
-  } catch (const std::logic_error&) {
+  } catch (const grammar::OutsideMask&) {
     return false;
   }
 }

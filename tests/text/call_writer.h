@@ -58,14 +58,17 @@ inline std::string type_of_value(const OrderedJson& value) {
 }
 
 inline std::string tagged_call(const text::CallTags& tags, const WrittenCall& call, size_t index) {
+  const auto named = [&](const std::string& name) {
+    return tags.xml ? " name=\"" + name + "\"" : name + std::string(tags.key_close);
+  };
   std::string text;
   if (tags.call_open.empty()) {
     text = call.name + std::string(tags.name_end) + "\n";
   } else {
     const std::string number =
         tags.escaped ? " index=\"" + std::to_string(index + 1) + "\"" : std::string();
-    text = std::string(tags.call_open) + call.name + std::string(tags.key_close) + number +
-           std::string(tags.value_open) + "\n";
+    text = std::string(tags.call_open) + named(call.name) + number + std::string(tags.value_open) +
+           "\n";
   }
   for (const auto& [key, value] : call.arguments.items()) {
     const std::string plain = value.is_string() ? value.get<std::string>() : value.dump();
@@ -75,9 +78,8 @@ inline std::string tagged_call(const text::CallTags& tags, const WrittenCall& ca
       type = (tags.escaped ? " " : "") + std::string(tags.type_open) + type_of_value(value) +
              std::string(tags.type_close);
     }
-    text += std::string(tags.key_open) + key + std::string(tags.key_close) + type +
-            std::string(tags.value_open) + line + plain + line + std::string(tags.value_close) +
-            "\n";
+    text += std::string(tags.key_open) + named(key) + type + std::string(tags.value_open) + line +
+            plain + line + std::string(tags.value_close) + "\n";
   }
   return text + std::string(tags.call_close);
 }
@@ -154,7 +156,8 @@ inline std::string write_calls(const text::ToolFormat& format,
   const std::string end(format.markers[0].end);
   const auto each = [&](const auto& write) {
     return joined(calls, "\n", [&](const WrittenCall& call, size_t i) {
-      return (begin == format.tags.call_open ? "" : begin) + write(call, i) + end;
+      const std::string own(format.tags.call_open);
+      return (!own.empty() && begin.starts_with(own) ? "" : begin) + write(call, i) + end;
     });
   };
   const bool list = begin.ends_with('[');

@@ -12,6 +12,43 @@ using testing::check_rows;
 using testing::kTypedTools;
 using testing::shown_calls;
 
+TEST_CASE("MiniCPM's calls, as its models spell them") {
+  const std::string bern = R"(get_weather({"city": "Bern"}))";
+  const std::string open = "<function name=\"get_weather\">";
+  const auto in_city = [&](const std::string& value) {
+    return open + "<param name=\"city\">" + value + "</param></function>";
+  };
+  check_rows({
+      {"minicpm5", in_city("Bern"), bern, ""},
+      {"minicpm5", in_city("\n  Bern \n"), bern, ""},
+      {"minicpm5", "<function name='get_weather'><param name='city'>Bern</param></function>", bern,
+       ""},
+      {"minicpm5", "<functionname=\"get_weather\"><paramname=\"city\">Bern</param></function>",
+       bern, ""},
+      {"minicpm5", open + "<arguments>\n<param name=\"city\">Bern</param>\n</arguments></function>",
+       bern, ""},
+      // Texts that are no XML of their own.
+      {"minicpm5", in_city("<![CDATA[Bern]]>"), bern, ""},
+      {"minicpm5", in_city("\n<![CDATA[ a < b </param></function> ]]>\n"),
+       R"(get_weather({"city": "a < b </param></function>"}))", ""},
+      {"minicpm5", in_city("a &lt; b &amp;&amp; c"), R"(get_weather({"city": "a < b && c"}))", ""},
+      {"minicpm5", in_city("a &lt; b & c"), R"(get_weather({"city": "a &lt; b & c"}))", ""},
+      {"minicpm5", in_city("<b>&lt;</b>"), R"(get_weather({"city": "<b>&lt;</b>"}))", ""},
+      // All parameters in one, unless the function has one of that name.
+      {"minicpm5",
+       open + "<param name=\"properties\">{'city': 'Bern', 'days': 3}</param></function>",
+       R"(get_weather({"city": "Bern", "days": 3}))", ""},
+      {"minicpm5", open + R"(<param name="arguments">[1]</param></function>)",
+       R"(get_weather({"arguments": [1]}))", ""},
+      {"minicpm5", in_city("Bern") + "\nand\n" + open + "</function>", bern + "\nget_weather({})",
+       "and\n"},
+      {"minicpm5", "<functional> <function>", "", "<functional> <function>"},
+      {"minicpm5", open + "<param>Bern</param></function>", "",
+       open + "<param>Bern</param></function>", true},
+      {"minicpm5", in_city("<![CDATA[Bern"), "", in_city("<![CDATA[Bern"), true},
+  });
+}
+
 TEST_CASE("calls as elements that are JSON in some answers, or say their types") {
   check_rows({
       {"dots",

@@ -75,6 +75,12 @@ TEST_CASE("reasoning is told apart in every format") {
       const SplitAnswer split = split_answer(format, text);
       CHECK(split.reasoning == parts.reasoning);
       CHECK(split.content == parts.content);
+      const std::string line = format.own_lines ? "\n" : "";
+      const SplitAnswer cut =
+          split_answer(format, std::string(format.starts[0]) + line + parts.reasoning + line +
+                                   forced_end(format, Behind::text) + parts.content);
+      CHECK(cut.reasoning == parts.reasoning);
+      CHECK(cut.content == parts.content);
       if (format.messages == &kHarmonyMessages) continue;
       // A prompt that ends with the first marker, and one that ends with the last.
       const std::string rest = text.substr(format.starts[0].size());
@@ -85,6 +91,16 @@ TEST_CASE("reasoning is told apart in every format") {
       CHECK(split_answer(format, parts.content, Thinking::ended).content == parts.content);
     }
   }
+}
+
+TEST_CASE("reasoning that is cut short ends as a model would end it") {
+  for (const ReasoningFormat& format : reasoning_formats()) {
+    INFO(format.names[0]);
+    CHECK(forced_end(format, Behind::text) ==
+          between_messages(format) + std::string(format.ends[0]));
+  }
+  CHECK(forced_end(reasoning_named("cohere_command3"), Behind::grammar) ==
+        "<|END_THINKING|><|START_RESPONSE|>");
 }
 
 TEST_CASE("an answer with reasoning that is cut at any byte loses nothing") {

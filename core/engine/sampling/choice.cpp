@@ -48,9 +48,10 @@ bool Choice::ended() const {
 void Choice::accept(TokenId token) {
   sequence_.output.push_back(token);
   sampling_.accept(token);
+  const bool is_forced = guide_.forced().has_value();
   const bool is_free = !guide_.masks();
   guide_.accept(token);
-  const bool last = ends_with(token, is_free);
+  const bool last = !is_forced && ends_with(token, is_free);
   // A token that ends the choice has no part in the text, nor in what stop strings are looked for
   // in.
   if (!last || params_.include_stop_str_in_output) stop_string_ = text_.push(token);

@@ -17,26 +17,31 @@ constexpr ReasoningFormat kReasoningFormats[] = {
      .starts = {"<|channel|>analysis<|message|>", ""},
      .ends = {"<|channel|>final<|message|>", ""},
      .messages = &kHarmonyMessages,
+     .between = "<|end|><|start|>assistant",
      .marks = {"<|channel|>", "analysis"}},
     {.names = {"muse", "musespark1x"},
      .starts = {"to=self<|message|>", ""},
      .ends = {"to=user<|message|>", ""},
      .messages = &kMuseMessages,
+     .between = "<|eom|><|start|>assistant ",
      .marks = {"<atem:invoke", "commentary"}},
     {.names = {"muse_glimmer"},
      .starts = {"to=self<|message|>", ""},
      .ends = {"to=user<|message|>", ""},
      .messages = &kMuseGlimmerMessages,
+     .between = "<|eom|><|start|>assistant ",
      .marks = {"<atem:invoke", ""}},
     {.names = {"inkling"},
      .starts = {"<|content_thinking|>", ""},
      .ends = {"<|content_text|>", ""},
      .messages = &kInklingMessages,
+     .between = "<|end_message|><|message_model|>",
      .marks = {"<|content_thinking|>", ""}},
     {.names = {"kimi_k3"},
      .starts = {"<|open|>think<|sep|>", ""},
      .ends = {"<|open|>response<|sep|>", ""},
      .messages = &kKimiMessages,
+     .between = "<|close|>think<|sep|>",
      .marks = {"<|open|>", "<|close|>"}},
     {.names = {"gemma4"},
      .starts = {"<|channel>thought", "<|channel>"},
@@ -177,6 +182,13 @@ Thinking thinking_of_prompt(const ReasoningFormat& format, std::string_view prom
   const std::string_view text = trimmed(prompt, kBlanks);
   if (ends_with_any(text, format.ends)) return Thinking::ended;
   return ends_with_any(text, format.starts) ? Thinking::open : Thinking::unsaid;
+}
+
+std::string forced_end(const ReasoningFormat& format, Behind behind) {
+  std::string text(format.between);
+  text += format.ends.front();
+  if (behind == Behind::grammar) text += format.answer_begin;
+  return text;
 }
 
 SplitAnswer split_reasoning(const ReasoningFormat& format, std::string_view text,

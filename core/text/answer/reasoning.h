@@ -31,6 +31,8 @@ struct ReasoningFormat {
   /// Texts around the content that are left out.
   std::string_view answer_begin = {}, answer_end = {};
   const MessageFormat* messages = nullptr;  // answers are messages
+  /// Text between the reasoning's message and the first of `ends`, which is the next one's header.
+  std::string_view between = {};
   bool suffixed = false;  // tags end with the checkpoint's suffix: <think:6124c78e>
   /// Texts that a chat template of this format has, all of them.
   std::array<std::string_view, 2> marks = {};
@@ -49,6 +51,13 @@ enum class Thinking : uint8_t {
   ended,  // the prompt ends with the end marker: the answer has none
 };
 Thinking thinking_of_prompt(const ReasoningFormat& format, std::string_view prompt);
+
+/// What holds the answer behind reasoning: nothing, or a grammar, in which texts around the content
+/// have no place.
+enum class Behind : uint8_t { text, grammar };
+/// The text that ends reasoning in its midst, up to where the answer's content begins, as a model
+/// of the format writes it.
+std::string forced_end(const ReasoningFormat& format, Behind behind);
 
 struct SplitAnswer {
   std::string reasoning, content;

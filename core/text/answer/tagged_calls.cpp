@@ -19,6 +19,33 @@ constexpr size_t kLongestAttributes = 64;
 // Malformed calls make the reader look for tags again and again: so often through the whole text.
 constexpr size_t kMostLooks = 16;
 
+/// Keys with their values as JSON.
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::string_view kCdata = "<![CDATA[";
+
+/// Text with XML's entities as it is meant; as it stands where an "&" begins none, or a tag is
+/// within, because then it was not meant as XML.
+std::string without_entities(std::string_view text) {
+  constexpr std::pair<std::string_view, char> kEntities[] = {
+      {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const auto* const entity = std::ranges::find_if(
+        kEntities, [&](const auto& one) { return rest.starts_with(one.first); });
+    if (entity == std::end(kEntities)) {
+      if (rest.front() == '&' || rest.front() == '<') return std::string(text);
+      plain += rest.front();
+      ++at;
+    } else {
+      plain += entity->second;
+      at += entity->first.size();
+    }
+  }
+  return plain;
+}
+
 class TaggedReader : private TextReader {
  public:
   TaggedReader(const CallTags& tags, const CallText& from, const OrderedJson& tools)
@@ -42,13 +69,14 @@ class TaggedReader : private TextReader {
     ToolCall call;
     if (!skip(tags_.call_open)) return std::nullopt;
     const std::optional<std::string_view> name =
-        tags_.call_open.empty() ? bare_name() : up_to(tags_.key_close, kLongestName);
+        tags_.call_open.empty() ? bare_name() : name_or_key();
     if (!name || name->empty()) return std::nullopt;
     if (!tags_.call_open.empty() && !skip_attributes()) return std::nullopt;
     call.name = plain(*name);
-    std::vector<std::pair<std::string, std::string>> values;
+    Values values;
     while (true) {
       skip_space();
+      if (tags_.xml && (skip("<arguments>") || skip("</arguments>"))) continue;
       if (tags_.call_close.empty() ? rest().starts_with(from_.end) : skip(tags_.call_close)) break;
       if (values.size() == kMostParameters || !read_parameter(call.name, values)) {
         return std::nullopt;
@@ -63,31 +91,77 @@ class TaggedReader : private TextReader {
     return call;
   }
 
-  bool read_parameter(std::string_view function,
-                      std::vector<std::pair<std::string, std::string>>& values) {
+  bool read_parameter(std::string_view function, Values& values) {
     if (!skip(tags_.key_open)) return false;
-    const std::optional<std::string_view> key = up_to(tags_.key_close, kLongestName);
+    const std::optional<std::string_view> key = name_or_key();
     const std::optional<std::string_view> attributes = key ? skip_attributes() : std::nullopt;
-    if (!attributes) return false;
-    const size_t end = value_end();
-    if (end == kNowhere) return false;
-    std::string_view value = text_.substr(at_, end - at_);
-    if (tags_.own_lines) value = without_lines(value);
-    at_ = end;
-    skip(tags_.value_close);
+    const std::optional<std::string> value = attributes ? read_value() : std::nullopt;
+    if (!value) return false;
     const std::string name(trimmed(plain(*key), kBlanks));
+    if (tags_.xml && unwrap(function, name, *value, values)) return true;
     // DeepSeek says itself what is a string.
-    std::string json = attributes->find("string=\"true\"") != kNowhere
-                           ? json_quoted(value)
-                           : json_of_value(value, type(function, name, *attributes), tags_.guesses);
-    const auto before =
-        std::ranges::find(values, name, &std::pair<std::string, std::string>::first);
+    set(values, name,
+        attributes->find("string=\"true\"") != kNowhere
+            ? json_quoted(*value)
+            : json_of_value(*value, type(function, name, *attributes), tags_.guesses));
+    return true;
+  }
+
+  static void set(Values& values, const std::string& name, std::string json) {
+    const auto before = std::ranges::find(values, name, &Values::value_type::first);
     if (before != values.end()) {
       before->second = std::move(json);
     } else {
       values.emplace_back(name, std::move(json));
     }
+  }
+
+  /// Takes the members of an object that MiniCPM writes as one parameter "arguments" or
+  /// "properties"; false where the function has such a parameter, or the value is no object.
+  bool unwrap(std::string_view function, std::string_view name, std::string_view value,
+              Values& values) const {
+    if (name != "arguments" && name != "properties") return false;
+    if (parameter_schema(tools_, function, name) != nullptr) return false;
+    const std::optional<std::string> json = json_of_literal(value);
+    if (!json) return false;
+    const OrderedJson object = OrderedJson::parse(*json);
+    if (!object.is_object()) return false;
+    for (const auto& [key, member] : object.items()) {
+      if (values.size() == kMostParameters) break;
+      const std::string plain = member.dump();
+      set(values, key, json_of(plain).value_or(plain));
+    }
     return true;
+  }
+
+  /// A value, without the blanks and escapes that belong to its tags, and past its closing tag.
+  std::optional<std::string> read_value() {
+    if (tags_.xml) {
+      const size_t begin = behind_blanks(text_, at_);
+      if (text_.substr(begin).starts_with(kCdata)) {
+        at_ = begin + kCdata.size();
+        const std::optional<std::string_view> value = up_to("]]>", text_.size());
+        skip_space();
+        if (!value || !skip(tags_.value_close)) return std::nullopt;
+        return std::string(trimmed(*value, kBlanks));
+      }
+    }
+    const size_t end = value_end();
+    if (end == kNowhere) return std::nullopt;
+    std::string_view value = text_.substr(at_, end - at_);
+    if (tags_.own_lines) value = without_lines(value);
+    at_ = end;
+    skip(tags_.value_close);
+    return tags_.xml ? without_entities(trimmed(value, kBlanks)) : std::string(value);
+  }
+
+  /// The name behind call_open, or the key behind key_open.
+  std::optional<std::string_view> name_or_key() {
+    if (!tags_.xml) return up_to(tags_.key_close, kLongestName);
+    skip_space();
+    if (!skip("name=")) return std::nullopt;
+    const std::string_view quote = peek() == '\'' ? "'" : "\"";
+    return skip(quote) ? up_to(quote, kLongestName) : std::nullopt;
   }
 
   /// The type of a value: what the call says, else what the parameter's schema says.
@@ -127,7 +201,10 @@ class TaggedReader : private TextReader {
     for (; at != kNowhere; at = find(tags_.value_close, at + 1)) {
       const std::string_view behind =
           text_.substr(behind_blanks(text_, at + tags_.value_close.size()));
-      if (behind.starts_with(tags_.key_open) || behind.starts_with(closing_tag())) return at;
+      if (behind.starts_with(tags_.key_open) || behind.starts_with(closing_tag()) ||
+          (tags_.xml && behind.starts_with("</arguments>"))) {
+        return at;
+      }
     }
     return std::min(find(tags_.key_open, at_), find(closing_tag(), at_));
   }

@@ -48,7 +48,8 @@ class Openings {
   /// Bytes of an opening marker that are no part of the calls: a function's own tag is read with
   /// its call.
   [[nodiscard]] size_t bytes_before_body(const CallMarkers& markers) const {
-    if (markers.begin == format_.tags.call_open) return 0;
+    const std::string_view own = format_.tags.call_open;
+    if (!own.empty() && markers.begin.starts_with(own)) return 0;
     return markers.begin.size() - (markers.begin.ends_with('[') ? 1 : 0);
   }
   [[nodiscard]] std::optional<Opening> bare(size_t from) const {

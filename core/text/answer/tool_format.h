@@ -63,6 +63,9 @@ struct CallTags {
   bool own_lines = false;  // a value's first and last line end belong to the tags
   bool guesses = false;    // values of no known type are JSON or Python where they can be
   bool escaped = false;    // names and keys have &quot; and &amp;
+  /// Names and keys are attributes (name="NAME" or name='NAME') behind call_open and key_open;
+  /// values may be CDATA or have XML's entities, and blanks around them are the tags'.
+  bool xml = false;
 };
 
 struct ToolFormat {
