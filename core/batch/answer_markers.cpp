@@ -6,6 +6,7 @@
 
 #include "batch/line_answers.h"
 #include "batch/line_error.h"
+#include "text/answer/messages.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -71,14 +72,19 @@ std::shared_ptr<const engine::Thinking> AnswerMarkers::reasoning(const RequestFi
   auto thinking = std::make_shared<engine::Thinking>();
   thinking->starts = not_empty(format.starts);
   thinking->ends = not_empty(format.ends);
+  if (format.messages != nullptr) thinking->pauses = not_empty(format.messages->ends);
+  // A call ends reasoning too; a grammar begins behind the marker alone.
+  if (!format.call_begin.empty() && !fields.constraint) {
+    thinking->ends.emplace_back(format.call_begin);
+  }
   thinking->open = prompt == text::Thinking::open || format.unmarked == text::Unmarked::reasoning;
   thinking->budget = fields.thinking_token_budget;
   for (const std::string& start : thinking->starts) {
     thinking->start_tokens.push_back(tokenizer_->encode(start, text::AddSpecials::no));
   }
-  const auto behind = fields.constraint ? text::Behind::grammar : text::Behind::text;
+  const auto answer = fields.constraint ? text::AnswerKind::grammar : text::AnswerKind::free_text;
   thinking->end_tokens =
-      tokenizer_->encode(text::forced_end(format, behind), text::AddSpecials::no);
+      tokenizer_->encode(text::forced_end(format, answer), text::AddSpecials::no);
   return thinking;
 }
 

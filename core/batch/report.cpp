@@ -168,7 +168,7 @@ void add_structured(const RunReport& report, std::vector<std::string>& summary) 
   const StructuredCounts& structured = report.counts.structured;
   if (structured.lines == 0) return;
   std::string text = fmt::format(
-      "structured: {} by {}, compiled in {:.2f} s", counted(structured.answers, "answer"),
+      "structured: {}; {} compiled or refused in {:.2f} s", counted(structured.answers, "answer"),
       counted(static_cast<uint64_t>(report.grammars.count), "grammar"), report.grammars.seconds);
   if (structured.refused > 0) {
     text += fmt::format("; the form that {} asked for was refused",

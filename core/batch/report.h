@@ -14,7 +14,8 @@ namespace plimsoll::batch {
 /// Version of the report's layout; a key may be added under the same version, none is removed.
 inline constexpr int kReportSchemaVersion = 1;
 
-/// Schemas, expressions and grammars of a run's lines, each counted once, and those refused too.
+/// Schemas, expressions and grammars of a run's lines: those compiled and those refused
+/// (grammar::Compiler::compiled).
 struct CompiledGrammars {
   int64_t count = 0;
   double seconds = 0;  // by the clock

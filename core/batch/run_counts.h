@@ -24,8 +24,8 @@ struct ToolCounts {
 /// Lines that ask for a form of their answers (a schema, a grammar, a call).
 struct StructuredCounts {
   uint64_t lines = 0;
-  uint64_t refused = 0;  // of these, lines whose form has no grammar
-  uint64_t answers = 0;  // to the others, whole or cut
+  uint64_t refused = 0;  // lines whose form has no grammar
+  uint64_t answers = 0;  // that followed a grammar, whole or cut
 };
 
 enum class Ending : uint8_t { complete, stopped, time_limit, stalled };
@@ -45,7 +45,7 @@ struct RunCounts {
   uint64_t dropped_tokens = 0;                     // cut from long prompts
   std::map<std::string, uint64_t> unknown_fields;  // by name: lines that had it
   ToolCounts tools;                                // of the lines that this process answered
-  StructuredCounts structured;                     // of the same lines
+  StructuredCounts structured;                     // likewise
   Ending ending = Ending::complete;
 
   /// Counts an answered line's tokens, calls and forms; `reads_calls`: a format of calls is known.

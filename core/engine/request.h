@@ -23,6 +23,8 @@ using TokenId = int32_t;
 struct Thinking {
   std::vector<std::string> starts;
   std::vector<std::string> ends;
+  /// Texts that end one message of reasoning. What follows counts again from one of `starts` on.
+  std::vector<std::string> pauses;
   bool open = false;                               // the answer begins within reasoning
   std::optional<int64_t> budget;                   // most tokens; then end_tokens are written
   std::vector<std::vector<TokenId>> start_tokens;  // of each of `starts`, at least one token

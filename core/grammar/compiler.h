@@ -52,7 +52,7 @@ class Compiler {
   std::shared_ptr<const CompiledGrammar> compile(const Constraint& constraint);
   /// Constraints that were compiled or refused, each as often as it was not in the cache.
   [[nodiscard]] int64_t compiled() const { return compiled_; }
-  /// Seconds by the clock that this took.
+  /// Wall-clock seconds spent compiling.
   [[nodiscard]] double seconds() const { return seconds_; }
 
  private:

@@ -35,7 +35,11 @@ Matcher::~Matcher() = default;
 
 void Matcher::accept(text::TokenId token) {
   if (state_->matcher.AcceptToken(token)) return;
-  throw OutsideMask(fmt::format("token {} is outside the mask of its grammar", token));
+  throw OutsideMask(
+      fmt::format("the grammar does not take token {}, which its mask may have allowed: xgrammar's "
+                  "masks and its parser differ where classes are repeated hundreds of times; write "
+                  "such a part in another way",
+                  token));
 }
 
 bool Matcher::ended() const {

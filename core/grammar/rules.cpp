@@ -175,11 +175,7 @@ std::string Rules::any_string() {
   return any_string_;
 }
 
-std::string Rules::chars(const CharSet& set) {
-  return char_class(set);
-}
-
-Rules::JsonChars Rules::json_chars(const CharSet& set) {
+Rules::JsonChars& Rules::json_chars(const CharSet& set) {
   static const CharSet kRaw = normalized({{0x20, '!'}, {'#', '['}, {']', kLastCodePoint}});
   std::vector<uint32_t> key;
   for (const Range& range : set) key.insert(key.end(), {range.first, range.last});
@@ -206,8 +202,14 @@ Rules::JsonChars Rules::json_chars(const CharSet& set) {
   }
   if (alternatives.size() == 1) found.escaped = alternatives[0];
   if (alternatives.size() > 1) found.escaped = choice("c", alternatives);
-  char_rules_.emplace(std::move(key), found);
-  return found;
+  return char_rules_.emplace(std::move(key), std::move(found)).first->second;
+}
+
+std::string Rules::json_char(const CharSet& set) {
+  JsonChars& forms = json_chars(set);
+  if (forms.raw.empty() || forms.escaped.empty()) return forms.raw + forms.escaped;
+  if (forms.any.empty()) forms.any = choice("c", {forms.raw, forms.escaped});
+  return forms.any;
 }
 
 std::string Rules::states(const Dfa& dfa, bool json) {
@@ -235,12 +237,23 @@ std::string Rules::states(const Dfa& dfa, bool json) {
     std::vector<std::string> alternatives;
     if (dfa.states[s].accepts) alternatives.push_back(end);
     for (const auto& [first, first_set] : targets[s]) {
-      std::string sequence;
+      // Where the next state has a rule, as in a loop, the class stands in this state's own: in a
+      // rule for the character it would end with each, and xgrammar would try nearly all tokens
+      // anew at each mask.
+      if (json && !names[first].empty()) {
+        const JsonChars& forms = json_chars(first_set);
+        for (const std::string& form : {forms.raw, forms.escaped}) {
+          if (!form.empty()) alternatives.push_back(form + " " + names[first]);
+        }
+        continue;
+      }
+      const auto one = [&](const CharSet& set) { return json ? json_char(set) : char_class(set); };
+      std::string sequence = one(first_set);
       uint32_t to = first;
       while (names[to].empty()) {
         if (targets[to].empty()) break;
         const auto& [next, set] = *targets[to].begin();
-        sequence += " " + (json ? json_chars(set).either() : chars(set));
+        sequence += " " + one(set);
         to = next;
       }
       if (!names[to].empty()) {
@@ -248,12 +261,7 @@ std::string Rules::states(const Dfa& dfa, bool json) {
       } else if (json) {
         sequence += " " + end;
       }
-      // The class stands in the state's own rule: in a rule of its own it would end with each
-      // character, and xgrammar would try nearly all tokens anew at each mask.
-      const JsonChars one = json ? json_chars(first_set) : JsonChars{chars(first_set), ""};
-      for (const std::string& form : {one.raw, one.escaped}) {
-        if (!form.empty()) alternatives.push_back(form + sequence);
-      }
+      alternatives.push_back(std::move(sequence));
     }
     add(names[s], joined(alternatives, " | "));
   }

@@ -42,14 +42,12 @@ class Rules {
   /// A character of a JSON string as itself, and in its escaped forms; empty: it has none.
   struct JsonChars {
     std::string raw, escaped;
-    [[nodiscard]] std::string either() const {
-      if (raw.empty() || escaped.empty()) return raw + escaped;
-      return "(" + raw + " | " + escaped + ")";
-    }
+    std::string any;  // the rule for all of them; empty: not asked for yet
   };
 
-  std::string chars(const CharSet& set);
-  JsonChars json_chars(const CharSet& set);
+  JsonChars& json_chars(const CharSet& set);
+  /// A character of a JSON string in any form, as one symbol.
+  std::string json_char(const CharSet& set);
   std::string states(const Dfa& dfa, bool json);
 
   std::string text_;

@@ -203,7 +203,8 @@ TEST_CASE("the summary tells each figure once, and nothing of what did not happe
             "tools: 1 answer with a call that could not be read, and stayed text",
             "tools: calls were not looked for in the answers to 23 lines, because how the model "
             "writes them is not known (--tool-call-parser NAME)",
-            "structured: 26 answers by 27 grammars, compiled in 28.50 s; the form that 25 lines "
+            "structured: 26 answers; 27 grammars compiled or refused in 28.50 s; the form that 25 "
+            "lines "
             "asked for was refused",
             "engine: at most 61 running, 57 preemptions, KV blocks 64 of 62 at the peak",
             "speculation: 56 of 55 proposed tokens were drawn",

@@ -218,3 +218,30 @@ TEST_CASE("answers with reasoning have the same bytes in any order, batch and de
   testing::TestDevice device(footprint, *cpu);
   CHECK(print_all(run_all(*at.engine(16, &device), requests)) == expected);
 }
+
+TEST_CASE("a budget counts messages of reasoning alone, and all of them together") {
+  auto thinking = std::make_shared<Thinking>(*thinking_with(true, 5));
+  thinking->pauses = {"|"};
+  SamplingParams params;
+  params.thinking = thinking;
+  Guide guide(params, {kEndToken});
+  std::string text;
+  write_text(guide, text, "ab|a long call to a tool|");
+  CHECK_FALSE(guide.forced());
+  write_text(guide, text, "<t>c");
+  CHECK_FALSE(guide.forced());
+  SECTION("it ends in the last one's midst") {
+    write_text(guide, text, "d");
+    CHECK(guide.forced() == '<');
+  }
+  SECTION("used up at a message's end, it allows no other") {
+    write_text(guide, text, "|a call|");
+    CHECK_FALSE(guide.forced());
+    write_text(guide, text, "<t>");
+    CHECK(guide.forced() == '<');
+  }
+  SECTION("a message with the answer ends it") {
+    write_text(guide, text, "|</t>the answer <t> and more");
+    CHECK_FALSE(guide.forced());
+  }
+}

@@ -177,11 +177,18 @@ TEST_CASE("the validator takes keys in any order and says what is wrong, and whe
   CHECK_FALSE(validator.refuse("{").empty());
 }
 
-TEST_CASE("rules of single characters hold escapes alone") {
-  // A class in a rule of its own ends with each character, and a mask tries each longer token
-  // anew.
+TEST_CASE("classes in loops stand in the rules of their states") {
+  // In a rule for the character a class ends with each one, and a mask tries longer tokens anew.
   const std::string ebnf = grammar::ebnf_of_schema(
       R"({"properties":{"ab":{"type":"number"}},"additionalProperties":{"pattern":"^[^x]*$"}})",
       {});
   CHECK_THAT(ebnf, Catch::Contains("c0 ::= \"") && Catch::Contains("c1 ::= \""));
+  CHECK_THAT(ebnf, Catch::Contains("-\\U0010ffff] d1 | c1 d1\n"));
+}
+
+TEST_CASE("a run of characters names the rule of their class each time") {
+  // xgrammar makes a rule of each choice in parentheses, and its time grows with their square.
+  const std::string ebnf = grammar::ebnf_of_schema(R"({"pattern":"^[^x]{2000}$"})", {});
+  CHECK(ebnf.size() < 16'000);
+  CHECK_THAT(ebnf, Catch::Contains(" c1 c1 c1 c1 "));
 }

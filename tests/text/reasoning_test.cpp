@@ -78,7 +78,7 @@ TEST_CASE("reasoning is told apart in every format") {
       const std::string line = format.own_lines ? "\n" : "";
       const SplitAnswer cut =
           split_answer(format, std::string(format.starts[0]) + line + parts.reasoning + line +
-                                   forced_end(format, Behind::text) + parts.content);
+                                   forced_end(format, AnswerKind::free_text) + parts.content);
       CHECK(cut.reasoning == parts.reasoning);
       CHECK(cut.content == parts.content);
       if (format.messages == &kHarmonyMessages) continue;
@@ -96,10 +96,10 @@ TEST_CASE("reasoning is told apart in every format") {
 TEST_CASE("reasoning that is cut short ends as a model would end it") {
   for (const ReasoningFormat& format : reasoning_formats()) {
     INFO(format.names[0]);
-    CHECK(forced_end(format, Behind::text) ==
+    CHECK(forced_end(format, AnswerKind::free_text) ==
           between_messages(format) + std::string(format.ends[0]));
   }
-  CHECK(forced_end(reasoning_named("cohere_command3"), Behind::grammar) ==
+  CHECK(forced_end(reasoning_named("cohere_command3"), AnswerKind::grammar) ==
         "<|END_THINKING|><|START_RESPONSE|>");
 }
 

@@ -1,9 +1,15 @@
 #include "engine/sampling/guide.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace plimsoll::engine {
+namespace {
+
+constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 Guide::Guide(const SamplingParams& params, std::vector<TokenId> ends) : params_(params) {
   if (params.grammar) matcher_.emplace(params.grammar, std::move(ends));
@@ -40,6 +46,8 @@ void Guide::accept(TokenId token) {
     }
   } else if (place_ == Place::within) {
     if (++tokens_ == params_.thinking->budget) write(params_.thinking->end_tokens, 0);
+  } else if (place_ == Place::between) {
+    return;
   } else if (place_ == Place::before && matcher_) {
     begin(token);
   } else if (matcher_) {
@@ -49,7 +57,8 @@ void Guide::accept(TokenId token) {
 
 void Guide::enter() {
   place_ = Place::within;
-  if (params_.thinking->budget == 0) write(params_.thinking->end_tokens, 0);
+  if (tokens_ >= params_.thinking->budget.value_or(kNoBudget))
+    write(params_.thinking->end_tokens, 0);
 }
 
 void Guide::begin(TokenId token) {
@@ -68,28 +77,44 @@ void Guide::write(const std::vector<TokenId>& marker, size_t written) {
 }
 
 void Guide::look(std::string_view text) {
-  if (place_ == Place::before && !matcher_ && find(text, params_.thinking->starts)) enter();
-  if (place_ == Place::within && written_ == 0 && find(text, params_.thinking->ends)) {
-    place_ = Place::after;
+  if (place_ == Place::before && matcher_) return;
+  while (place_ != Place::after && written_ == 0) {
+    const Thinking& thinking = *params_.thinking;
+    Texts starts, ends, pauses;
+    if (place_ != Place::within) starts = thinking.starts;
+    if (place_ != Place::before) ends = thinking.ends;
+    if (place_ == Place::within) pauses = thinking.pauses;
+    const std::optional<size_t> found = find(text, {starts, ends, pauses});
+    if (!found) return;
     marker_ = nullptr;
+    if (*found == 0) {
+      enter();
+    } else {
+      place_ = *found == 1 ? Place::after : Place::between;
+    }
   }
 }
 
-bool Guide::find(std::string_view text, std::span<const std::string> markers) {
-  size_t first = std::string_view::npos;
-  size_t longest = 0;
-  for (const std::string& marker : markers) {
-    const size_t at = text.find(marker, searched_);
-    if (at != std::string_view::npos) first = std::min(first, at + marker.size());
-    longest = std::max(longest, marker.size());
+std::optional<size_t> Guide::find(std::string_view text, std::initializer_list<Texts> kinds) {
+  size_t first = std::string_view::npos, longest = 0, number = 0;
+  std::optional<size_t> kind;
+  for (const Texts markers : kinds) {
+    for (const std::string& marker : markers) {
+      const size_t at = text.find(marker, searched_);
+      if (at != std::string_view::npos && at + marker.size() < first) {
+        first = at + marker.size();
+        kind = number;
+      }
+      longest = std::max(longest, marker.size());
+    }
+    ++number;
   }
-  if (first != std::string_view::npos) {
+  if (kind) {
     searched_ = first;
-    return true;
+  } else if (text.size() >= longest) {  // a marker may have begun at the text's end
+    searched_ = std::max(searched_, text.size() + 1 - longest);
   }
-  // A marker may have begun at the text's end.
-  if (text.size() >= longest) searched_ = std::max(searched_, text.size() + 1 - longest);
-  return false;
+  return kind;
 }
 
 }  // namespace plimsoll::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,7 +27,9 @@ class Guide {
   /// The only token that may come next, while a marker is written.
   [[nodiscard]] std::optional<TokenId> forced() const;
   /// True when the next token follows the grammar, or may be another's first: fill_mask says which.
-  [[nodiscard]] bool masks() const { return matcher_ && !marker_ && place_ != Place::within; }
+  [[nodiscard]] bool masks() const {
+    return matcher_ && !marker_ && (place_ == Place::before || place_ == Place::after);
+  }
   /// As grammar::Matcher::fill_mask, with first tokens of reasoning's markers where it may begin.
   grammar::Matcher::Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const { return matcher_->mask_words(); }
@@ -35,20 +38,27 @@ class Guide {
     return matcher_ && place_ == Place::after && matcher_->ended();
   }
 
-  /// Takes the next token. Throws std::logic_error for one that the mask excludes.
+  /// Takes the next token. Throws grammar::OutsideMask for one that the grammar does not take.
   void accept(TokenId token);
   /// Looks for the markers of reasoning in the answer's text so far, after each token.
   void look(std::string_view text);
 
  private:
-  enum class Place : uint8_t { before, within, after };  // of reasoning
+  enum class Place : uint8_t {
+    before,   // reasoning
+    within,   // a text or message of it
+    between,  // messages: others may follow, of any kind
+    after,
+  };
+  using Texts = std::span<const std::string>;
 
   void enter();
   /// Takes the first token of an answer with a grammar.
   void begin(TokenId token);
   void write(const std::vector<TokenId>& marker, size_t written);
-  /// True where one of the markers ends in the text behind `searched_`, which then is behind it.
-  bool find(std::string_view text, std::span<const std::string> markers);
+  /// The number of the kind whose marker ends first in the text behind `searched_`, which then is
+  /// behind it; none: there is no marker.
+  std::optional<size_t> find(std::string_view text, std::initializer_list<Texts> kinds);
 
   const SamplingParams& params_;
   std::optional<grammar::Matcher> matcher_;

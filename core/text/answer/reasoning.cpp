@@ -17,31 +17,31 @@ constexpr ReasoningFormat kReasoningFormats[] = {
      .starts = {"<|channel|>analysis<|message|>", ""},
      .ends = {"<|channel|>final<|message|>", ""},
      .messages = &kHarmonyMessages,
-     .between = "<|end|><|start|>assistant",
+     .message_break = "<|end|><|start|>assistant",
      .marks = {"<|channel|>", "analysis"}},
     {.names = {"muse", "musespark1x"},
      .starts = {"to=self<|message|>", ""},
      .ends = {"to=user<|message|>", ""},
      .messages = &kMuseMessages,
-     .between = "<|eom|><|start|>assistant ",
+     .message_break = "<|eom|><|start|>assistant ",
      .marks = {"<atem:invoke", "commentary"}},
     {.names = {"muse_glimmer"},
      .starts = {"to=self<|message|>", ""},
      .ends = {"to=user<|message|>", ""},
      .messages = &kMuseGlimmerMessages,
-     .between = "<|eom|><|start|>assistant ",
+     .message_break = "<|eom|><|start|>assistant ",
      .marks = {"<atem:invoke", ""}},
     {.names = {"inkling"},
      .starts = {"<|content_thinking|>", ""},
      .ends = {"<|content_text|>", ""},
      .messages = &kInklingMessages,
-     .between = "<|end_message|><|message_model|>",
+     .message_break = "<|end_message|><|message_model|>",
      .marks = {"<|content_thinking|>", ""}},
     {.names = {"kimi_k3"},
      .starts = {"<|open|>think<|sep|>", ""},
      .ends = {"<|open|>response<|sep|>", ""},
      .messages = &kKimiMessages,
-     .between = "<|close|>think<|sep|>",
+     .message_break = "<|close|>think<|sep|>",
      .marks = {"<|open|>", "<|close|>"}},
     {.names = {"gemma4"},
      .starts = {"<|channel>thought", "<|channel>"},
@@ -184,10 +184,10 @@ Thinking thinking_of_prompt(const ReasoningFormat& format, std::string_view prom
   return ends_with_any(text, format.starts) ? Thinking::open : Thinking::unsaid;
 }
 
-std::string forced_end(const ReasoningFormat& format, Behind behind) {
-  std::string text(format.between);
+std::string forced_end(const ReasoningFormat& format, AnswerKind answer) {
+  std::string text(format.message_break);
   text += format.ends.front();
-  if (behind == Behind::grammar) text += format.answer_begin;
+  if (answer == AnswerKind::grammar) text += format.answer_begin;
   return text;
 }
 

@@ -31,8 +31,8 @@ struct ReasoningFormat {
   /// Texts around the content that are left out.
   std::string_view answer_begin = {}, answer_end = {};
   const MessageFormat* messages = nullptr;  // answers are messages
-  /// Text between the reasoning's message and the first of `ends`, which is the next one's header.
-  std::string_view between = {};
+  /// End of the reasoning's message and what the next one's header has before the first of `ends`.
+  std::string_view message_break = {};
   bool suffixed = false;  // tags end with the checkpoint's suffix: <think:6124c78e>
   /// Texts that a chat template of this format has, all of them.
   std::array<std::string_view, 2> marks = {};
@@ -52,12 +52,11 @@ enum class Thinking : uint8_t {
 };
 Thinking thinking_of_prompt(const ReasoningFormat& format, std::string_view prompt);
 
-/// What holds the answer behind reasoning: nothing, or a grammar, in which texts around the content
-/// have no place.
-enum class Behind : uint8_t { text, grammar };
-/// The text that ends reasoning in its midst, up to where the answer's content begins, as a model
-/// of the format writes it.
-std::string forced_end(const ReasoningFormat& format, Behind behind);
+/// Whether the answer behind reasoning is free text or follows a grammar, which does not know the
+/// texts around the content.
+enum class AnswerKind : uint8_t { free_text, grammar };
+/// The text that ends reasoning in its midst, up to where the answer's content begins.
+std::string forced_end(const ReasoningFormat& format, AnswerKind answer);
 
 struct SplitAnswer {
   std::string reasoning, content;

@@ -98,7 +98,12 @@ class TaggedReader : private TextReader {
     const std::optional<std::string> value = attributes ? read_value() : std::nullopt;
     if (!value) return false;
     const std::string name(trimmed(plain(*key), kBlanks));
-    if (tags_.xml && unwrap(function, name, *value, values)) return true;
+    if (const auto members = tags_.xml ? wrapped(function, name, *value) : std::nullopt) {
+      if (values.size() + members->size() > kMostParameters) return false;
+      for (const auto& [member, json] : *members)
+        set(values, member, typed(function, member, json));
+      return true;
+    }
     // DeepSeek says itself what is a string.
     set(values, name,
         attributes->find("string=\"true\"") != kNowhere
@@ -116,22 +121,24 @@ class TaggedReader : private TextReader {
     }
   }
 
-  /// Takes the members of an object that MiniCPM writes as one parameter "arguments" or
-  /// "properties"; false where the function has such a parameter, or the value is no object.
-  bool unwrap(std::string_view function, std::string_view name, std::string_view value,
-              Values& values) const {
-    if (name != "arguments" && name != "properties") return false;
-    if (parameter_schema(tools_, function, name) != nullptr) return false;
+  /// The members of an object that MiniCPM writes as one parameter "arguments" or "properties";
+  /// none where the function is unknown or has such a parameter, or the value is no object.
+  std::optional<JsonReader::Members> wrapped(std::string_view function, std::string_view name,
+                                             std::string_view value) const {
+    if (name != "arguments" && name != "properties") return std::nullopt;
+    if (function_schema(tools_, function) == nullptr) return std::nullopt;
+    if (parameter_schema(tools_, function, name) != nullptr) return std::nullopt;
     const std::optional<std::string> json = json_of_literal(value);
-    if (!json) return false;
-    const OrderedJson object = OrderedJson::parse(*json);
-    if (!object.is_object()) return false;
-    for (const auto& [key, member] : object.items()) {
-      if (values.size() == kMostParameters) break;
-      const std::string plain = member.dump();
-      set(values, key, json_of(plain).value_or(plain));
-    }
-    return true;
+    return json ? JsonReader(*json, 0).object() : std::nullopt;
+  }
+
+  /// A member's JSON as a value of its parameter's type.
+  std::string typed(std::string_view function, std::string_view name,
+                    const std::string& json) const {
+    const ValueType type = type_of(parameter_schema(tools_, function, name));
+    if (type.name.empty()) return json;
+    const std::optional<std::string> text = JsonReader(json, 0).string();
+    return json_of_value(text.value_or(json), type, tags_.guesses);
   }
 
   /// A value, without the blanks and escapes that belong to its tags, and past its closing tag.
@@ -139,11 +146,16 @@ class TaggedReader : private TextReader {
     if (tags_.xml) {
       const size_t begin = behind_blanks(text_, at_);
       if (text_.substr(begin).starts_with(kCdata)) {
-        at_ = begin + kCdata.size();
-        const std::optional<std::string_view> value = up_to("]]>", text_.size());
-        skip_space();
-        if (!value || !skip(tags_.value_close)) return std::nullopt;
-        return std::string(trimmed(*value, kBlanks));
+        at_ = begin;
+        std::string value;
+        while (skip(kCdata)) {
+          const std::optional<std::string_view> part = up_to("]]>", text_.size());
+          if (!part) return std::nullopt;
+          value += *part;
+        }
+        const std::optional<std::string_view> behind = up_to(tags_.value_close, text_.size());
+        if (!behind) return std::nullopt;
+        return std::string(trimmed(value + without_entities(*behind), kBlanks));
       }
     }
     const size_t end = value_end();
@@ -159,7 +171,10 @@ class TaggedReader : private TextReader {
   std::optional<std::string_view> name_or_key() {
     if (!tags_.xml) return up_to(tags_.key_close, kLongestName);
     skip_space();
-    if (!skip("name=")) return std::nullopt;
+    if (!skip("name")) return std::nullopt;
+    skip_space();
+    if (!skip("=")) return std::nullopt;
+    skip_space();
     const std::string_view quote = peek() == '\'' ? "'" : "\"";
     return skip(quote) ? up_to(quote, kLongestName) : std::nullopt;
   }
@@ -193,7 +208,7 @@ class TaggedReader : private TextReader {
   /// own.
   size_t value_end() {
     size_t at = find(tags_.value_close, at_);
-    if (tags_.own_lines && at != kNowhere) {
+    if ((tags_.own_lines || tags_.xml) && at != kNowhere) {
       const std::string_view before = text_.substr(at_, at - at_);
       const size_t next = before.find("\n" + std::string(tags_.key_open));
       if (next != kNowhere) return at_ + next;
@@ -206,7 +221,8 @@ class TaggedReader : private TextReader {
         return at;
       }
     }
-    return std::min(find(tags_.key_open, at_), find(closing_tag(), at_));
+    return std::min({find(tags_.key_open, at_), find(closing_tag(), at_),
+                     tags_.xml ? find("</arguments>", at_) : kNowhere});
   }
   /// The place of a tag, as far as the work for one answer goes.
   size_t find(std::string_view tag, size_t from) {
