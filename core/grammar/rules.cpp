@@ -14,6 +14,13 @@ constexpr size_t kMaxRules = 10'000;      // xgrammar's time grows with their sq
 constexpr size_t kMaxListed = 2000;       // strings written one by one
 constexpr size_t kMaxEscapedRanges = 40;  // of a class whose \u forms are taken too
 
+// Characters of a block of a string whose length is bounded. Few tokens are longer.
+constexpr uint64_t kBlock = 16;
+// With a larger minLength the first blocks are longer: masks at their ends take time, but rules
+// stay few.
+constexpr uint64_t kFar = 64 * kBlock;
+
+const char kQuote[] = R"("\"")";
 const char kHex[] = "[0-9A-Fa-f]";
 
 std::string short_escape(uint32_t c) {
@@ -159,9 +166,7 @@ std::string Rules::choice(std::string_view kind, const std::vector<std::string>&
 std::string Rules::any_string() {
   if (any_string_.empty()) {
     any_string_ = "str";
-    any_char_ = "chr";
     // Escapes of surrogates come in pairs alone.
-    add("chr", "[\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\uD7FF\\uE000-\\U0010FFFF] | \"\\\\\" esc");
     add("esc",
         "[\\u0022\\u002f\\u005cbfnrt] | \"u\" ([0-9A-Ca-cEeFf] [0-9A-Fa-f] [0-9A-Fa-f] [0-9A-Fa-f] "
         "| "
@@ -173,6 +178,60 @@ std::string Rules::any_string() {
         "\"\\\\\" esc strt");
   }
   return any_string_;
+}
+
+std::string Rules::character_and(const std::string& next) {
+  // In one class nearly all tokens would be accepted. xgrammar then keeps those that are not, and
+  // tries all that other states are uncertain of.
+  const std::string others =
+      choice("h", {fmt::format("[\\u0020-\\u0021\\u0023-\\u0040\\u005b\\u005d-\\u0060\\u007b-"
+                               "\\uD7FF\\uE000-\\U0010FFFF] {}",
+                               next),
+                   fmt::format("\"\\\\\" esc {}", next)});
+  return fmt::format("[A-Za-z] {} | {}", next, others);
+}
+
+std::string Rules::exactly(uint64_t count) {
+  const auto [at, fresh] = exact_.try_emplace(count);
+  if (!fresh) return at->second;
+  const std::string rule = at->second = name("n");
+  if (count == 1) {
+    add(rule, character_and(""));
+  } else if (count <= 2 * kBlock) {
+    add(rule, character_and(exactly(count - 1)));
+  } else {
+    const std::string half = exactly(count / 2);
+    add(rule, half + " " + half);
+  }
+  return rule;
+}
+
+std::string Rules::rest(uint64_t least, uint64_t most) {
+  if (least == 0 && most == kNoBound) return "strt";
+  const auto [at, fresh] = rests_.try_emplace({least, most});
+  if (!fresh) return at->second;
+  const std::string rule = at->second = name("r");
+  const auto behind = [&](uint64_t read) {
+    return rest(least - std::min(least, read), most == kNoBound ? most : most - read);
+  };
+  std::vector<std::string> alternatives;
+  if (least <= 2 * kBlock && (most <= 2 * kBlock || most == kNoBound)) {
+    if (least == 0) alternatives.emplace_back(kQuote);
+    if (most > 0) alternatives.push_back(character_and(behind(1)));
+  } else {
+    uint64_t step = kBlock;
+    if (least > kFar) {
+      while (4 * step <= least) step *= 2;
+    } else if (least > 2 * kBlock) {
+      alternatives.push_back(exactly(2 * kBlock) + " " + behind(2 * kBlock));
+    } else {
+      while (least == 0 && 2 * step + kBlock < most) step *= 2;
+      alternatives.push_back(rest(least, step + kBlock));
+    }
+    alternatives.push_back(exactly(step) + " " + behind(step));
+  }
+  add(rule, joined(alternatives, " | "));
+  return rule;
 }
 
 Rules::JsonChars& Rules::json_chars(const CharSet& set) {
@@ -283,12 +342,10 @@ std::string Rules::json_string(const StringPart& part) {
   if (part.texts->universal()) {
     any_string();
     rule = name("s");
-    const std::string most = part.most == kNoBound ? "" : std::to_string(part.most);
     if (std::max(part.least, part.most == kNoBound ? 0 : part.most) > 1'000'000) {
       throw TooLarge("a length is above 1,000,000");
     }
-    add(rule, part.most == 0 ? "\"\\\"\\\"\""
-                             : fmt::format("\"\\\"\" chr{{{},{}}} \"\\\"\"", part.least, most));
+    add(rule, kQuote + (" " + rest(part.least, part.most)));
   } else {
     const Dfa dfa = limit_length(*part.texts, part.least, part.most);
     if (dfa.empty()) return "";
@@ -303,7 +360,7 @@ std::string Rules::json_string(const StringPart& part) {
     } else {
       const std::string start = states(dfa, true);
       rule = name("s");
-      add(rule, "\"\\\"\" " + start);
+      add(rule, kQuote + (" " + start));
     }
   }
   strings_.push_back({part, rule});

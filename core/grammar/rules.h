@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "grammar/automaton.h"
@@ -45,6 +46,16 @@ class Rules {
     std::string any;  // the rule for all of them; empty: not asked for yet
   };
 
+  /// One character of a string, then the rule `next`.
+  std::string character_and(const std::string& next);
+  /// A rule for so many characters of a string.
+  std::string exactly(uint64_t count);
+  /// A rule for `least` to `most` more characters of a string and its closing quote. xgrammar
+  /// keeps a mask for each state, and tries tokens that leave a rule anew at each mask. So states
+  /// count two blocks of characters only. Longer strings are two alternatives: a block and the
+  /// rest, or a string that may end in this block or the next, which takes the tokens that cross
+  /// the end of the first.
+  std::string rest(uint64_t least, uint64_t most);
   JsonChars& json_chars(const CharSet& set);
   /// A character of a JSON string in any form, as one symbol.
   std::string json_char(const CharSet& set);
@@ -55,7 +66,9 @@ class Rules {
   std::map<std::string, int, std::less<>> numbers_;
   std::map<std::vector<uint32_t>, JsonChars> char_rules_;
   std::vector<std::pair<StringPart, std::string>> strings_;
-  std::string any_string_, any_char_;
+  std::map<uint64_t, std::string> exact_;                       // by count
+  std::map<std::pair<uint64_t, uint64_t>, std::string> rests_;  // by least and most
+  std::string any_string_;
 };
 
 }  // namespace plimsoll::grammar

@@ -24,13 +24,15 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-text::TokenId draw(const std::vector<int32_t>& words, std::mt19937& random) {
+// Bits of a mask behind the vocabulary mean nothing.
+text::TokenId draw(const std::vector<int32_t>& words, int64_t vocab_size, std::mt19937& random) {
   std::vector<text::TokenId> allowed;
   for (size_t word = 0; word < words.size(); ++word) {
     for (auto bits = static_cast<uint32_t>(words[word]); bits != 0; bits &= bits - 1) {
       allowed.push_back(static_cast<text::TokenId>(word * 32) + std::countr_zero(bits));
     }
   }
+  while (!allowed.empty() && allowed.back() >= vocab_size) allowed.pop_back();
   return allowed.empty() ? -1 : allowed[random() % allowed.size()];
 }
 
@@ -38,8 +40,8 @@ void print(const char* what, std::vector<double> values, const char* unit) {
   if (values.empty()) return;
   std::ranges::sort(values);
   const auto at = [&](size_t percent) { return values[(values.size() - 1) * percent / 100]; };
-  std::cout << what << ": " << values.size() << ", median " << at(50) << ", 99 % " << at(99)
-            << ", most " << at(100) << " " << unit << "\n";
+  std::cout << what << ": " << values.size() << ", median " << at(50) << ", 90 % " << at(90)
+            << ", 99 % " << at(99) << ", most " << at(100) << " " << unit << "\n";
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ int main(int count, char** arguments) {
       const auto before = std::chrono::steady_clock::now();
       (void)matcher.fill_mask(words);
       mask.push_back(1000 * milliseconds_since(before));
-      const text::TokenId token = draw(words, random);
+      const text::TokenId token = draw(words, tokenizer.vocab_size(), random);
       if (token < 0) break;
       matcher.accept(token);
     }

@@ -99,6 +99,26 @@ TEST_CASE("a mask has the tokens that may follow, and no others") {
   CHECK(ended > 0);
 }
 
+TEST_CASE("a mask at the end of a bounded string has the tokens that fit, within a block or not") {
+  const auto [schema, letters, fits] =
+      GENERATE(table<const char*, int, bool>({{R"({"type":"string","maxLength":100})", 97, true},
+                                              {R"({"type":"string","maxLength":100})", 98, false},
+                                              {R"({"type":"string","maxLength":100})", 15, true},
+                                              {R"({"type":"string","minLength":60})", 31, true},
+                                              {R"({"type":"string","maxLength":30})", 28, false}}));
+  INFO(schema << " after " << letters << " letters");
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
+  Matcher matcher(compiler.compile({.text = schema}), {kEnd});
+  std::vector<int32_t> words(matcher.mask_words());
+  matcher.accept('"');
+  for (int i = 0; i < letters; ++i) matcher.accept('x');
+  (void)matcher.fill_mask(words);
+  constexpr TokenId kAb = 257, kAbc = 258, kNewlines = 266;
+  CHECK(is_set(words, kAbc) == fits);
+  CHECK(is_set(words, kAb));
+  CHECK_FALSE(is_set(words, kNewlines));
+}
+
 TEST_CASE("constraints are compiled once, refusals too, and the cache is bounded") {
   Compiler compiler(tokenizer(), {.vocab_size = kVocabulary, .cache_bytes = 20'000});
   const auto first = compiler.compile(ebnf(R"(root ::= "a")"));

@@ -1,5 +1,8 @@
 // Schemas, keyword by keyword, with answers that their grammars take and answers that they do not.
 // The validator agrees.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -191,4 +194,32 @@ TEST_CASE("a run of characters names the rule of their class each time") {
   const std::string ebnf = grammar::ebnf_of_schema(R"({"pattern":"^[^x]{2000}$"})", {});
   CHECK(ebnf.size() < 16'000);
   CHECK_THAT(ebnf, Catch::Contains(" c1 c1 c1 c1 "));
+}
+
+TEST_CASE("strings of bounded length are taken at each length within the bounds, and at no other") {
+  const auto [least, most] = GENERATE(table<size_t, size_t>({{0, 0},
+                                                             {1, 32},
+                                                             {0, 33},
+                                                             {1, 49},
+                                                             {0, 255},
+                                                             {32, 150},
+                                                             {33, 33},
+                                                             {100, 400},
+                                                             {2000, 2100}}));
+  INFO(least << " to " << most);
+  const std::string ebnf = grammar::ebnf_of_schema(
+      fmt::format(R"({{"type":"string","minLength":{},"maxLength":{}}})", least, most), {});
+  // A mask for each state, so states must not grow with the bounds.
+  CHECK(std::ranges::count(ebnf, '\n') < 400);
+  CHECK_THAT(ebnf, !Catch::Contains("}"));
+  const testing::Recognizer recognizer(ebnf);
+  const std::string characters[] = {"a", " ", "\u00e4", "\\n", "\\ud83d\\ude00"};
+  std::string text = "\"";
+  for (size_t length = 0; length <= most + 1; ++length) {
+    if (length % 23 == 0 || (length + 1 >= least && length <= least + 1) || length + 1 >= most) {
+      INFO(length);
+      CHECK(recognizer.accepts(text + "\"") == (length >= least && length <= most));
+    }
+    text += characters[length % 5];
+  }
 }
