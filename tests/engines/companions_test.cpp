@@ -67,7 +67,7 @@ bool has_note(const Answer& answer, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a draft model takes what its own launch takes") {
+TEST_CASE("a draft model takes what its own launch with the target's context takes") {
   Files files;
   const std::string target = files.header("llama31_8b.Q4_K_M");
   const std::string draft = files.header("qwen25_05b.Q4_K_M");
@@ -85,8 +85,9 @@ TEST_CASE("a draft model takes what its own launch takes") {
   CHECK(beside({"-md", draft, "-devd", "CUDA0"}, "CUDA0") == alone + own);
   CHECK(beside({"-md", draft, "-devd", "CUDA1"}, "CUDA0") == alone);
   CHECK(beside({"-md", draft, "-devd", "CUDA1"}, "CUDA1") == own);
-  CHECK(beside({"-md", draft, "-devd", "CUDA0", "-cd", "4096"}, "CUDA0") ==
-        alone + bytes_on(ask_with(draft, {"-c", "4096", "-fit", "off", "-dev", "CUDA0"}), "CUDA0"));
+  CHECK(beside({"-md", draft}, "CUDA0") == alone + own);  // the target's devices
+  CHECK(beside({"-md", draft, "-cd", "4096"}, "CUDA0") == alone + own);
+  CHECK(has_note(ask_with(target, with({"-md", draft, "-cd", "4096"})), "--ctx-size-draft: "));
   const int64_t packed = bytes_on(ask_with(draft, with({"-ctk", "q8_0", "-ctv", "q8_0"})), "CUDA0");
   CHECK(beside({"-md", draft, "-devd", "CUDA0", "-ctkd", "q8_0", "-ctvd", "q8_0"}, "CUDA0") ==
         alone + packed);
@@ -97,10 +98,16 @@ TEST_CASE("a draft model takes what its own launch takes") {
   // --fit leaves room for it: the target has less.
   const std::vector<std::string> fitted = {"-dev", "CUDA0", "-devd", "CUDA0"};
   std::vector<std::string> both = fitted;
-  both.insert(both.end(), {"-md", draft, "-cd", "4096"});
+  both.insert(both.end(), {"-md", draft});
   const Answer less = ask_with(target, both, 12000);
-  CHECK(less.sizing["fit"]["n_ctx"] < ask_with(target, fitted, 12000).sizing["fit"]["n_ctx"]);
+  const int64_t context = less.sizing["fit"]["n_ctx"];
+  CHECK(context < ask_with(target, fitted, 12000).sizing["fit"]["n_ctx"]);
   CHECK(bytes_on(less, "CUDA0") <= (12000 - 1024) * kMiB);
+  CHECK(bytes_on(less, "CUDA0") > (12000 - 1024 - 128) * kMiB);
+  // Its cache has the target's context, which is not the one that it was trained for.
+  const Answer by_itself =
+      ask_with(draft, {"-c", std::to_string(context), "-fit", "off", "-dev", "CUDA0"});
+  CHECK(less.sizing["beside"][0]["buffers"]["CUDA0"] == by_itself.sizing["buffers"]["CUDA0"]);
 }
 
 TEST_CASE("a projector lies on the first card, or on the host") {

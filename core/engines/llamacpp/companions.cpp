@@ -33,12 +33,21 @@ std::string name_of(const Launch& launch, int device) {
   return device == kHost ? kHostName : launch.cards[static_cast<size_t>(device)].name;
 }
 
-Companion draft_of(const Launch& launch) {
-  const Model model = Model::open(launch.file);
-  Shape shape = shape_of(model);
-  apply_overrides(launch, shape);
-  check_launch(launch, shape);
-  const Memory memory = measure(shape, launch, asked_placement(shape, launch));
+Draft opened(const Launch& launch) {
+  Draft draft{&launch, Model::open(launch.file), {}};
+  draft.shape = shape_of(draft.model);
+  apply_overrides(launch, draft.shape);
+  check_launch(launch, draft.shape);
+  return draft;
+}
+
+/// The draft's context holds as many tokens as the target's (common/speculative.cpp).
+Companion measured(const Draft& opened, int64_t context, const std::vector<float>& shares) {
+  const Launch& launch = *opened.launch;
+  Placement placement = asked_placement(opened.shape, launch);
+  placement.context = context;
+  placement.shares = shares;
+  const Memory memory = measure(opened.shape, launch, placement);
   Companion draft{"draft model", launch.file, {}};
   for (size_t i = 0; i < memory.cards.size(); ++i)
     draft.used[launch.cards[i].name] = memory.cards[i];
@@ -71,7 +80,7 @@ std::string_view base_of(std::string_view name) {
 
 Companions::Companions(Launch& launch) {
   for (const Launch& draft : launch.draft)
-    if (is_here(draft.file, "--model-draft", launch)) all_.push_back(draft_of(draft));
+    if (is_here(draft.file, "--model-draft", launch)) drafts_.push_back(opened(draft));
   if (launch.projector.empty() || !is_here(launch.projector, "--mmproj", launch)) return;
   all_.push_back(projector_of(launch));
   launch.notes.emplace_back("--mmproj: what a step of the projector needs is not counted");
@@ -84,6 +93,23 @@ void Companions::reserve(Launch& launch) const {
       if (at != companion.used.end()) launch.margins[i] += at->second.total();
     }
   }
+}
+
+std::vector<Usage> Companions::draft_on(const Launch& target, const Placement& placement) const {
+  std::vector<Usage> used(target.cards.size());
+  for (const Draft& draft : drafts_) {
+    const Companion companion = measured(draft, placement.context, draft.launch->shares);
+    for (size_t i = 0; i < used.size(); ++i) {
+      const auto at = companion.used.find(target.cards[i].name);
+      if (at != companion.used.end()) used[i] = at->second;
+    }
+  }
+  return used;
+}
+
+void Companions::add_draft(const Placement& placement) {
+  for (const Draft& draft : drafts_)
+    all_.insert(all_.begin(), measured(draft, placement.context, placement.shares));
 }
 
 void Companions::add_adapters(const Shape& shape, Launch& launch, const Placement& placement) {

@@ -139,12 +139,14 @@ class LaunchReader {
     launch.value_type = cache_type(line_, "--cache-type-v" + whose);
     const std::string layers = line_.text("--gpu-layers" + whose, "auto");
     launch.gpu_layers = layers == "auto" || layers == "all" ? -1 : number_of<int>("-ngl", layers);
-    read_cards(launch, "--device" + whose);
+    read_cards(launch, "--device" + whose, !whose.empty());
     read_overrides(launch, whose);
   }
 
-  /// -dev and -sm none choose among the cards.
-  void read_cards(Launch& launch, const std::string& flag) const {
+  /// -dev and -sm none choose among the cards. A draft model has the target's but for -devd; one
+  /// card of its own is split by layers.
+  void read_cards(Launch& launch, const std::string& flag, bool drafts) const {
+    if (drafts && !line_.has(flag)) return;
     launch.cards = question_.cards;
     if (line_.has(flag)) {
       launch.cards.clear();
@@ -154,6 +156,7 @@ class LaunchReader {
         launch.cards.push_back(card_named(std::string(name)));
       }
     }
+    if (drafts && launch.cards.size() == 1) launch.split = Split::layer;
     if (launch.split != Split::none || launch.cards.empty()) return;
     const int64_t main = line_.integer("--main-gpu", 0);
     if (main < 0 || main >= static_cast<int64_t>(launch.cards.size())) {
@@ -218,8 +221,6 @@ class LaunchReader {
     draft.file = line_.text("--model-draft", "");
     draft.overrides.clear();
     draft.notes.clear();
-    if (line_.has("--ctx-size-draft"))
-      draft.context = bounded("--ctx-size-draft", 0, 0, kMostContext);
     read_placement(draft, "-draft");
     launch_.draft.push_back(std::move(draft));
   }
