@@ -60,8 +60,24 @@ Companion measured(const Draft& opened, int64_t context, const std::vector<float
   return draft;
 }
 
+/// What a key of a file says; empty: it is not there, or no text.
+std::string said(const Model& model, const char* key) {
+  const checkpoint::gguf::Value* const value = model.find(key);
+  const auto text = value == nullptr ? std::nullopt : value->text();
+  return std::string(text.value_or(""));
+}
+
+/// Refuses a file that is not what its flag names.
+void check_key(const Model& model, const char* key, std::string_view wanted) {
+  const std::string found = said(model, key);
+  if (found == wanted) return;
+  throw Refusal{"model", fmt::format("{}: expect {} to be '{}', but got: {}", model.path().string(),
+                                     key, wanted, checkpoint::gguf::shown_name(found))};
+}
+
 Companion projector_of(const Launch& launch) {
   const Model model = Model::open(launch.projector);
+  check_key(model, "general.architecture", "clip");
   const int device = launch.projector_on_card && !launch.cards.empty() ? 0 : kHost;
   Companion projector{"projector", launch.projector, {}};
   Usage& usage = projector.used[name_of(launch, device)];
@@ -70,10 +86,10 @@ Companion projector_of(const Launch& launch) {
 }
 
 /// The matrix that an adapter's tensor changes: "blk.0.attn_q.weight" of
-/// "blk.0.attn_q.weight.lora_a".
+/// "blk.0.attn_q.weight.lora_a"; empty: it is no adapter's.
 std::string_view base_of(std::string_view name) {
-  const size_t end = name.rfind(".lora_");
-  return end == std::string_view::npos ? name : name.substr(0, end);
+  const bool pairs = name.ends_with(".lora_a") || name.ends_with(".lora_b");
+  return pairs ? name.substr(0, name.rfind('.')) : "";
 }
 
 }  // namespace
@@ -117,19 +133,30 @@ void Companions::add_adapters(const Shape& shape, Launch& launch, const Placemen
   for (const std::string& file : launch.adapters) {
     if (!is_here(file, "--lora", launch)) continue;
     const Model model = Model::open(file);
+    check_key(model, "general.type", "adapter");
+    check_key(model, "general.architecture", shape.architecture);
     Companion adapter{"LoRA adapter", file, {}};
     for (const Tensor& tensor : model.tensors()) {
+      if (tensor.name.ends_with("_norm.weight")) continue;  // llama.cpp leaves them out
       const auto base = std::ranges::find_if(shape.weights, [&](const Weight& weight) {
         return weight.tensor->name == base_of(tensor.name);
       });
-      const auto at = static_cast<size_t>(base - shape.weights.begin());
-      const int device = base == shape.weights.end() ? kHost : devices.weights[at];
+      if (base == shape.weights.end()) {
+        throw Refusal{"model", fmt::format("{}: LoRA tensor '{}' does not exist in base model "
+                                           "(hint: maybe wrong base model?)",
+                                           file, checkpoint::gguf::shown_name(tensor.name))};
+      }
+      const int device = devices.weights[static_cast<size_t>(base - shape.weights.begin())];
       adapter.used[name_of(launch, device)].model += allocated(tensor, device);
     }
     all_.push_back(std::move(adapter));
   }
-  if (!launch.steers) return;
-  Companion vectors{"control vectors", "", {}};  // one for each layer but the first
+  std::string names;
+  for (const std::string& file : launch.control_vectors)
+    if (is_here(file, "--control-vector", launch)) names += (names.empty() ? "" : ", ") + file;
+  if (names.empty()) return;
+  // All files are added up to one vector for each layer but the first.
+  Companion vectors{"control vectors", names, {}};
   for (int64_t l = 1; l < shape.count(); ++l) {
     const int device = devices.layers[static_cast<size_t>(l)];
     vectors.used[name_of(launch, device)].model += round_up(shape.embedding * kFloat32, 128);
@@ -174,8 +201,8 @@ std::vector<std::string> Companions::notes() const {
       if (usage.total() == 0) continue;
       text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", size_text(usage.total()), name);
     }
-    const std::string name = companion.file.empty() ? "" : " " + companion.file;
-    notes.push_back(fmt::format("{}{}: {}, counted with the model's", companion.what, name, text));
+    notes.push_back(
+        fmt::format("{} {}: {}, counted with the model's", companion.what, companion.file, text));
   }
   return notes;
 }
