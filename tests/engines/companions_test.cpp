@@ -23,9 +23,13 @@ class Files {
   std::string header(const std::string& name) {
     return written(read_json_file(kCompanionHeaders + name + ".json"));
   }
-  /// A file of float32 matrices.
-  std::string matrices(const std::vector<std::pair<std::string, std::vector<int64_t>>>& list) {
-    Json recipe = {{"data", false}, {"kv", {{"general.architecture", "string", "clip"}}}};
+  /// A file of float32 matrices: a projector's, or an adapter's.
+  std::string matrices(const std::vector<std::pair<std::string, std::vector<int64_t>>>& list,
+                       const char* architecture = "clip", const char* type = "mmproj") {
+    Json recipe = {
+        {"data", false},
+        {"kv",
+         {{"general.architecture", "string", architecture}, {"general.type", "string", type}}}};
     for (const auto& [name, ne] : list)
       recipe["tensors"].push_back({{"name", name}, {"ne", ne}, {"type", "F32"}});
     return written(recipe);
@@ -67,7 +71,7 @@ bool has_note(const Answer& answer, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a draft model takes what its own launch takes") {
+TEST_CASE("a draft model takes what its own launch with the target's context takes") {
   Files files;
   const std::string target = files.header("llama31_8b.Q4_K_M");
   const std::string draft = files.header("qwen25_05b.Q4_K_M");
@@ -85,8 +89,9 @@ TEST_CASE("a draft model takes what its own launch takes") {
   CHECK(beside({"-md", draft, "-devd", "CUDA0"}, "CUDA0") == alone + own);
   CHECK(beside({"-md", draft, "-devd", "CUDA1"}, "CUDA0") == alone);
   CHECK(beside({"-md", draft, "-devd", "CUDA1"}, "CUDA1") == own);
-  CHECK(beside({"-md", draft, "-devd", "CUDA0", "-cd", "4096"}, "CUDA0") ==
-        alone + bytes_on(ask_with(draft, {"-c", "4096", "-fit", "off", "-dev", "CUDA0"}), "CUDA0"));
+  CHECK(beside({"-md", draft}, "CUDA0") == alone + own);  // the target's devices
+  CHECK(beside({"-md", draft, "-cd", "4096"}, "CUDA0") == alone + own);
+  CHECK(has_note(ask_with(target, with({"-md", draft, "-cd", "4096"})), "--ctx-size-draft: "));
   const int64_t packed = bytes_on(ask_with(draft, with({"-ctk", "q8_0", "-ctv", "q8_0"})), "CUDA0");
   CHECK(beside({"-md", draft, "-devd", "CUDA0", "-ctkd", "q8_0", "-ctvd", "q8_0"}, "CUDA0") ==
         alone + packed);
@@ -97,10 +102,16 @@ TEST_CASE("a draft model takes what its own launch takes") {
   // --fit leaves room for it: the target has less.
   const std::vector<std::string> fitted = {"-dev", "CUDA0", "-devd", "CUDA0"};
   std::vector<std::string> both = fitted;
-  both.insert(both.end(), {"-md", draft, "-cd", "4096"});
+  both.insert(both.end(), {"-md", draft});
   const Answer less = ask_with(target, both, 12000);
-  CHECK(less.sizing["fit"]["n_ctx"] < ask_with(target, fitted, 12000).sizing["fit"]["n_ctx"]);
+  const int64_t context = less.sizing["fit"]["n_ctx"];
+  CHECK(context < ask_with(target, fitted, 12000).sizing["fit"]["n_ctx"]);
   CHECK(bytes_on(less, "CUDA0") <= (12000 - 1024) * kMiB);
+  CHECK(bytes_on(less, "CUDA0") > (12000 - 1024 - 128) * kMiB);
+  // Its cache has the target's context, which is not the one that it was trained for.
+  const Answer by_itself =
+      ask_with(draft, {"-c", std::to_string(context), "-fit", "off", "-dev", "CUDA0"});
+  CHECK(less.sizing["beside"][0]["buffers"]["CUDA0"] == by_itself.sizing["buffers"]["CUDA0"]);
 }
 
 TEST_CASE("a projector lies on the first card, or on the host") {
@@ -125,7 +136,9 @@ TEST_CASE("adapters lie beside the matrices that they change") {
   const std::string target = files.header("llama31_8b.Q4_K_M");
   const std::string adapter = files.matrices({{"blk.0.attn_q.weight.lora_a", {4096, 8}},
                                               {"blk.0.attn_q.weight.lora_b", {8, 4096}},
-                                              {"blk.31.ffn_down.weight.lora_a", {14336, 8}}});
+                                              {"blk.31.ffn_down.weight.lora_a", {14336, 8}},
+                                              {"blk.0.attn_norm.weight", {4096}}},
+                                             "llama", "adapter");
   const std::vector<std::string> flags = {"-c", "4096", "-fit", "off", "-dev", "CUDA0"};
   const auto beside = [&](std::vector<std::string> more, const std::vector<std::string>& same,
                           const char* device) {
@@ -142,16 +155,56 @@ TEST_CASE("adapters lie beside the matrices that they change") {
   CHECK(beside({"--lora-scaled", adapter + ":0.5"}, {}, "CUDA0") == kFirst + kLast);
   CHECK(beside({"--lora-scaled", adapter, "0.5"}, {}, "CUDA0") == kFirst + kLast);
   CHECK(beside({"--lora", adapter + "," + adapter}, {}, "CUDA0") == 2 * (kFirst + kLast));
-  CHECK(beside({"--control-vector", "v.gguf"}, {}, "CUDA0") == 31 * 4096 * 4);
+  CHECK(beside({"--control-vector", adapter}, {}, "CUDA0") == 31 * 4096 * 4);
+  CHECK(beside({"--control-vector-scaled", adapter + ":2,v.gguf"}, {}, "CUDA0") == 31 * 4096 * 4);
 }
 
 TEST_CASE("files that are not here are named, and not counted") {
   Files files;
   const std::string target = files.header("llama31_8b.Q4_K_M");
   const Answer plain = ask_with(target, {"-c", "4096"});
-  const Answer answer = ask_with(target, {"-c", "4096", "-md", "d.gguf", "--mmproj", "p.gguf",
-                                          "--lora", "a.gguf", "-ngld", "7"});
+  const Answer answer =
+      ask_with(target, {"-c", "4096", "-md", "d.gguf", "--mmproj", "p.gguf", "--lora", "a.gguf",
+                        "-ngld", "7", "--control-vector", "v.gguf"});
   CHECK(answer.sizing == plain.sizing);
-  for (const char* name : {"--model-draft d.gguf", "--mmproj p.gguf", "--lora a.gguf"})
+  for (const char* name :
+       {"--model-draft d.gguf", "--mmproj p.gguf", "--lora a.gguf", "--control-vector v.gguf"})
     CHECK(has_note(answer, name + std::string(": not on this machine")));
+}
+
+TEST_CASE("files that are not what their flags name are refused") {
+  Files files;
+  const std::string target = files.header("llama31_8b.Q4_K_M");
+  const auto refusal = [&](const std::string& flag, const std::string& file) {
+    const Answer answer = ask_with(target, {"-c", "4096", flag, file});
+    return answer.refused ? answer.refused->words : "none";
+  };
+  CHECK(refusal("--mmproj", target) ==
+        target + ": expect general.architecture to be 'clip', but got: llama");
+  CHECK(refusal("--lora", target).starts_with(target + ": expect general.type to be 'adapter'"));
+  const std::string other = files.matrices({{"a.lora_a", {8, 8}}}, "qwen2", "adapter");
+  CHECK(refusal("--lora", other) ==
+        other + ": expect general.architecture to be 'llama', but got: qwen2");
+  for (const char* name : {"blk.99.attn_q.weight.lora_a", "blk.0.attn_q.weight"}) {
+    const std::string strange = files.matrices({{name, {8, 8}}}, "llama", "adapter");
+    CHECK(refusal("--lora", strange) ==
+          fmt::format("{}: LoRA tensor '{}' does not exist in base model (hint: maybe wrong base "
+                      "model?)",
+                      strange, name));
+  }
+}
+
+TEST_CASE("refusals name flags as they are typed") {
+  Files files;
+  const std::string target = files.header("llama31_8b.Q4_K_M");
+  const std::pair<const char*, const char*> rows[] = {
+      {"-ngl", "x"},         {"--n-gpu-layers", "x"}, {"-ngld", "x"}, {"-ctkd", "q9"},
+      {"-devd", "CUDA9"},    {"-dev", "CUDA9"},       {"-otd", "x"},  {"-ot", "x=GPU"},
+      {"--split-mode", "x"}, {"-ncmoed", "-2"},       {"-fitt", "x"}};
+  for (const auto& [flag, value] : rows) {
+    const Answer answer = ask_with(target, {"-md", "d.gguf", flag, value});
+    REQUIRE(answer.refused);
+    CHECK(answer.refused->words.starts_with(
+        fmt::format("error while handling argument \"{}\": ", flag)));
+  }
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "batch/scratch.h"
 #include "engines/llamacpp/conversion/conversion.h"
+#include "engines/llamacpp/conversion/mixtures.h"
 #include "engines/llamacpp/shape.h"
 #include "reference/gguf_bytes.h"
 
@@ -71,6 +72,37 @@ class WrittenHeaders {
   test::Scratch scratch_;
   int count_ = 0;
 };
+
+/// The conversion of a config of tests/data with keys of its own.
+Model converted_with(const std::string& config, const Json& changes, const char* mixture) {
+  const std::string path = (kConversionData / (config + ".json")).string();
+  Json json = read_json_file(path);
+  json.update(changes);
+  return converted(json, path, mixture);
+}
+
+const std::string kMixtral = "engines/configs/mistralai__Mixtral-8x7B-v0.1";
+
+std::string type_of(const Model& model, const std::string& name) {
+  for (const auto& tensor : model.tensors())
+    if (tensor.name == name) return std::string(tensor.type->name);
+  return "none";
+}
+
+/// Types of matrices of the same name in each layer.
+std::vector<std::string> layer_types(const char* mixture,
+                                     const engines::llamacpp::QuantizedModel& model,
+                                     const char* name) {
+  std::vector<checkpoint::gguf::Tensor> tensors(static_cast<size_t>(model.layers));
+  for (size_t l = 0; l < tensors.size(); ++l) {
+    tensors[l].name = fmt::format("blk.{}.{}.weight", l, name);
+    tensors[l].ne = {4096, 1024};
+  }
+  quantize(*engines::llamacpp::find_mixture(mixture), model, tensors);
+  std::vector<std::string> types;
+  for (const auto& tensor : tensors) types.emplace_back(tensor.type->name);
+  return types;
+}
 
 Model converted_file(const fs::path& config, const char* mixture) {
   return converted(read_json_file(config.string()), config.string(), mixture);
@@ -158,4 +190,84 @@ TEST_CASE("a conversion that is not known is refused by name") {
                     Catch::Contains("DeepseekV4ForCausalLM") && Catch::Contains("not known"));
   CHECK_THROWS_WITH(converted(read_json_file(config), config, "Q4_K_XL"),
                     Catch::Contains("--gguf-type Q4_K_XL: not known; one of F32, F16"));
+}
+
+TEST_CASE("a config whose tensors or layers would be empty is refused") {
+  CHECK_THROWS_WITH(converted_with(kMixtral, {{"intermediate_size", nullptr}}, "Q4_K_M"),
+                    Catch::Contains("Mixtral-8x7B-v0.1.json: tensor blk.0.ffn_down_exps"));
+  const Json bloom = {{"architectures", {"BloomForCausalLM"}},
+                      {"model_type", "bloom"},
+                      {"hidden_size", 64},
+                      {"n_head", 8},
+                      {"n_layer", nullptr},
+                      {"vocab_size", 1000}};
+  CHECK_THROWS_WITH(converted(bloom, "b/config.json", "F16"),
+                    "b/config.json: BloomForCausalLM has no layers");
+}
+
+TEST_CASE("both tables of tokens have the head's type where the head is tied") {
+  const Model model = converted_with("golden/more_models/gemma3n/config",
+                                     {{"hidden_size_per_layer_input", 256}}, "Q4_K_M");
+  CHECK(type_of(model, "token_embd.weight") == "Q6_K");
+  CHECK(type_of(model, "per_layer_token_embd.weight") == "Q6_K");
+}
+
+TEST_CASE("IQ3_M keeps more bits in down projections of eight experts") {
+  const auto fourth = [](int64_t experts) {
+    return layer_types("IQ3_M", {.architecture = "llama", .layers = 32, .experts = experts},
+                       "ffn_down_exps")[6];
+  };
+  CHECK(fourth(8) == "Q4_K");
+  CHECK(fourth(16) == "IQ3_S");
+}
+
+TEST_CASE("values of the models that llama.cpp calls 70B have 5 bits") {
+  struct Row {
+    const char* architecture;
+    int64_t layers, group;
+    const char* type;
+  };
+  for (const Row& row :
+       {Row{"llama", 80, 8, "Q5_K"}, Row{"llama", 80, 1, "Q4_K"}, Row{"qwen2", 80, 8, "Q5_K"},
+        Row{"qwen2vl", 80, 8, "Q4_K"}, Row{"deci", 80, 8, "Q5_K"}, Row{"olmo", 80, 1, "Q5_K"},
+        Row{"jais2", 68, 8, "Q5_K"}, Row{"jais2", 80, 8, "Q4_K"}}) {
+    INFO(row.architecture << " " << row.layers);
+    const auto types = layer_types(
+        "Q4_K_M", {.architecture = row.architecture, .layers = row.layers, .group = row.group},
+        "attn_v");
+    CHECK(types[static_cast<size_t>(row.layers / 8)] == row.type);
+  }
+}
+
+TEST_CASE("experts that are MXFP4 stay so, and are not quantized again") {
+  const std::string config = "engines/configs/openai__gpt-oss-20b";
+  const Model model = converted_with(config, Json::object(), "F16");
+  CHECK(type_of(model, "blk.0.ffn_down_exps.weight") == "MXFP4");
+  CHECK(type_of(model, "blk.0.ffn_down_exps.bias") == "F32");
+  CHECK(type_of(model, "blk.0.attn_q.weight") == "F16");
+  CHECK_THROWS_WITH(converted_with(config, Json::object(), "Q4_K_M"),
+                    Catch::Contains("--gguf-type Q4_K_M") && Catch::Contains("plan MXFP4_MOE"));
+  const Model plain = converted_with(config, {{"quantization_config", nullptr}}, "Q8_0");
+  CHECK(type_of(plain, "blk.0.ffn_down_exps.weight") == "Q8_0");
+}
+
+TEST_CASE("a quantized checkpoint is converted where the converter makes floats of it") {
+  const auto convert = [](const Json& quantization) {
+    return converted_with("engines/configs/meta-llama__Meta-Llama-3.1-8B",
+                          {{"quantization_config", quantization}}, "Q4_K_M");
+  };
+  for (const char* method : {"fp8", "gptq"}) CHECK_NOTHROW(convert({{"quant_method", method}}));
+  const Json modelopt = {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}};
+  CHECK_NOTHROW(convert(modelopt));
+  CHECK_NOTHROW(convert({{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}}));
+  using Catch::Contains;
+  const auto cure = Contains("plan the unquantized model's config, or a GGUF file");
+  for (const char* method : {"awq", "bitsandbytes", "mxfp4"})
+    CHECK_THROWS_WITH(convert({{"quant_method", method}}), Contains(method) && cure);
+  CHECK_THROWS_WITH(convert({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}),
+                    Contains("modelopt") && cure);
+  CHECK_THROWS_WITH(
+      convert({{"quant_method", "compressed-tensors"}, {"format", "nvfp4-pack-quantized"}}),
+      Contains("nvfp4-pack-quantized") && cure);
+  CHECK_THROWS_WITH(convert({{"bits", 4}}), Contains("no quant_method") && cure);
 }

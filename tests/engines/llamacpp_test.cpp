@@ -109,7 +109,7 @@ TEST_CASE("llama.cpp's flags are refused in its words") {
   CHECK(said("-c 4096 -ngl all") == "");
   CHECK(said("--ctx 4096") == "error: invalid argument: --ctx");
   CHECK(said("-ctk q3_k") ==
-        "error while handling argument \"--cache-type-k\": Unsupported cache type: q3_k");
+        "error while handling argument \"-ctk\": Unsupported cache type: q3_k");
   CHECK(said("-ot ffn=CUDA7") ==
         "error while handling argument \"-ot\": unknown buffer type CUDA7");
   CHECK(said("-ot ffn[=CPU").find("invalid regular expression") != std::string::npos);

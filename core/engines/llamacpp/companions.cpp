@@ -33,12 +33,21 @@ std::string name_of(const Launch& launch, int device) {
   return device == kHost ? kHostName : launch.cards[static_cast<size_t>(device)].name;
 }
 
-Companion draft_of(const Launch& launch) {
-  const Model model = Model::open(launch.file);
-  Shape shape = shape_of(model);
-  apply_overrides(launch, shape);
-  check_launch(launch, shape);
-  const Memory memory = measure(shape, launch, asked_placement(shape, launch));
+Draft opened(const Launch& launch) {
+  Draft draft{&launch, Model::open(launch.file), {}};
+  draft.shape = shape_of(draft.model);
+  apply_overrides(launch, draft.shape);
+  check_launch(launch, draft.shape);
+  return draft;
+}
+
+/// The draft's context holds as many tokens as the target's (common/speculative.cpp).
+Companion measured(const Draft& opened, int64_t context, const std::vector<float>& shares) {
+  const Launch& launch = *opened.launch;
+  Placement placement = asked_placement(opened.shape, launch);
+  placement.context = context;
+  placement.shares = shares;
+  const Memory memory = measure(opened.shape, launch, placement);
   Companion draft{"draft model", launch.file, {}};
   for (size_t i = 0; i < memory.cards.size(); ++i)
     draft.used[launch.cards[i].name] = memory.cards[i];
@@ -51,8 +60,24 @@ Companion draft_of(const Launch& launch) {
   return draft;
 }
 
+/// What a key of a file says; empty: it is not there, or no text.
+std::string said(const Model& model, const char* key) {
+  const checkpoint::gguf::Value* const value = model.find(key);
+  const auto text = value == nullptr ? std::nullopt : value->text();
+  return std::string(text.value_or(""));
+}
+
+/// Refuses a file that is not what its flag names.
+void check_key(const Model& model, const char* key, std::string_view wanted) {
+  const std::string found = said(model, key);
+  if (found == wanted) return;
+  throw Refusal{"model", fmt::format("{}: expect {} to be '{}', but got: {}", model.path().string(),
+                                     key, wanted, checkpoint::gguf::shown_name(found))};
+}
+
 Companion projector_of(const Launch& launch) {
   const Model model = Model::open(launch.projector);
+  check_key(model, "general.architecture", "clip");
   const int device = launch.projector_on_card && !launch.cards.empty() ? 0 : kHost;
   Companion projector{"projector", launch.projector, {}};
   Usage& usage = projector.used[name_of(launch, device)];
@@ -61,17 +86,17 @@ Companion projector_of(const Launch& launch) {
 }
 
 /// The matrix that an adapter's tensor changes: "blk.0.attn_q.weight" of
-/// "blk.0.attn_q.weight.lora_a".
+/// "blk.0.attn_q.weight.lora_a"; empty: it is no adapter's.
 std::string_view base_of(std::string_view name) {
-  const size_t end = name.rfind(".lora_");
-  return end == std::string_view::npos ? name : name.substr(0, end);
+  const bool pairs = name.ends_with(".lora_a") || name.ends_with(".lora_b");
+  return pairs ? name.substr(0, name.rfind('.')) : "";
 }
 
 }  // namespace
 
 Companions::Companions(Launch& launch) {
   for (const Launch& draft : launch.draft)
-    if (is_here(draft.file, "--model-draft", launch)) all_.push_back(draft_of(draft));
+    if (is_here(draft.file, "--model-draft", launch)) drafts_.push_back(opened(draft));
   if (launch.projector.empty() || !is_here(launch.projector, "--mmproj", launch)) return;
   all_.push_back(projector_of(launch));
   launch.notes.emplace_back("--mmproj: what a step of the projector needs is not counted");
@@ -86,24 +111,52 @@ void Companions::reserve(Launch& launch) const {
   }
 }
 
+std::vector<Usage> Companions::draft_on(const Launch& target, const Placement& placement) const {
+  std::vector<Usage> used(target.cards.size());
+  for (const Draft& draft : drafts_) {
+    const Companion companion = measured(draft, placement.context, draft.launch->shares);
+    for (size_t i = 0; i < used.size(); ++i) {
+      const auto at = companion.used.find(target.cards[i].name);
+      if (at != companion.used.end()) used[i] = at->second;
+    }
+  }
+  return used;
+}
+
+void Companions::add_draft(const Placement& placement) {
+  for (const Draft& draft : drafts_)
+    all_.insert(all_.begin(), measured(draft, placement.context, placement.shares));
+}
+
 void Companions::add_adapters(const Shape& shape, Launch& launch, const Placement& placement) {
   const Devices devices = devices_of(shape, launch, placement);
   for (const std::string& file : launch.adapters) {
     if (!is_here(file, "--lora", launch)) continue;
     const Model model = Model::open(file);
+    check_key(model, "general.type", "adapter");
+    check_key(model, "general.architecture", shape.architecture);
     Companion adapter{"LoRA adapter", file, {}};
     for (const Tensor& tensor : model.tensors()) {
+      if (tensor.name.ends_with("_norm.weight")) continue;  // llama.cpp leaves them out
       const auto base = std::ranges::find_if(shape.weights, [&](const Weight& weight) {
         return weight.tensor->name == base_of(tensor.name);
       });
-      const auto at = static_cast<size_t>(base - shape.weights.begin());
-      const int device = base == shape.weights.end() ? kHost : devices.weights[at];
+      if (base == shape.weights.end()) {
+        throw Refusal{"model", fmt::format("{}: LoRA tensor '{}' does not exist in base model "
+                                           "(hint: maybe wrong base model?)",
+                                           file, checkpoint::gguf::shown_name(tensor.name))};
+      }
+      const int device = devices.weights[static_cast<size_t>(base - shape.weights.begin())];
       adapter.used[name_of(launch, device)].model += allocated(tensor, device);
     }
     all_.push_back(std::move(adapter));
   }
-  if (!launch.steers) return;
-  Companion vectors{"control vectors", "", {}};  // one for each layer but the first
+  std::string names;
+  for (const std::string& file : launch.control_vectors)
+    if (is_here(file, "--control-vector", launch)) names += (names.empty() ? "" : ", ") + file;
+  if (names.empty()) return;
+  // All files are added up to one vector for each layer but the first.
+  Companion vectors{"control vectors", names, {}};
   for (int64_t l = 1; l < shape.count(); ++l) {
     const int device = devices.layers[static_cast<size_t>(l)];
     vectors.used[name_of(launch, device)].model += round_up(shape.embedding * kFloat32, 128);
@@ -148,8 +201,8 @@ std::vector<std::string> Companions::notes() const {
       if (usage.total() == 0) continue;
       text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", size_text(usage.total()), name);
     }
-    const std::string name = companion.file.empty() ? "" : " " + companion.file;
-    notes.push_back(fmt::format("{}{}: {}, counted with the model's", companion.what, name, text));
+    notes.push_back(
+        fmt::format("{} {}: {}, counted with the model's", companion.what, companion.file, text));
   }
   return notes;
 }

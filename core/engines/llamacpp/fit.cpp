@@ -29,8 +29,8 @@ struct Layout {
 
 class Fitter {
  public:
-  Fitter(const Shape& shape, const Launch& launch)
-      : shape_(shape), launch_(launch), count_(launch.cards.size()) {
+  Fitter(const Shape& shape, const Launch& launch, const Beside& beside)
+      : shape_(shape), launch_(launch), beside_(beside), count_(launch.cards.size()) {
     fit_.placement = asked_placement(shape, launch);
     for (size_t i = 0; i < count_; ++i)
       targets_.push_back(launch.cards[i].free_bytes - launch.margins[i]);
@@ -47,10 +47,19 @@ class Fitter {
 
  private:
   [[nodiscard]] std::vector<int64_t> used_by(const Placement& placement) const {
+    const std::vector<Usage> cards = measure(shape_, launch_, placement).cards;
+    const std::vector<Usage> beside = beside_(placement);
     std::vector<int64_t> used;
-    for (const Usage& usage : measure(shape_, launch_, placement).cards)
-      used.push_back(usage.total());
+    for (size_t i = 0; i < count_; ++i) used.push_back(cards[i].total() + beside[i].total());
     return used;
+  }
+
+  /// Bytes of weights on the cards.
+  [[nodiscard]] int64_t weights_of(const Placement& placement) const {
+    Amount bytes;
+    for (const Usage& usage : measure(shape_, launch_, placement).cards) bytes += usage.model;
+    for (const Usage& usage : beside_(placement)) bytes += usage.model;
+    return bytes.value();
   }
 
   static int64_t sum(const std::vector<int64_t>& values) {
@@ -91,9 +100,7 @@ class Fitter {
     if (full <= least) return false;
     int64_t target = sum(targets_);
     if (count_ > 1) {
-      int64_t weights = 0;
-      for (const Usage& usage : measure(shape_, launch_, fit_.placement).cards)
-        weights += usage.model;
+      const int64_t weights = weights_of(fit_.placement);
       const int64_t divisor = fit_.placement.gpu_layers < 0
                                   ? shape_.count()
                                   : std::min(fit_.placement.gpu_layers, shape_.count());
@@ -292,6 +299,7 @@ class Fitter {
 
   const Shape& shape_;
   const Launch& launch_;
+  const Beside& beside_;
   size_t count_;
   Fit fit_;
   std::vector<int64_t> targets_, used_full_;
@@ -299,8 +307,8 @@ class Fitter {
 
 }  // namespace
 
-Fit fit(const Shape& shape, const Launch& launch) {
-  return Fitter(shape, launch).run();
+Fit fit(const Shape& shape, const Launch& launch, const Beside& beside) {
+  return Fitter(shape, launch, beside).run();
 }
 
 }  // namespace plimsoll::engines::llamacpp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,10 @@ struct Fit {
   std::vector<std::string> says;
 };
 
+/// What another model takes on the launch's cards beside a placement.
+using Beside = std::function<std::vector<Usage>(const Placement&)>;
+
 /// Settings that common_fit_params comes to (common/fit.cpp of 0c1e57098).
-Fit fit(const Shape& shape, const Launch& launch);
+Fit fit(const Shape& shape, const Launch& launch, const Beside& beside);
 
 }  // namespace plimsoll::engines::llamacpp

@@ -42,16 +42,6 @@ std::optional<bool> tristate(const std::string& flag, const std::string& text) {
   refuse_value(flag, fmt::format("unknown value '{}' (on, off or auto)", text));
 }
 
-const GgmlTypeInfo* cache_type(const CommandLine& line, const std::string& flag) {
-  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {"f32", "F32"},   {"f16", "F16"},   {"bf16", "BF16"},     {"q8_0", "Q8_0"}, {"q4_0", "Q4_0"},
-      {"q4_1", "Q4_1"}, {"q5_0", "Q5_0"}, {"iq4_nl", "IQ4_NL"}, {"q5_1", "Q5_1"}};
-  const std::string name = line.text(flag, "f16");
-  for (const auto& [theirs, ggml] : kTypes)
-    if (name == theirs) return find_ggml_type(ggml);
-  refuse_value(flag, "Unsupported cache type: " + name);
-}
-
 /// Flags that the programs do not know; they take no names cut short.
 void check_names(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
@@ -84,16 +74,27 @@ class LaunchReader {
     return line_.has(off) ? false : line_.has(on) || missing;
   }
 
+  /// A flag as the command line has it: "-ngl" of "--gpu-layers".
+  [[nodiscard]] std::string typed(const std::string& key) const {
+    for (const std::string& word : question_.words) {
+      const Flag* const flag = is_value(word) ? nullptr : find_flag(flags(), word);
+      if (flag != nullptr && split_text(flag->names, ",").front() == key)
+        return word.substr(0, word.find('='));
+    }
+    return key;
+  }
+
   [[nodiscard]] int64_t bounded(const std::string& flag, int64_t missing, int64_t least,
                                 int64_t most) const {
     const int64_t value = line_.integer(flag, missing);
     if (value < least || value > most)
-      refuse_value(flag, fmt::format("{} is not from {} to {}", value, least, most));
+      refuse_value(typed(flag), fmt::format("{} is not from {} to {}", value, least, most));
     return value;
   }
 
   void read_context() {
-    launch_.all_logits = tristate("-fitp", line_.text("--fit-print", "off")).value_or(false);
+    launch_.all_logits =
+        tristate(typed("--fit-print"), line_.text("--fit-print", "off")).value_or(false);
     if (line_.has("--ctx-size")) launch_.context = bounded("--ctx-size", 0, 0, kMostContext);
     const int64_t parallel = bounded("--parallel", -1, -1, 1 << 20);
     const int64_t unset = launch_.all_logits ? 1 : 4;
@@ -108,7 +109,8 @@ class LaunchReader {
       launch_.notes.emplace_back(
           "-fa without a value: on, as builds before September 2025 read it; later ones refuse it");
     }
-    launch_.flash_attention = flash.empty() || tristate("-fa", flash).value_or(true);
+    launch_.flash_attention =
+        flash.empty() || tristate(typed("--flash-attn"), flash).value_or(true);
   }
 
   void read_caches() {
@@ -125,35 +127,51 @@ class LaunchReader {
     const std::string split = line_.text("--split-mode", "layer");
     constexpr std::string_view kSplits[] = {"none", "layer", "row", "tensor"};
     const auto* const at = std::ranges::find(kSplits, split);
-    if (at == std::end(kSplits)) refuse_value("-sm", "invalid value: " + split);
+    if (at == std::end(kSplits)) refuse_value(typed("--split-mode"), "invalid value: " + split);
     launch_.split = static_cast<Split>(at - std::begin(kSplits));
     if (!line_.has("--tensor-split")) return;
     const std::string shares = line_.text("--tensor-split", "");
     for (const std::string_view share : split_text(shares, ",/"))
-      launch_.shares.push_back(std::max(0.0F, number_of<float>("-ts", share)));
+      launch_.shares.push_back(std::max(0.0F, number_of<float>(typed("--tensor-split"), share)));
+  }
+
+  [[nodiscard]] const GgmlTypeInfo* cache_type(const std::string& flag) const {
+    constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+        {"f32", "F32"},   {"f16", "F16"},       {"bf16", "BF16"},
+        {"q8_0", "Q8_0"}, {"q4_0", "Q4_0"},     {"q4_1", "Q4_1"},
+        {"q5_0", "Q5_0"}, {"iq4_nl", "IQ4_NL"}, {"q5_1", "Q5_1"}};
+    const std::string name = line_.text(flag, "f16");
+    for (const auto& [theirs, ggml] : kTypes)
+      if (name == theirs) return find_ggml_type(ggml);
+    refuse_value(typed(flag), "Unsupported cache type: " + name);
   }
 
   /// Where a model's layers, tensors and caches lie. `whose`: "", or "-draft".
   void read_placement(Launch& launch, const std::string& whose) const {
-    launch.key_type = cache_type(line_, "--cache-type-k" + whose);
-    launch.value_type = cache_type(line_, "--cache-type-v" + whose);
-    const std::string layers = line_.text("--gpu-layers" + whose, "auto");
-    launch.gpu_layers = layers == "auto" || layers == "all" ? -1 : number_of<int>("-ngl", layers);
-    read_cards(launch, "--device" + whose);
+    launch.key_type = cache_type("--cache-type-k" + whose);
+    launch.value_type = cache_type("--cache-type-v" + whose);
+    const std::string flag = "--gpu-layers" + whose;
+    const std::string layers = line_.text(flag, "auto");
+    const bool all = layers == "auto" || layers == "all";
+    launch.gpu_layers = all ? -1 : number_of<int>(typed(flag), layers);
+    read_cards(launch, "--device" + whose, !whose.empty());
     read_overrides(launch, whose);
   }
 
-  /// -dev and -sm none choose among the cards.
-  void read_cards(Launch& launch, const std::string& flag) const {
+  /// -dev and -sm none choose among the cards. A draft model has the target's but for -devd; one
+  /// card of its own is split by layers.
+  void read_cards(Launch& launch, const std::string& flag, bool drafts) const {
+    if (drafts && !line_.has(flag)) return;
     launch.cards = question_.cards;
     if (line_.has(flag)) {
       launch.cards.clear();
       const std::string devices = line_.text(flag, "");
       for (const std::string_view name : split_text(devices, ",")) {
         if (name == "none") break;
-        launch.cards.push_back(card_named(std::string(name)));
+        launch.cards.push_back(card_named(flag, std::string(name)));
       }
     }
+    if (drafts && launch.cards.size() == 1) launch.split = Split::layer;
     if (launch.split != Split::none || launch.cards.empty()) return;
     const int64_t main = line_.integer("--main-gpu", 0);
     if (main < 0 || main >= static_cast<int64_t>(launch.cards.size())) {
@@ -166,35 +184,38 @@ class LaunchReader {
     launch.shares.clear();
   }
 
-  [[nodiscard]] Card card_named(const std::string& name) const {
+  [[nodiscard]] Card card_named(const std::string& flag, const std::string& name) const {
     for (const Card& card : question_.cards)
       if (card.name == name) return card;
-    refuse_value("-dev", "invalid device: " + name);
+    refuse_value(typed(flag), "invalid device: " + name);
   }
 
   /// The place of a buffer type's name among the cards, or the host.
-  static int device_named(const Launch& launch, const std::string& name) {
+  static int device_named(const Launch& launch, const std::string& flag, const std::string& name) {
     for (size_t i = 0; i < launch.cards.size(); ++i)
       if (launch.cards[i].name == name) return static_cast<int>(i);
     if (name == "CPU") return kHost;
-    refuse_value("-ot", "unknown buffer type " + name);
+    refuse_value(flag, "unknown buffer type " + name);
   }
 
-  static void add_override(Launch& launch, const std::string& pattern, int device) {
+  static void add_override(Launch& launch, const std::string& flag, const std::string& pattern,
+                           int device) {
     try {
       launch.overrides.push_back({std::regex(pattern), 0, device});
     } catch (const std::regex_error&) {
-      refuse_value("-ot", "invalid regular expression " + pattern);
+      refuse_value(flag, "invalid regular expression " + pattern);
     }
   }
 
   void read_overrides(Launch& launch, const std::string& whose) const {
-    for (const std::string& list : line_.texts("--override-tensor" + whose)) {
+    const std::string key = "--override-tensor" + whose, flag = typed(key);
+    for (const std::string& list : line_.texts(key)) {
       for (const std::string_view piece : split_text(list, ",")) {
         const std::string part(piece);
         const size_t equals = part.find('=');
-        if (equals == std::string::npos) refuse_value("-ot", "invalid value");
-        add_override(launch, part.substr(0, equals), device_named(launch, part.substr(equals + 1)));
+        if (equals == std::string::npos) refuse_value(flag, "invalid value");
+        const int device = device_named(launch, flag, part.substr(equals + 1));
+        add_override(launch, flag, part.substr(0, equals), device);
       }
     }
     if (line_.has("--cpu-moe" + whose))
@@ -207,42 +228,45 @@ class LaunchReader {
   void read_companions() {
     launch_.projector = line_.has("--no-mmproj") ? "" : line_.text("--mmproj", "");
     launch_.projector_on_card = last_of("--mmproj-offload", "--no-mmproj-offload", true);
-    for (const char* flag : {"--lora", "--lora-scaled"}) {
-      for (const std::string& list : line_.texts(flag)) {
-        for (const std::string_view piece : split_text(list, ",")) add_adapter(std::string(piece));
-      }
-    }
-    launch_.steers = line_.has("--control-vector") || line_.has("--control-vector-scaled");
+    launch_.adapters = scaled_files("--lora");
+    launch_.control_vectors = scaled_files("--control-vector");
     if (!line_.has("--model-draft")) return;
     Launch draft = launch_;
     draft.file = line_.text("--model-draft", "");
     draft.overrides.clear();
     draft.notes.clear();
-    if (line_.has("--ctx-size-draft"))
-      draft.context = bounded("--ctx-size-draft", 0, 0, kMostContext);
     read_placement(draft, "-draft");
     launch_.draft.push_back(std::move(draft));
   }
 
-  /// FILE, FILE:SCALE, or the SCALE behind a FILE of older builds.
-  void add_adapter(const std::string& word) {
+  /// Files of a flag and of its form with scales: FILE, FILE:SCALE, or the SCALE behind a FILE of
+  /// older builds.
+  [[nodiscard]] std::vector<std::string> scaled_files(const std::string& flag) const {
     const auto is_number = [](std::string_view text) {
       return !text.empty() && text.find_first_not_of("0123456789.-") == std::string_view::npos;
     };
-    if (word.empty() || is_number(word)) return;
-    const size_t colon = word.rfind(':');
-    const bool scaled =
-        colon != std::string::npos && is_number(std::string_view(word).substr(colon + 1));
-    launch_.adapters.push_back(word.substr(0, scaled ? colon : word.size()));
+    std::vector<std::string> files;
+    for (const std::string& key : {flag, flag + "-scaled"}) {
+      for (const std::string& list : line_.texts(key)) {
+        for (const std::string_view word : split_text(list, ",")) {
+          if (word.empty() || is_number(word)) continue;
+          const size_t colon = word.rfind(':');
+          const bool scaled = colon != std::string_view::npos && is_number(word.substr(colon + 1));
+          files.emplace_back(word.substr(0, scaled ? colon : word.size()));
+        }
+      }
+    }
+    return files;
   }
 
   void read_fit() {
-    launch_.fits = tristate("-fit", line_.text("--fit", "on")).value_or(true);
+    launch_.fits = tristate(typed("--fit"), line_.text("--fit", "on")).value_or(true);
     launch_.least_context = bounded("--fit-ctx", 4096, 1, kMostContext);
     std::vector<int64_t> margins;
     const std::string targets = line_.text("--fit-target", "1024");
     for (const std::string_view margin : split_text(targets, ",/"))
-      margins.push_back(std::clamp<int64_t>(number_of<int64_t>("-fitt", margin), 0, 1 << 30));
+      margins.push_back(
+          std::clamp<int64_t>(number_of<int64_t>(typed("--fit-target"), margin), 0, 1 << 30));
     for (size_t i = 0; i < launch_.cards.size(); ++i) {
       const size_t given = margins.size() == 1 ? 0 : i;
       launch_.margins.push_back((given < margins.size() ? margins[given] : 1024) * kMiB);

@@ -59,7 +59,7 @@ struct Launch {
   std::string projector;      // --mmproj; empty: none
   bool projector_on_card = true;
   std::vector<std::string> adapters;  // LoRA
-  bool steers = false;                // with control vectors
+  std::vector<std::string> control_vectors;
 
   [[nodiscard]] int64_t streams() const { return unified ? 1 : sequences; }
   /// Tokens of a sequence, and of all, where `tokens` are asked for.

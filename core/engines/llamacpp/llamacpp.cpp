@@ -144,7 +144,12 @@ void answer_to(const Question& question, Version, Answer& answer) {
   companions.reserve(launch);
   Fit fitted;
   fitted.placement = asked_placement(shape, launch);
-  if (launch.fits) fitted = fit(shape, launch);
+  if (launch.fits) {
+    fitted = fit(shape, launch, [&](const Placement& placement) {
+      return companions.draft_on(launch, placement);
+    });
+  }
+  companions.add_draft(fitted.placement);
   answer.buffers = buffers_of(launch, measure(shape, launch, fitted.placement));
   answer.cards = launch.cards;
   fill_resolved(shape, launch, fitted.placement, answer);

@@ -69,6 +69,11 @@ constexpr std::string_view kWindowed[] = {
 /// Architectures that state one number of heads although some layers do not attend.
 constexpr std::string_view kIntervals[] = {"qwen3next", "qwen35", "qwen35moe"};
 
+/// Quantizations that the converter turns into floats: methods, and compressed-tensors' formats.
+constexpr std::string_view kMethodsRead[] = {"bitnet", "fp8", "gptq"};
+constexpr std::string_view kCompressedRead[] = {"float-quantized", "int-quantized",
+                                                "naive-quantized", "pack-quantized"};
+
 bool is_among(std::string_view name, Names names) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -97,7 +102,10 @@ class Converter {
     const auto spec = model::describe_language_model(language_, text_);
     if (!spec) refuse();
     spec_ = *spec;
+    if (spec_.layers.empty())
+      fail(ExitCode::checkpoint_unusable, "{}: {} has no layers", path_, outer_);
     architecture_ = find();
+    check_quantization();
   }
 
   Model convert(const Mixture& mixture) {
@@ -107,7 +115,14 @@ class Converter {
                          .layers = std::ssize(spec_.layers),
                          .experts = experts_,
                          .group = group_,
+                         .packed_experts = packed_experts_,
                          .tied = spec_.head == spec_.embedding};
+    if (packed_experts_ && find_ggml_type(mixture.base)->is_packed() && mixture.base != "MXFP4") {
+      fail(ExitCode::usage,
+           "--gguf-type {}: the experts of {} are MXFP4 already, which llama-quantize does not "
+           "quantize again; plan MXFP4_MOE, or BF16",
+           mixture.name, path_);
+    }
     quantize(mixture, facts, tensors);
     return Model::described(path_, architecture_, std::move(numbers_.pairs), std::move(tensors));
   }
@@ -117,6 +132,28 @@ class Converter {
     fail(ExitCode::checkpoint_unusable,
          "{}: {}: llama.cpp's conversion of this family is not known; plan a GGUF file of it",
          path_, outer_.empty() ? "no architecture" : outer_);
+  }
+
+  /// Refuses checkpoints that the converter refuses, and NVFP4, which it copies as it is. The
+  /// others become floats, but for gpt-oss's experts.
+  void check_quantization() {
+    const ConfigView text(text_, path_);
+    const Json& inner = text.child({"quantization_config"}).json();
+    const Json& json = inner.empty() ? root_.child({"quantization_config"}).json() : inner;
+    if (json.empty()) return;
+    const ConfigView config(json, path_);
+    const std::string method = config.text({"quant_method"}, ""),
+                      format = config.text({"format"}, "");
+    packed_experts_ = method == "mxfp4" && architecture_ == "gpt-oss";
+    const bool floats = method == "modelopt" ? json.dump().find("NVFP4") == std::string::npos
+                        : method == "compressed-tensors" ? is_among(format, kCompressedRead)
+                                                         : is_among(method, kMethodsRead);
+    if (floats || packed_experts_) return;
+    fail(
+        ExitCode::checkpoint_unusable,
+        "{}: quantized ({}{}{}): what llama.cpp's converter makes of that is not planned; plan the "
+        "unquantized model's config, or a GGUF file",
+        path_, method.empty() ? "no quant_method" : method, format.empty() ? "" : ", ", format);
   }
 
   [[nodiscard]] bool has_experts() const {
@@ -296,6 +333,7 @@ class Converter {
   Numbers numbers_;
   int64_t experts_ = 0, used_ = 0, expert_width_ = 0, group_ = 0;
   const model::AttentionSpec* latent_ = nullptr;
+  bool packed_experts_ = false;  // MXFP4, which stays so
 };
 
 }  // namespace

@@ -32,8 +32,9 @@ enum class Where {
   first_four,
   first_sixteenth,  // of n layers
   first_eighth,
-  more,     // the first and the last eighth, and every third between
-  grouped,  // models with four query heads and more for a KV head
+  more,           // the first and the last eighth, and every third between
+  more_of_eight,  // likewise, of models with eight experts
+  grouped,        // models with four query heads and more for a KV head
 };
 
 /// A mixture's type for a role; the first row that holds counts.
@@ -53,6 +54,7 @@ constexpr Rule kRules[] = {
     {"IQ3_S", Role::value, Where::grouped, "Q4_K"},
     {"IQ3_M", Role::value, Where::all, "Q4_K"},
     {"IQ3_M", Role::down, Where::first_eighth, "Q4_K"},
+    {"IQ3_M", Role::down, Where::more_of_eight, "Q4_K"},
     {"IQ3_M", Role::out, Where::all, "Q4_K"},
     {"Q3_K_M", Role::value, Where::first_two, "Q5_K"},
     {"Q3_K_M", Role::value, Where::all, "Q4_K"},
@@ -125,6 +127,10 @@ Role role_of(std::string_view name) {
   return holds(name, ".ffn_down") ? Role::down : Role::other;
 }
 
+bool is_embedding(std::string_view name) {
+  return name == "token_embd.weight" || name == "per_layer_token_embd.weight";
+}
+
 int64_t layer_of(std::string_view name) {
   int64_t layer = 0;
   std::from_chars(name.data() + std::string_view("blk.").size(), name.data() + name.size(), layer);
@@ -143,6 +149,7 @@ class Quantizer {
     const std::string_view half =
         mixture_.base == "F16" || mixture_.base == "F32" ? mixture_.base : "BF16";
     if (!is_matrix(tensor)) return find_ggml_type("F32");
+    if (model_.packed_experts && holds(tensor.name, "_exps.")) return find_ggml_type("MXFP4");
     if (is_named(tensor, kHalf)) return find_ggml_type(half);
     if (is_named(tensor, kFloat)) return find_ggml_type("F32");
     const GgmlTypeInfo* const base = find_ggml_type(mixture_.base);
@@ -155,7 +162,7 @@ class Quantizer {
   std::string_view chosen(const Tensor& tensor) {
     const std::string_view base = mixture_.base;
     const bool is_head = tensor.name == "output.weight";
-    if (is_head || (model_.tied && tensor.name == "token_embd.weight")) {
+    if (is_head || (model_.tied && is_embedding(tensor.name))) {
       const bool divides = tensor.ne.front() % find_ggml_type(base)->values == 0;
       return base == "MXFP4" || base == "Q8_0" || is_falcon() || !divides ? "Q8_0" : "Q6_K";
     }
@@ -180,10 +187,11 @@ class Quantizer {
 
   /// Models that llama.cpp calls 70B by their layers.
   [[nodiscard]] bool is_70b() const {
-    constexpr std::string_view kOf[] = {"llama", "qwen2", "qwen2vl", "deci"};
+    constexpr std::pair<std::string_view, int64_t> kLayers[] = {
+        {"llama", 80}, {"qwen2", 80}, {"deci", 80}, {"olmo", 80}, {"jais2", 68}};
+    const std::pair<std::string_view, int64_t> own(model_.architecture, model_.layers);
     const bool grouped = model_.architecture != "llama" || model_.group > 1;
-    return model_.layers == 80 && grouped &&
-           std::ranges::find(kOf, model_.architecture) != std::end(kOf);
+    return grouped && std::ranges::find(kLayers, own) != std::end(kLayers);
   }
 
   [[nodiscard]] std::string_view by_rule(Role role, int64_t index, int64_t count) const {
@@ -210,6 +218,9 @@ class Quantizer {
         return i < n / 16;
       case Where::first_eighth:
         return i < n / 8;
+      case Where::more_of_eight:
+        if (model_.experts != 8) return false;
+        [[fallthrough]];
       case Where::more:
         return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
       case Where::grouped:

@@ -25,7 +25,8 @@ struct QuantizedModel {
   int64_t layers = 0;
   int64_t experts = 0;
   int64_t group = 0;  // query heads of the first layer that share a KV head; 0: it has none
-  bool tied = false;  // the embedding is the head
+  bool packed_experts = false;  // the checkpoint's experts are MXFP4, and stay so
+  bool tied = false;            // the embedding is the head
 };
 
 /// Sets type and bytes of tensors, which are in the order of layers.

@@ -1,7 +1,10 @@
 // Names are those that checkpoint/gguf/bind.cpp reads; shapes follow from the description.
 #include "engines/llamacpp/conversion/tensors.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -56,6 +59,10 @@ class Writer {
   }
 
   void add(std::string name, std::vector<int64_t> ne) {
+    if (std::ranges::any_of(ne, [](int64_t size) { return size < 1; })) {
+      fail(ExitCode::checkpoint_unusable, "{}: tensor {} would have no values: {}", path_, name,
+           fmt::join(ne, " x "));
+    }
     Tensor tensor;
     tensor.name = std::move(name);
     tensor.ne = std::move(ne);
