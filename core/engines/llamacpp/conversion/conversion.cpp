@@ -341,10 +341,23 @@ class Converter {
 Model converted(const Json& config, const std::string& path, std::string_view name) {
   const Mixture* const mixture = find_mixture(name);
   if (mixture == nullptr) {
-    fail(ExitCode::usage, "--gguf-type {}: not known; one of {}", name,
-         fmt::join(mixture_names(), ", "));
+    fail(ExitCode::usage, "--gguf-type {}: not {}; one of {}", name,
+         is_unplanned_mixture(name) ? "planned" : "known", fmt::join(mixture_names(), ", "));
   }
   return Converter(config, path).convert(*mixture);
+}
+
+bool needs_importance_matrix(std::string_view mixture) {
+  return find_mixture(mixture) == find_mixture("Q2_K_S");
+}
+
+int64_t left_out_layers(const Json& config, const std::string& path) {
+  constexpr const char* kKeys[] = {"num_nextn_predict_layers", "mtp_num_hidden_layers"};
+  const ConfigView root(config, path);
+  int64_t layers = 0;
+  for (const ConfigView& view : {root, root.child({"text_config"})})
+    for (const char* key : kKeys) layers = std::max(layers, view.integer({key}, 0, {0, 1024}));
+  return layers;
 }
 
 }  // namespace plimsoll::engines::llamacpp
