@@ -274,6 +274,11 @@ TEST_CASE("a quantized checkpoint is converted where the converter makes floats 
   CHECK_THROWS_WITH(
       convert({{"quant_method", "compressed-tensors"}, {"format", "nvfp4-pack-quantized"}}),
       Contains("nvfp4-pack-quantized") && cure);
+  const Json groups = {{"group_0", Json::object()}, {"group_1", Json::object()}};
+  CHECK_THROWS_WITH(convert({{"quant_method", "compressed-tensors"},
+                             {"format", "pack-quantized"},
+                             {"config_groups", groups}}),
+                    Contains("pack-quantized") && cure);
   CHECK_THROWS_WITH(convert({{"bits", 4}}), Contains("no quant_method") && cure);
 }
 

@@ -69,7 +69,8 @@ constexpr std::string_view kWindowed[] = {
 /// Architectures that state one number of heads although some layers do not attend.
 constexpr std::string_view kIntervals[] = {"qwen3next", "qwen35", "qwen35moe"};
 
-/// Quantizations that the converter turns into floats: methods, and compressed-tensors' formats.
+/// Quantizations that the converter turns into floats: methods, and formats that compressed-tensors
+/// has for its one group.
 constexpr std::string_view kMethodsRead[] = {"bitnet", "fp8", "gptq"};
 constexpr std::string_view kCompressedRead[] = {"float-quantized", "int-quantized",
                                                 "naive-quantized", "pack-quantized"};
@@ -145,8 +146,9 @@ class Converter {
     const std::string method = config.text({"quant_method"}, ""),
                       format = config.text({"format"}, "");
     packed_experts_ = method == "mxfp4" && architecture_ == "gpt-oss";
+    const bool one = config.child({"config_groups"}).json().size() <= 1;
     const bool floats = method == "modelopt" ? json.dump().find("NVFP4") == std::string::npos
-                        : method == "compressed-tensors" ? is_among(format, kCompressedRead)
+                        : method == "compressed-tensors" ? one && is_among(format, kCompressedRead)
                                                          : is_among(method, kMethodsRead);
     if (floats || packed_experts_) return;
     fail(
