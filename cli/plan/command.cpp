@@ -159,7 +159,8 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
       return {*std::move(result), std::move(given)};
     }
   } else if (!given.gguf_type.empty()) {
-    fail(ExitCode::usage, "--gguf-type {}: names a GGUF file for --engine llamacpp",
+    fail(ExitCode::usage,
+         "--gguf-type {}: names a GGUF file for llama.cpp; add --engine llamacpp, or leave it out",
          given.gguf_type);
   }
   Json config = checkpoint::read_config(file);

@@ -181,10 +181,20 @@ plan::PlanResult make_converted_plan(const Json& config, const fs::path& file,
   int64_t bytes = 0;
   for (const auto& tensor : model.tensors())
     bytes += round_up(static_cast<int64_t>(tensor.bytes), model.alignment());
-  result.notes.push_back(
-      fmt::format("planned as the GGUF file that llama-quantize makes of this model for {} without "
-                  "an importance matrix: {} of tensors; published files may choose other types",
-                  options.gguf_type, plan::readable_bytes(bytes)));
+  result.notes.push_back(fmt::format(
+      "planned as the GGUF file that llama-quantize makes of this model for {} {}: {} of "
+      "tensors; published files may choose other types",
+      options.gguf_type,
+      engines::llamacpp::needs_importance_matrix(options.gguf_type)
+          ? "with an importance matrix, which that type needs"
+          : "without an importance matrix",
+      plan::readable_bytes(bytes)));
+  if (const int64_t layers = engines::llamacpp::left_out_layers(config, file.string());
+      layers > 0) {
+    result.notes.push_back(fmt::format(
+        "{} layers of multi-token prediction are left out, as convert_hf_to_gguf.py --no-mtp does",
+        layers));
+  }
   return result;
 }
 

@@ -173,7 +173,10 @@ TEST_CASE("llama.cpp's plan of a config goes by the mixture of its GGUF file") {
   CHECK_THAT(shell(scratch, plan + "Q4_K_M --engine llamacpp -c 4096").out,
              Contains("planned as the GGUF file that llama-quantize makes") &&
                  Contains("Q4_K_M without an importance matrix: 4.58 GiB of tensors"));
-  CHECK_THAT(shell(scratch, plan + "Q4_K_M --engine sglang").err, Contains("--engine llamacpp"));
+  CHECK_THAT(shell(scratch, plan + "Q2_K_S --engine llamacpp -c 4096").out,
+             Contains("Q2_K_S with an importance matrix, which that type needs: "));
+  CHECK_THAT(shell(scratch, plan + "Q4_K_M --engine sglang").err,
+             Contains("add --engine llamacpp, or leave it out"));
   CHECK_THAT(shell(scratch, plan + "Q9 --engine llamacpp").err, Contains("Q9: not known; one of"));
   CHECK_THAT(shell(scratch, plan + "Q8_0 --engine all").out, Contains("llamacpp"));
 }

@@ -190,6 +190,11 @@ TEST_CASE("a conversion that is not known is refused by name") {
                     Catch::Contains("DeepseekV4ForCausalLM") && Catch::Contains("not known"));
   CHECK_THROWS_WITH(converted(read_json_file(config), config, "Q4_K_XL"),
                     Catch::Contains("--gguf-type Q4_K_XL: not known; one of F32, F16"));
+  CHECK_THROWS_WITH(converted(read_json_file(config), config, "iq2_xs"),
+                    Catch::Contains("--gguf-type iq2_xs: not planned; one of F32, F16"));
+  CHECK_THROWS_WITH(
+      converted_with("golden/more_models/nemotron_h_latent/config", Json::object(), "F16"),
+      Catch::Contains("moe_latent_size") && Catch::Contains("plan a GGUF file of it"));
 }
 
 TEST_CASE("a config whose tensors or layers would be empty is refused") {
@@ -269,5 +274,20 @@ TEST_CASE("a quantized checkpoint is converted where the converter makes floats 
   CHECK_THROWS_WITH(
       convert({{"quant_method", "compressed-tensors"}, {"format", "nvfp4-pack-quantized"}}),
       Contains("nvfp4-pack-quantized") && cure);
+  const Json groups = {{"group_0", Json::object()}, {"group_1", Json::object()}};
+  CHECK_THROWS_WITH(convert({{"quant_method", "compressed-tensors"},
+                             {"format", "pack-quantized"},
+                             {"config_groups", groups}}),
+                    Contains("pack-quantized") && cure);
   CHECK_THROWS_WITH(convert({{"bits", 4}}), Contains("no quant_method") && cure);
+}
+
+TEST_CASE("a conversion's note on what the file lacks or needs") {
+  using namespace engines::llamacpp;
+  CHECK(needs_importance_matrix("q2_k_s"));
+  CHECK_FALSE(needs_importance_matrix("Q2_K"));
+  const std::string path = (kConversionData / "engines/configs/zai-org__GLM-4.5.json").string();
+  CHECK(left_out_layers(read_json_file(path), path) == 1);
+  CHECK(left_out_layers({{"text_config", {{"mtp_num_hidden_layers", 2}}}}, "c.json") == 2);
+  CHECK(left_out_layers({{"num_nextn_predict_layers", nullptr}}, "c.json") == 0);
 }

@@ -69,7 +69,8 @@ constexpr std::string_view kWindowed[] = {
 /// Architectures that state one number of heads although some layers do not attend.
 constexpr std::string_view kIntervals[] = {"qwen3next", "qwen35", "qwen35moe"};
 
-/// Quantizations that the converter turns into floats: methods, and compressed-tensors' formats.
+/// Quantizations that the converter turns into floats: methods, and formats that compressed-tensors
+/// has for its one group.
 constexpr std::string_view kMethodsRead[] = {"bitnet", "fp8", "gptq"};
 constexpr std::string_view kCompressedRead[] = {"float-quantized", "int-quantized",
                                                 "naive-quantized", "pack-quantized"};
@@ -145,8 +146,9 @@ class Converter {
     const std::string method = config.text({"quant_method"}, ""),
                       format = config.text({"format"}, "");
     packed_experts_ = method == "mxfp4" && architecture_ == "gpt-oss";
+    const bool one = config.child({"config_groups"}).json().size() <= 1;
     const bool floats = method == "modelopt" ? json.dump().find("NVFP4") == std::string::npos
-                        : method == "compressed-tensors" ? is_among(format, kCompressedRead)
+                        : method == "compressed-tensors" ? one && is_among(format, kCompressedRead)
                                                          : is_among(method, kMethodsRead);
     if (floats || packed_experts_) return;
     fail(
@@ -341,10 +343,23 @@ class Converter {
 Model converted(const Json& config, const std::string& path, std::string_view name) {
   const Mixture* const mixture = find_mixture(name);
   if (mixture == nullptr) {
-    fail(ExitCode::usage, "--gguf-type {}: not known; one of {}", name,
-         fmt::join(mixture_names(), ", "));
+    fail(ExitCode::usage, "--gguf-type {}: not {}; one of {}", name,
+         is_unplanned_mixture(name) ? "planned" : "known", fmt::join(mixture_names(), ", "));
   }
   return Converter(config, path).convert(*mixture);
+}
+
+bool needs_importance_matrix(std::string_view mixture) {
+  return find_mixture(mixture) == find_mixture("Q2_K_S");
+}
+
+int64_t left_out_layers(const Json& config, const std::string& path) {
+  constexpr const char* kKeys[] = {"num_nextn_predict_layers", "mtp_num_hidden_layers"};
+  const ConfigView root(config, path);
+  int64_t layers = 0;
+  for (const ConfigView& view : {root, root.child({"text_config"})})
+    for (const char* key : kKeys) layers = std::max(layers, view.integer({key}, 0, {0, 1024}));
+  return layers;
 }
 
 }  // namespace plimsoll::engines::llamacpp

@@ -22,6 +22,11 @@ constexpr Mixture kMixtures[] = {
     {"MXFP4_MOE", "MXFP4"}, {"Q5_K", "Q5_K_M"},
 };
 
+/// Mixtures of llama-quantize without rules here.
+constexpr std::string_view kUnplanned[] = {"Q1_0",  "Q2_0",  "TQ1_0",   "TQ2_0",
+                                           "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS",
+                                           "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS"};
+
 /// Parts of a layer whose types mixtures choose; `value` is the fused projection too.
 enum class Role { other, value, key, out, down };
 
@@ -256,6 +261,12 @@ const Mixture* find_mixture(std::string_view name) {
     return is_alias ? find_mixture(mixture.base) : &mixture;
   }
   return nullptr;
+}
+
+bool is_unplanned_mixture(std::string_view name) {
+  const std::string wanted = lower_case(std::string(name));
+  return std::ranges::any_of(
+      kUnplanned, [&](std::string_view known) { return lower_case(std::string(known)) == wanted; });
 }
 
 std::vector<std::string> mixture_names() {

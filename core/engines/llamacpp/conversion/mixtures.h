@@ -19,6 +19,9 @@ struct Mixture {
 /// The mixture of a name in any case ("Q4_K" is Q4_K_M); null: there is none.
 const Mixture* find_mixture(std::string_view name);
 
+/// True for llama-quantize's mixtures whose types are not planned: IQ2_XS and others.
+bool is_unplanned_mixture(std::string_view name);
+
 /// Facts of a model that types depend on.
 struct QuantizedModel {
   std::string architecture;  // llama.cpp's

@@ -54,7 +54,8 @@ class Writer {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
-    fail(ExitCode::checkpoint_unusable, "{}: {}: llama.cpp's conversion of {} is not known", path_,
+    fail(ExitCode::checkpoint_unusable,
+         "{}: {}: llama.cpp's conversion of {} is not known; plan a GGUF file of it", path_,
          spec_.architecture, what);
   }
 
@@ -208,7 +209,8 @@ class Writer {
   }
 
   void write_experts(const MlpSpec& mlp) {
-    if (mlp.latent > 0 || mlp.router.identities > 0) refuse("such experts");
+    if (mlp.latent > 0) refuse("experts behind a latent projection (moe_latent_size)");
+    if (mlp.router.identities > 0) refuse("such experts");
     linear(blk_ + "ffn_gate_inp", mlp.router.gate);
     vector(blk_ + "ffn_gate_inp.scale", mlp.router.norm.weight);
     vector(blk_ + "exp_probs_b.bias", mlp.router.choice_bias);
