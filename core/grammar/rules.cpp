@@ -194,7 +194,7 @@ std::string Rules::character_and(const std::string& next) {
 std::string Rules::exactly(uint64_t count) {
   const auto [at, fresh] = exact_.try_emplace(count);
   if (!fresh) return at->second;
-  const std::string rule = at->second = name("n");
+  std::string rule = at->second = name("n");
   if (count == 1) {
     add(rule, character_and(""));
   } else if (count <= 2 * kBlock) {
@@ -210,7 +210,7 @@ std::string Rules::rest(uint64_t least, uint64_t most) {
   if (least == 0 && most == kNoBound) return "strt";
   const auto [at, fresh] = rests_.try_emplace({least, most});
   if (!fresh) return at->second;
-  const std::string rule = at->second = name("r");
+  std::string rule = at->second = name("r");
   const auto behind = [&](uint64_t read) {
     return rest(least - std::min(least, read), most == kNoBound ? most : most - read);
   };
@@ -244,7 +244,7 @@ Rules::JsonChars& Rules::json_chars(const CharSet& set) {
   if (!raw.empty()) found.raw = char_class(raw);
   std::vector<std::string> alternatives;
   const auto has = [&](uint32_t c) { return !intersection_of(set, {{c, c}}).empty(); };
-  for (const uint32_t c : {'"', '\\', '\b', '\f', '\n', '\r', '\t'}) {
+  for (const uint32_t c : {U'"', U'\\', U'\b', U'\f', U'\n', U'\r', U'\t'}) {
     if (has(c)) alternatives.push_back(literal(short_escape(c)));
   }
   if (has('/')) alternatives.push_back(literal("\\/"));
