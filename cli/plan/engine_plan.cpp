@@ -116,11 +116,7 @@ void add_words(plan::PlanResult& result, const std::vector<std::string>& words) 
 /// Adds what the command line and what was pasted say beside the plan.
 void finish(plan::PlanResult& result, const PlanOptions& options) {
   add_words(result, options.engine_words);
-  if (!options.left_out.empty()) {
-    result.notes.push_back(
-        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
-  }
-  result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
+  add_pasted_notes(result, options);
 }
 
 }  // namespace

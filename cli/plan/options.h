@@ -46,10 +46,10 @@ struct PlanOptions {
   std::string reorder;               // the file of -i, its lines ordered by prefixes
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
-  // Results of --from: words that plan does not know, with the nearest known flags; notes on them;
-  // number of GPUs that the process sees.
+  // Results of --from: words that plan does not know, with the nearest known flags; why a release
+  // was chosen, where that needs saying; number of GPUs that the process sees.
   std::vector<std::string> left_out;
-  std::vector<std::string> pasted_notes;
+  std::string release_note;
   std::optional<int64_t> gpus_pasted;
   bool flags_choose_release = false;  // of a pasted launch whose release nothing else says
   /// Flags of `run`: prompts (-i, --part), --max-tokens, --chat-template, ...

@@ -72,11 +72,7 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   if (!ignored.empty()) {
     result.notes.push_back(fmt::format("moves no device memory: {}", fmt::join(ignored, ", ")));
   }
-  if (!options.left_out.empty()) {
-    result.notes.push_back(
-        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
-  }
-  result.notes.insert(result.notes.end(), options.pasted_notes.begin(), options.pasted_notes.end());
+  add_pasted_notes(result, options);
   const std::vector<std::string> for_vllm = launch::given_for_vllm(options.launch);
   if (options.engine == "plimsoll" && !for_vllm.empty()) {
     result.notes.push_back(
@@ -92,6 +88,14 @@ void note_launcher(plan::PlanResult& result, const PlanOptions& options,
 }
 
 }  // namespace
+
+void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
+  if (!options.left_out.empty()) {
+    result.notes.push_back(
+        fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
+  }
+  if (!options.release_note.empty()) result.notes.push_back(options.release_note);
+}
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment,

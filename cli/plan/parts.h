@@ -34,6 +34,9 @@ plan::PlanResult make_converted_plan(const Json& config, const std::filesystem::
 /// The card that --gpu and --gpu-total-memory name; nullopt: none. Throws Error(usage).
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options);
 
+/// Adds what --from has to say.
+void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options);
+
 /// Adds to result.arguments the launch's flags that were given and have an effect, unless the plan
 /// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);

@@ -18,7 +18,7 @@ inline constexpr int kReportSchemaVersion = 1;
 /// (grammar::Compiler::compiled).
 struct CompiledGrammars {
   int64_t count = 0;
-  double seconds = 0;  // by the clock
+  double seconds = 0;  // wall-clock
 };
 
 struct RunReport {

@@ -238,10 +238,10 @@ void read_image(const PastedLaunch& launch, PlanOptions& options) {
     });
     if (!told && vllm::depends_on_install(args)) args.flashinfer_sampler = true;
   } else {
-    options.pasted_notes.push_back(fmt::format(
+    options.release_note = fmt::format(
         "the image {} does not say its release of vLLM: planned as {}, the newest known "
         "(--vllm-version X.Y.Z says another)",
-        image, vllm::version_text(options.launch.args.version)));
+        image, vllm::version_text(options.launch.args.version));
   }
 }
 

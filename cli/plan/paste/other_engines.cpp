@@ -181,13 +181,10 @@ void choose_release(const engines::Engine& engine, const Words& words, PlanOptio
   const std::string& chosen = options.engine_version;
   if (!chosen.empty() && engines::parse_release(chosen, engine.newest) <= *last) return;
   options.engine_version = model::version_text(*last);
-  std::erase_if(options.pasted_notes, [](const std::string& note) {
-    return note.find("planned as ") != std::string::npos;
-  });
-  options.pasted_notes.push_back(
-      fmt::format("planned as {} {}, the last release that takes all of these flags "
-                  "(--engine-version says another)",
-                  engine.name, options.engine_version));
+  options.release_note = fmt::format(
+      "planned as {} {}, the last release that takes all of these flags "
+      "(--engine-version says another)",
+      engine.name, options.engine_version);
 }
 
 std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
@@ -214,10 +211,10 @@ std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
     return argument.starts_with("--engine-version");
   });
   if (options.engine_version.empty() && !launch.image.empty()) {
-    options.pasted_notes.push_back(
-        fmt::format("the image {} does not say its release: planned as the newest known "
-                    "(--engine-version X.Y.Z says another)",
-                    launch.image));
+    options.release_note = fmt::format(
+        "the image {} does not say its release: planned as the newest known "
+        "(--engine-version X.Y.Z says another)",
+        launch.image);
   }
   options.flags_choose_release = options.engine_version.empty() && !stated;
   choose_release(engine, words, options);

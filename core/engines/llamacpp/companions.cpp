@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -130,6 +132,11 @@ void Companions::add_draft(const Placement& placement) {
 
 void Companions::add_adapters(const Shape& shape, Launch& launch, const Placement& placement) {
   const Devices devices = devices_of(shape, launch, placement);
+  std::unordered_map<std::string_view, size_t> places;
+  if (!launch.adapters.empty()) {
+    for (size_t i = 0; i < shape.weights.size(); ++i)
+      places.emplace(shape.weights[i].tensor->name, i);
+  }
   for (const std::string& file : launch.adapters) {
     if (!is_here(file, "--lora", launch)) continue;
     const Model model = Model::open(file);
@@ -138,15 +145,13 @@ void Companions::add_adapters(const Shape& shape, Launch& launch, const Placemen
     Companion adapter{"LoRA adapter", file, {}};
     for (const Tensor& tensor : model.tensors()) {
       if (tensor.name.ends_with("_norm.weight")) continue;  // llama.cpp leaves them out
-      const auto base = std::ranges::find_if(shape.weights, [&](const Weight& weight) {
-        return weight.tensor->name == base_of(tensor.name);
-      });
-      if (base == shape.weights.end()) {
+      const auto base = places.find(base_of(tensor.name));
+      if (base == places.end()) {
         throw Refusal{"model", fmt::format("{}: LoRA tensor '{}' does not exist in base model "
                                            "(hint: maybe wrong base model?)",
                                            file, checkpoint::gguf::shown_name(tensor.name))};
       }
-      const int device = devices.weights[static_cast<size_t>(base - shape.weights.begin())];
+      const int device = devices.weights[base->second];
       adapter.used[name_of(launch, device)].model += allocated(tensor, device);
     }
     all_.push_back(std::move(adapter));
