@@ -4,7 +4,7 @@ set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 option(PLIMSOLL_LINEINFO "Keep in kernels which line they come from, for profilers" ON)
-option(PLIMSOLL_FAST_KERNELS "Optimise kernels little, which takes half the time: to see that they compile where there is no card" OFF)
+option(PLIMSOLL_FAST_KERNELS "Optimise machine code little, which takes half the time: to see that it compiles where there is no card" OFF)
 
 set(PLIMSOLL_HAS_CUDA OFF)
 if(PLIMSOLL_CUDA)
@@ -24,6 +24,23 @@ if(PLIMSOLL_CUDA)
   endif()
 endif()
 
+# The units that tests run from their PTX (tests/ptx): all own ones, and of FlashInfer's a sample where the others are one too.
+file(GLOB_RECURSE PLIMSOLL_PTX_UNITS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
+
+# plimsoll_build_fast(TARGET): machine code that is optimized little, and in PLIMSOLL_KEPT_PTX the PTX that it is made of for the
+# units that tests run, optimized as it is shipped.
+set(PLIMSOLL_KEPT_PTX ${CMAKE_BINARY_DIR}/ptx)
+function(plimsoll_build_fast target)
+  file(MAKE_DIRECTORY ${PLIMSOLL_KEPT_PTX})
+  get_target_property(others ${target} SOURCES)
+  list(FILTER others INCLUDE REGEX "\\.cu$")
+  list(REMOVE_ITEM others ${PLIMSOLL_PTX_UNITS})
+  set_source_files_properties(${PLIMSOLL_PTX_UNITS} PROPERTIES COMPILE_OPTIONS "-keep;-keep-dir=${PLIMSOLL_KEPT_PTX};-Xptxas=--opt-level=1")
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
+    set_source_files_properties(${others} PROPERTIES COMPILE_OPTIONS --Ofast-compile=mid)
+  endif()
+endfunction()
+
 if(PLIMSOLL_HAS_CUDA)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)
@@ -36,6 +53,11 @@ if(PLIMSOLL_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
   include(cmake/flashinfer.cmake)
   include(cmake/flashinfer_hopper.cmake)
+  set(flash_units ${flash_sources})
+  if(PLIMSOLL_FLASH_SAMPLE)
+    list(FILTER flash_units INCLUDE REGEX "flash_(bf16_bf16_128_exact|f16_f8_e4m3_64_general)\\.cu$")
+  endif()
+  list(APPEND PLIMSOLL_PTX_UNITS ${flash_units})
 
   file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/kernels/*.cpp)
   add_library(plimsoll_kernels STATIC ${kernel_sources})
@@ -49,8 +71,8 @@ if(PLIMSOLL_HAS_CUDA)
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
     --expt-relaxed-constexpr $<$<BOOL:${PLIMSOLL_LINEINFO}>:-lineinfo> -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
-  if(PLIMSOLL_FAST_KERNELS AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
-    target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=mid>)
+  if(PLIMSOLL_FAST_KERNELS)
+    plimsoll_build_fast(plimsoll_kernels)
   endif()
   if(PLIMSOLL_WERROR)
     target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -12,7 +12,7 @@
 
 namespace plimsoll::testing {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PLIMSOLL_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

@@ -23,7 +23,7 @@ using test::shell;
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PLIMSOLL_SANITIZED
 constexpr int kSlower = 4;
 #else
 constexpr int kSlower = 1;
@@ -211,7 +211,7 @@ TEST_CASE("a system that allows no threads, few files or little memory is named"
   });
   CHECK(alone.wait() == 9);
   CHECK_THAT(scratch.read("stderr"), Catch::Contains("no more threads"));
-#ifndef __SANITIZE_ADDRESS__  // which opens files of its own, and takes terabytes
+#ifndef PLIMSOLL_SANITIZED  // which opens files of its own, and takes terabytes
   // Each limit of files, and of address space, ends in an answer.
   // How many are open already is the caller's affair.
   const Outcome few = shell(scratch, R"(for files in 4 5 6 7 8 9 10 16; do

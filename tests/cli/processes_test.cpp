@@ -26,7 +26,7 @@ const std::string kMpirun =
     "mpirun --oversubscribe --bind-to none -q ";
 
 bool has_mpi() {
-#ifdef __SANITIZE_ADDRESS__  // finds what Open MPI keeps
+#ifdef PLIMSOLL_SANITIZED  // finds what Open MPI keeps
   return false;
 #endif
   static const bool has = std::filesystem::exists(PLIMSOLL_BINARY_DIR "/plimsoll_openmpi.so") &&
@@ -38,7 +38,7 @@ bool has_mpi() {
 const std::string kMpiexec = "mpiexec.mpich ";
 
 bool has_mpich() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PLIMSOLL_SANITIZED
   return false;
 #endif
   return std::filesystem::exists(PLIMSOLL_BINARY_DIR "/plimsoll_mpich.so") &&
@@ -115,7 +115,7 @@ TEST_CASE("MPICH's processes print the same, and end together") {
 }
 
 TEST_CASE("a launcher whose MPI is not there is told once on a machine") {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PLIMSOLL_SANITIZED
   return testing::skip("sanitizers find what Open MPI keeps");
 #endif
   const Scratch scratch;
