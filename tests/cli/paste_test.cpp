@@ -63,6 +63,23 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "apptainer exec --nv -B /data:/data vllm.sif vllm serve m --max-model-len 4096",
         "singularity run --nv vllm.sif python3 -m vllm.entrypoints.openai.api_server --model m "
         "--max-model-len 4096",
+        "FROM vllm/vllm-openai:v0.11.0\nRUN pip install x && \\\n  true\n# none\nCMD [\"--model\", "
+        "\"m\", "
+        "\"--max-model-len\", \"4096\"]",
+        "ARG V=x\nFROM --platform=linux/amd64 python:$V AS s\nENV N=4k96 W m\nCMD vllm serve m "
+        "--max-model-len $N",
+        "FROM a\nENTRYPOINT [\"vllm\", \"serve\"]\nCMD [\"m\", \"--max-model-len=4096\"]",
+        "envs:\n  M: m\nresources:\n  accelerators: L40S:2\nsetup: pip install vllm\nrun: |\n  "
+        "vllm serve "
+        "$M --max-model-len 4096 -tp $SKYPILOT_NUM_GPUS_PER_NODE",
+        "#!/bin/bash\n#SBATCH --gres=gpu:2\nsrun --gres gpu:2 --time 1:00 vllm serve m "
+        "--max-model-len 4096 "
+        "-tp $SLURM_GPUS_ON_NODE",
+        "import subprocess\nM = 'm'\nN = 4096\ncmd = ['vllm', 'serve', '--port', f'{P}', M,\n  "
+        "'--uvicorn-log-level=info']\n"
+        "cmd += ['--max-model-len', str(N)]\nsubprocess.Popen(' '.join(cmd), shell=True)",
+        "import subprocess\nsubprocess.run(['/opt/bin/vllm', 'serve', 'm', '--max-model-len', "
+        "'4096'])",
         "kubectl run server --image=vllm/vllm-openai:v0.11.0 -- --model m --max-model-len 4096",
         "kubectl exec -it server -- vllm serve m --max-model-len 4096",
         "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0\nExecStart=/opt/venv/bin/vllm serve m "
@@ -116,7 +133,31 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
   CHECK(image(":v0.10.1.1") == std::pair{std::string("0.10.1"), size_t{0}});
   CHECK(image(":latest") == std::pair{newest, size_t{1}});
   CHECK(image("") == std::pair{newest, size_t{1}});
+  for (const std::string text :
+       {"pip install -U 'vllm==0.12.0' --torch-backend=auto && vllm serve m",
+        "uvx vllm@0.12.0 serve m", "uvx --from vllm[flashinfer]==0.12.0 vllm serve m",
+        "uv run --with=vllm==0.12.0 vllm serve m", "pipx run --spec vllm~=0.12.0 vllm serve m",
+        "uv tool run vllm@0.12.0 serve m",
+        "V=0.12.0\npip install https://w.ai/v$V/vllm-${V}+cu129-cp38-abi3-any.whl\nvllm serve m",
+        "pip install git+https://github.com/vllm-project/vllm.git@v0.12.0; vllm serve m",
+        "docker run vllm/vllm-openai:v0.11.0 bash -c 'pip install vllm==0.12.0 && vllm serve m'",
+        "!pip install vllm==0.12.0\nfrom vllm import LLM\nllm = LLM(model='m')",
+        "image = base.pip_install('vllm==0.12.0', 'torch')\nllm = LLM(model='m')"}) {
+    INFO(text);
+    CHECK(vllm::version_text(pasted(text).launch.args.version) == "0.12.0");
+  }
+  for (const std::string text :
+       {"pip install 'vllm>=0.12.0' && vllm serve m", "pip install xvllm==0.12.0; vllm serve m",
+        "vllm serve m; pip install vllm==0.12.0"}) {
+    INFO(text);
+    CHECK(vllm::version_text(pasted(text).launch.args.version) == newest);
+  }
+  CHECK(pasted("pip install 'sglang[all]==0.5.4' && sglang serve --model-path m").engine_version ==
+        "0.5.4");
 
+  CHECK(
+      vllm::version_text(pasted("FROM python:3.12\nRUN pip install vllm==0.12.0\nCMD vllm serve m")
+                             .launch.args.version) == "0.12.0");
   struct Row {
     std::string text;
     std::optional<int64_t> gpus;
@@ -127,6 +168,12 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
            Row{"CUDA_VISIBLE_DEVICES=0,1,3 vllm serve m", 3},
            Row{"export CUDA_VISIBLE_DEVICES=2\nvllm serve m", 1},
            Row{"docker run --gpus all vllm/vllm-openai m", {}},
+           Row{"resources:\n  accelerators: {L40S:2, A100:4}\nrun: vllm serve m", 2},
+           Row{"resources:\n  accelerators: {H100: 8}\nrun: vllm serve m", 8},
+           Row{"resources:\n  accelerators: [A10G:4]\nrun: vllm serve m", 4},
+           Row{"resources:\n  accelerators: T4\nrun: vllm serve m", 1},
+           Row{"#SBATCH -N 1 --gpus-per-node=h100:4\nvllm serve m", 4},
+           Row{"srun --gres=gpu:2 vllm serve m", 2},
            Row{"docker run --gpus 2 vllm/vllm-openai m", 2},
            Row{"docker run --gpus '\"device=0,1\"' vllm/vllm-openai m", 2},
            Row{"docker run --gpus all -e CUDA_VISIBLE_DEVICES=1 vllm/vllm-openai m", 1},

@@ -221,9 +221,13 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// Reads the release from "vllm/vllm-openai:v0.11.0", in whose images FlashInfer is installed;
-/// notes that other tags are planned as the newest known.
-void read_image(const PastedLaunch& launch, PlanOptions& options) {
+/// Reads the release that the text installs, else that of "vllm/vllm-openai:v0.11.0", in whose
+/// images FlashInfer is installed; notes that other tags are planned as the newest known.
+void read_release(const PastedLaunch& launch, PlanOptions& options) {
+  if (const auto installed = launch.releases.find("vllm"); installed != launch.releases.end()) {
+    options.launch.args.version = vllm::parse_version(installed->second);
+    return;
+  }
   const std::string& image = launch.image;
   if (image.empty()) return;
   const size_t name = image.rfind('/') + 1;
@@ -330,9 +334,15 @@ std::string with_plain_blanks(std::string text) {
 
 PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = with_plain_blanks(pasted);
-  for (const auto& read : {launch_of_python, launch_of_shell, launch_of_yaml})
-    if (auto launch = read(text)) return *launch;
   PastedLaunch launch;
+  if (auto called = launch_of_python(text)) {
+    add_releases(text, called->releases);
+    return *called;
+  }
+  if (auto started = launch_of_dockerfile(text)) return *started;
+  if (auto started = launch_of_task(text)) return *started;
+  if (auto started = launch_of_shell(text)) return *started;
+  if (auto started = launch_of_yaml(text)) return *started;
   for (const Words& command : shell_commands(text, launch.variables))
     if (launch.words.empty()) launch.words = command;  // flags alone
   check_flags_alone(launch.words);
@@ -370,7 +380,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   read_variables(launch, options);
   options.gpus_pasted = launch.gpus;
   options.launch.args.usage = launch.usage;
-  read_image(launch, options);
+  read_release(launch, options);
   const Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
   try {
     known.parse(Words(flags.rbegin(), flags.rend()));  // CLI11 takes the first from the back

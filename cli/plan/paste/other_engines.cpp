@@ -206,7 +206,9 @@ std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
   }
   options.gpus_pasted = seen.gpus;
   const Words words = rewrite_arguments(launch.words);
-  options.engine_version = release_in(launch.image);
+  const auto installed = launch.releases.find(launch.engine);
+  const bool installs = installed != launch.releases.end();
+  options.engine_version = installs ? installed->second : release_in(launch.image);
   const bool stated = std::ranges::any_of(arguments, [](const std::string& argument) {
     return argument.starts_with("--engine-version");
   });

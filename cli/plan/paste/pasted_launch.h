@@ -33,6 +33,7 @@ struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Words defaults;               // flags that the program's own defaults stand for
   Variables variables;          // of its environment
+  Variables releases;           // of packages that the text installs: {"vllm", "0.12.0"}
   std::string engine;           // another engine than vLLM, by its name in engines/engine.h
   std::string image;            // of the container; empty: none
   std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
@@ -41,8 +42,14 @@ struct PastedLaunch {
   std::string refused;  // why the program found has no plan; empty: it has one, or none was found
 };
 
-/// The first launch in a shell text. Throws Error(usage).
-std::optional<PastedLaunch> launch_of_shell(const std::string& text);
+/// The first launch in a shell text, whose `#SBATCH` lines say how many GPUs there are. Throws
+/// Error(usage).
+std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables variables = {});
+/// The launch in a Dockerfile; nothing where the text is none. Throws Error(usage).
+std::optional<PastedLaunch> launch_of_dockerfile(const std::string& text);
+/// The launch in a task of SkyPilot: a YAML text with `run` and `resources`; nothing where the text
+/// is no such YAML. Throws Error(usage).
+std::optional<PastedLaunch> launch_of_task(const std::string& text);
 /// The first launch of vLLM in a YAML text: a container of a compose file or a Kubernetes manifest,
 /// a model of KServe, Ray Serve or vLLM's Helm chart, a config file of `vllm serve --config`;
 /// nothing where the text is no such YAML. Throws Error(usage).
@@ -51,8 +58,9 @@ std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
 Words flags_of_yaml(const std::string& text);
 /// A YAML text as JSON; nothing where it is no YAML.
 std::optional<Json> json_of_yaml(const std::string& text);
-/// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text; nothing where there is
-/// none. Throws Error(usage).
+/// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text, else the first list of
+/// words that starts vLLM, where the text imports modules; nothing where there is none. Throws
+/// Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);
 
 /// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
@@ -61,6 +69,13 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
 
 /// Fills `launch` with the words from `at` on. Returns true.
 bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch);
+
+/// Notes the release that a word of a command installs, such as "vllm==0.12.0"; other words say
+/// nothing.
+void add_release(const std::string& word, Variables& releases);
+/// Notes the releases that a Python text installs: in notebooks' `!pip install`, in lists of
+/// requirements.
+void add_releases(const std::string& text, Variables& releases);
 
 /// Limits the GPUs to those of "2", "all", "device=0,1" (docker's --gpus) or "0,1"
 /// (CUDA_VISIBLE_DEVICES' form, by `is_list`), if they are fewer than what is known.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/split_text.h"
 #include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/shell_words.h"
 
@@ -19,6 +20,28 @@ struct Starter {
   size_t operands = 0;
 };
 const std::vector<Starter>& starters() {
+  static const std::vector<std::string_view> kSlurmFlags = {"-n",
+                                                            "-N",
+                                                            "-p",
+                                                            "-c",
+                                                            "-G",
+                                                            "-w",
+                                                            "-A",
+                                                            "-J",
+                                                            "-t",
+                                                            "--gres",
+                                                            "--mem",
+                                                            "--gpus",
+                                                            "--time",
+                                                            "--nodes",
+                                                            "--partition",
+                                                            "--account",
+                                                            "--qos",
+                                                            "--nodelist",
+                                                            "--ntasks",
+                                                            "--job-name",
+                                                            "--gpus-per-node",
+                                                            "--cpus-per-task"};
   static const std::vector<Starter> kStarters = {
       {"env", {"-u", "--unset", "-C", "--chdir"}},
       {"sudo", {"-u", "-g", "--user", "--group"}},
@@ -33,17 +56,21 @@ const std::vector<Starter>& starters() {
       {"taskset", {}, 1},
       {"numactl", {"-N", "-m", "-C"}},
       {"uv"},
+      {"tool"},  // of uv
+      {"pipx"},
+      {"pdm"},
+      {"hatch"},
       {"uvx", {"--with", "--from", "--python", "-p"}},
-      {"run",  // of uv, poetry, pixi, conda
-       {"--with", "--python", "-p", "--project", "--extra", "-n", "--name", "--prefix", "--cwd",
-        "-e", "--environment"}},
+      {"run",  // of uv, pipx, poetry, pixi, conda
+       {"--with", "--from", "--spec", "--python", "-p", "--project", "--extra", "-n", "--name",
+        "--prefix", "--cwd", "-e", "--environment"}},
       {"poetry"},
       {"pixi"},
       {"conda"},
       {"mamba"},
       {"micromamba"},
-      {"srun", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
-      {"salloc", {"-n", "-N", "-p", "-c", "-G", "-w", "-A", "-J", "-t"}},
+      {"srun", kSlurmFlags},
+      {"salloc", kSlurmFlags},
       {"trtllm-llmapi-launch"},
       {"ray"},
       {"symmetric-run", {"--address", "--min-nodes"}},  // of ray
@@ -233,8 +260,38 @@ bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
   return false;
 }
 
+/// The GPUs of a node that a flag of sbatch and srun asks for: --gres=gpu:h100:2,
+/// --gpus-per-node=2; empty: none.
+std::string gpus_of_slurm(const std::string& flag) {
+  for (const std::string_view name : {"--gres=gpu", "--gpus-per-node", "--gpus"}) {
+    if (!flag.starts_with(name) || flag.size() > 100) continue;
+    const std::string kinds = flag.substr(name.size());  // ":2", "=2", ":h100:2"
+    const std::string count = kinds.substr(kinds.find_last_of(":=") + 1);
+    const bool is_count = !kinds.empty() && (kinds[0] == ':' || kinds[0] == '=') &&
+                          count.find_first_not_of("0123456789") == std::string::npos;
+    if (is_count && !count.empty()) return count;
+  }
+  return "";
+}
+
+/// Reads the GPUs of a node from the comments that sbatch reads.
+void read_batch_lines(const std::string& text, PastedLaunch& launch) {
+  constexpr std::string_view kMark = "#SBATCH";
+  for (std::string_view line : split_text(text, "\n")) {
+    if (!line.starts_with(kMark)) continue;
+    for (const std::string_view word : split_text(line.substr(kMark.size()), " ")) {
+      const std::string gpus = gpus_of_slurm(std::string(word));
+      if (gpus.empty()) continue;
+      limit_gpus(launch, gpus, false);
+      for (const char* name : {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS"})
+        launch.variables.emplace(name, gpus);
+    }
+  }
+}
+
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
   constexpr std::string_view kUnitLine = "ExecStart=";  // of a systemd unit
+  for (const std::string& word : words) add_release(word, launch.releases);
   while (at < words.size()) {
     std::string word = words[at];
     if (word.starts_with(kUnitLine)) word.erase(0, kUnitLine.size());
@@ -243,7 +300,7 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
       continue;
     }
     const std::string name = std::filesystem::path(word).filename();
-    if (name == "vllm") return take_command(words, at + 1, launch);
+    if (name == "vllm" || name.starts_with("vllm@")) return take_command(words, at + 1, launch);
     if (take_other(words, at, launch)) return true;
     if (name.starts_with("python") || name == "torchrun")
       return find_in_python(words, at + 1, launch);
@@ -254,6 +311,8 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
     const auto starter = std::ranges::find(starters(), name, &Starter::name);
     if (starter == starters().end()) return false;
     for (++at; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {
+      if (const std::string gpus = gpus_of_slurm(words[at]); !gpus.empty())
+        limit_gpus(launch, gpus, false);
       if (std::ranges::find(starter->with_value, words[at]) != starter->with_value.end()) ++at;
     }
     at += starter->operands;
@@ -292,14 +351,16 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
               launch);
 }
 
-std::optional<PastedLaunch> launch_of_shell(const std::string& text) {
+std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables variables) {
   PastedLaunch launch;
+  launch.variables = std::move(variables);
+  read_batch_lines(text, launch);
   const std::vector<Words> commands = shell_commands(text, launch.variables);
-  const Variables before = launch.variables;
+  PastedLaunch before = launch;
   std::string refused;
   for (const Words& command : commands) {
-    launch = {};
-    launch.variables = before;
+    before.releases = launch.releases;
+    launch = before;
     if (find_launch(command, 0, launch)) return launch;
     if (refused.empty()) refused = launch.refused;
   }

@@ -1,5 +1,5 @@
 // Launches in YAML: containers of compose files and Kubernetes manifests, models of KServe, Ray
-// Serve and vLLM's Helm chart, and vLLM's own config files.
+// Serve and vLLM's Helm chart, tasks of SkyPilot, and vLLM's own config files.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -232,7 +232,42 @@ std::optional<PastedLaunch> search(const YAML::Node& node, int depth, int& nodes
   return std::nullopt;
 }
 
+/// GPUs of a node in "accelerators: L40S:2", {L40S: 2, A100: 2} or a list: those of the first.
+std::string count_of(const YAML::Node& accelerators) {
+  YAML::Node first = accelerators;
+  if (accelerators.IsSequence() && accelerators.size() > 0) first.reset(accelerators[0]);
+  std::string text = text_of(first);
+  if (first.IsMap() && first.size() > 0) {
+    const std::string count = text_of(first.begin()->second);
+    text = text_of(first.begin()->first) + (count.empty() ? "" : ":" + count);
+  }
+  const size_t colon = text.find(':');
+  return text.empty() ? "" : colon == std::string::npos ? "1" : text.substr(colon + 1);
+}
+
 }  // namespace
+
+std::optional<PastedLaunch> launch_of_task(const std::string& text) {
+  if (!text.starts_with("run:") && text.find("\nrun:") == std::string::npos) return std::nullopt;
+  try {
+    const YAML::Node task = YAML::Load(text);
+    const YAML::Node run = below(task, {"run"});
+    const YAML::Node resources = below(task, {"resources"});
+    if (!run || !run.IsScalar() || !resources) return std::nullopt;
+    Variables variables;
+    if (const YAML::Node envs = below(task, {"envs"})) read_variables(envs, variables);
+    const YAML::Node accelerators = below(resources, {"accelerators"});
+    const std::string gpus = accelerators ? count_of(accelerators) : "";
+    if (!gpus.empty()) variables.emplace("SKYPILOT_NUM_GPUS_PER_NODE", gpus);
+    const YAML::Node setup = below(task, {"setup"});
+    const std::string before = setup ? text_of(setup) + "\n" : "";
+    auto launch = launch_of_shell(before + run.Scalar(), std::move(variables));
+    if (launch && !gpus.empty()) limit_gpus(*launch, gpus, false);
+    return launch;
+  } catch (const YAML::Exception&) {
+    return std::nullopt;
+  }
+}
 
 Words flags_of_yaml(const std::string& text) {
   Words words;
