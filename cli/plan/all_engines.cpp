@@ -9,19 +9,13 @@
 namespace plimsoll::cli {
 namespace {
 
-/// Our flags under the engine's names.
-std::vector<std::string> words_for(const engines::Engine& engine, const PlanOptions& options) {
-  std::vector<std::string> words;
+/// Puts our flags under the engine's names, and notes those that it has no words for.
+void translate_flags(const engines::Engine& engine, PlanOptions& options) {
   for (const auto& [parameter, flag, value] : options.launch.given) {
-    std::string name;
-    for (const auto& [own, theirs] : engine.own_flags)
-      if (own == flag) name = theirs;
-    if (name.empty() && engines::find_flag(engine.flags, flag) != nullptr) name = flag;
-    if (name.empty()) continue;
-    words.push_back(name);
-    if (!value.empty() && value != "true") words.push_back(value);
+    const std::vector<std::string> words = engine.translate(flag, value == "true" ? "" : value);
+    options.engine_words.insert(options.engine_words.end(), words.begin(), words.end());
+    if (words.empty()) options.untold.push_back(value.empty() ? flag : flag + " " + value);
   }
-  return words;
 }
 
 std::string row(const plan::PlanResult& result) {
@@ -52,7 +46,7 @@ std::vector<PlanOptions> options_of_all(const PlanOptions& options) {
   for (const engines::Engine& engine : engines::engines()) {
     all.push_back(options);
     all.back().engine = engine.name;
-    all.back().engine_words = words_for(engine, options);
+    translate_flags(engine, all.back());
     if (engine.name != "llamacpp") all.back().gguf_type.clear();
   }
   return all;
@@ -62,6 +56,10 @@ std::string table_of_all(const std::vector<plan::PlanResult>& results) {
   std::string text = fmt::format("  {:<14}{:<10}{:<16}{:>12}{:>14}{:>10}\n", "engine", "version",
                                  "verdict", "weights", "KV tokens", "requests");
   for (const plan::PlanResult& result : results) text += row(result);
+  for (const plan::PlanResult& result : results) {
+    for (const std::string& note : result.notes)
+      if (note.starts_with(kWithout)) text += fmt::format("\n{}: {}\n", result.engine, note);
+  }
   for (const plan::PlanResult& result : results)
     if (!result.reason.empty()) text += fmt::format("\n{}: {}\n", result.engine, result.reason);
   return text;

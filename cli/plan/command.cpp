@@ -247,14 +247,15 @@ std::string pinned_words(const plan::PlanResult& result) {
   const auto pinned = std::ranges::find(result.arguments, "--kv-cache-memory-bytes",
                                         [](const auto& argument) { return argument.first; });
   if (result.engine != "vllm" || pinned == result.arguments.end() || !result.bounds) return "";
+  if (result.fits && !*result.fits) return "";
   const int64_t below = result.bounds->middle.kv_cache_bytes - result.bounds->low.kv_cache_bytes;
-  std::string words = fmt::format(
-      "--kv-cache-memory-bytes fixes the KV cache, whatever the boot measures: where the rest "
-      "takes "
-      "up to {} more, as it may by the bounds, the card has that much less to spare and may run "
-      "out "
-      "of memory",
-      plan::readable_bytes(below));
+  std::string words = "--kv-cache-memory-bytes fixes the KV cache, whatever the boot measures";
+  if (below > 0) {
+    words += fmt::format(
+        ": where the rest takes up to {} more, as it may by the bounds, the card has that much "
+        "less to spare and may run out of memory",
+        plan::readable_bytes(below));
+  }
   if (result.cold && result.cold->cache.kv_cache_bytes < result.kv_cache_bytes) {
     words += fmt::format(
         "; without it the first boot has {} less",

@@ -114,9 +114,33 @@ void add_words(plan::PlanResult& result, const std::vector<std::string>& words) 
 }
 
 /// Adds what the command line and what was pasted say beside the plan.
-void finish(plan::PlanResult& result, const PlanOptions& options) {
-  add_words(result, options.engine_words);
+void finish(plan::PlanResult& result, const PlanOptions& options,
+            const std::vector<std::string>& words) {
+  add_words(result, words);
+  if (!options.untold.empty())
+    result.notes.push_back(fmt::format("{}{}", kWithout, fmt::join(options.untold, ", ")));
   add_pasted_notes(result, options);
+}
+
+/// The words of the launch; on all cards at hand (--gpus) where they do not divide it.
+std::vector<std::string> divided_words(const engines::Engine& engine, const PlanOptions& options) {
+  std::vector<std::string> words = options.engine_words;
+  if (options.gpus.value_or(0) < 2) return words;
+  for (const char* ours :
+       {"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"}) {
+    const std::string_view name = engine.own_name(ours);
+    const engines::Flag* const flag =
+        name.empty() ? nullptr : engines::find_flag(engine.flags, name);
+    const bool given =
+        flag != nullptr && std::ranges::any_of(words, [&](const std::string& word) {
+          return word.starts_with('-') && engines::find_flag(engine.flags, word) == flag;
+        });
+    if (given) return words;
+  }
+  const std::vector<std::string> more =
+      engine.translate("--tensor-parallel-size", std::to_string(*options.gpus));
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
 }  // namespace
@@ -137,7 +161,7 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   question.config_path = config.path();
   question.model = told_model(options);
   question.version = options.engine_version;
-  question.words = options.engine_words;
+  question.words = divided_words(engine, options);
   question.fields = options.engine_fields;
   question.file_fields = options.engine_file_fields;
   question.variables = options.engine_variables;
@@ -148,7 +172,7 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
     return draft_config(model, environment);
   };
   plan::PlanResult result = plan::plan_engine(engine, question, config, options.advise);
-  finish(result, options);
+  finish(result, options, question.words);
   return result;
 }
 
@@ -166,7 +190,7 @@ plan::PlanResult make_gguf_plan(const checkpoint::gguf::Model& model, const Plan
   question.cards = cards_of(options, names);
   plan::PlanResult result = plan::plan_buffers(engine, question, options.advise);
   result.gpu = names;
-  finish(result, options);
+  finish(result, options, options.engine_words);
   return result;
 }
 

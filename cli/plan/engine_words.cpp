@@ -62,8 +62,8 @@ class Splitter {
         for (int i = 0; value && i < option->get_items_expected_min() && at_ + 1 < arguments.size();
              ++i)
           own_words_.push_back(arguments[++at_]);
-      } else if (const std::string_view theirs = translated(name_of(word)); !theirs.empty()) {
-        take(arguments, std::string(theirs));
+      } else if (is_translated(name_of(word))) {
+        translate(arguments);
       } else if (!word.starts_with('-') && !has_model) {
         model_ = word;
         has_model = true;
@@ -92,16 +92,32 @@ class Splitter {
 
   /// A flag of plan in full is not the beginning of an engine's.
   bool is_only_begun(const std::string& word) const {
-    if (find_own(own_, word) == nullptr && translated(name_of(word)).empty()) return false;
+    if (find_own(own_, word) == nullptr && !is_translated(name_of(word))) return false;
     return std::ranges::none_of(engine_.flags, [&](const engines::Flag& flag) {
       const std::string names = "," + std::string(flag.names) + ",";
       return names.find("," + name_of(word) + ",") != std::string::npos;
     });
   }
 
-  [[nodiscard]] std::string_view translated(const std::string& name) const {
-    const auto at = std::ranges::find(engine_.own_flags, name, &engines::OwnFlag::first);
-    return at == engine_.own_flags.end() ? "" : at->second;
+  [[nodiscard]] bool is_translated(const std::string& name) const {
+    return std::ranges::find(engine_.own_flags, name, &engines::OwnFlag::first) !=
+           engine_.own_flags.end();
+  }
+
+  /// Takes our flag at the current place as the engine spells it.
+  void translate(const Words& arguments) {
+    const std::string& word = arguments[at_];
+    const std::string name = name_of(word);
+    const bool joined = word.size() > name.size();
+    if (!joined && at_ + 1 == arguments.size()) {
+      words_.emplace_back(engine_.own_name(name));  // the engine says what is missing
+      return;
+    }
+    const std::string value = joined ? word.substr(name.size() + 1) : arguments[++at_];
+    const Words theirs = engine_.translate(name, value);
+    if (theirs.empty())
+      fail(ExitCode::usage, "{} {}: {}'s plan takes a number", name, value, engine_.name);
+    words_.insert(words_.end(), theirs.begin(), theirs.end());
   }
 
   /// Takes the flag at the current place, under `name`, with its values.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <CLI/CLI.hpp>
+#include <regex>
 #include <stdexcept>
 
 #include "base/json.h"
@@ -72,6 +73,29 @@ void read_totals(const std::string& text, PlanOptions& o) {
   o.gpu_total_memory = std::ranges::min(o.gpu_totals);
 }
 
+/// A card's name, and how many of it where that is said as people write it: "8xH100", "H100 x 8",
+/// "H100:8". Other names stay as they are.
+void read_card(const std::string& text, PlanOptions& o) {
+  static const std::regex before(R"(\s*(\d{1,4})\s*[xX*]\s*([^\s,][^,]*))");
+  static const std::regex behind(R"(([^\s,][^,]*?)(?:\s+[xX*]\s*|\s*:\s*)(\d{1,4})\s*)");
+  std::smatch match;
+  o.gpu = text;
+  if (text.size() > 100) return;
+  const bool leads = std::regex_match(text, match, before);
+  if (!leads && !std::regex_match(text, match, behind)) return;
+  o.gpu = match[leads ? 2 : 1];
+  o.gpus = parse_count(match[leads ? 1 : 2]);
+  if (*o.gpus < 1) throw std::invalid_argument("expected at least 1 card");
+}
+
+void read_cards_at_hand(const std::string& text, PlanOptions& o) {
+  const std::optional<int64_t> by_card = o.gpus;  // --gpu is read first
+  o.gpus = text == "auto" ? 0 : parse_count(text);
+  if (text != "auto" && *o.gpus < 1) throw std::invalid_argument("expected at least 1, or auto");
+  if (by_card && *by_card != *o.gpus)
+    throw std::invalid_argument(fmt::format("--gpu says {} cards", *by_card));
+}
+
 void declare_answer(CLI::App& command, PlanOptions& o) {
   choice_flag(command, "--engine", o.engine, engine_names(), "whose launch (default plimsoll)");
   value_flag(command, "--engine-version", "X.Y[.Z]", "the engine's version (default: the newest)",
@@ -92,14 +116,11 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
                o.launch.args.version = vllm::parse_version(text);
                o.launch.args.development_build = model::is_development_build(text) ? text : "";
              });
-  text_flag(command, "--gpu", o.gpu, "NAME|auto|smallest|list",
-            "card by a loose name; list prints them");
+  value_flag(command, "--gpu", "NAME|auto|smallest|list",
+             "card by a loose name, 8xH100: eight of it; list prints them",
+             [&o](const std::string& text) { read_card(text, o); });
   value_flag(command, "--gpus", "N|auto", "cards at hand; auto: as few as it takes",
-             [&o](const std::string& text) {
-               o.gpus = text == "auto" ? 0 : parse_count(text);
-               if (text != "auto" && *o.gpus < 1)
-                 throw std::invalid_argument("expected at least 1, or auto");
-             });
+             [&o](const std::string& text) { read_cards_at_hand(text, o); });
   value_flag(command, "--gpu-total-memory", "SIZE", "the card's total as nvidia-smi shows it",
              [&o](const std::string& text) { read_totals(text, o); });
   choice_flag(

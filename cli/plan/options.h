@@ -46,6 +46,7 @@ struct PlanOptions {
   std::string reorder;               // the file of -i, its lines ordered by prefixes
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory
+  std::vector<std::string> untold;   // flags given that the engine has no words for
   // Results of --from: words that plan does not know, with the nearest known flags; why a release
   // was chosen, where that needs saying; number of GPUs that the process sees.
   std::vector<std::string> left_out;

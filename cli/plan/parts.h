@@ -43,6 +43,8 @@ void add_given(plan::PlanResult& result, const PlanOptions& options);
 
 /// A launch's options for each engine, with our flags under its names.
 std::vector<PlanOptions> options_of_all(const PlanOptions& options);
+/// How the note begins that names our flags which an engine has no words for.
+inline constexpr std::string_view kWithout = "planned without ";
 /// Plans of one launch by several engines, as a table and as JSON.
 std::string table_of_all(const std::vector<plan::PlanResult>& results);
 std::string json_of_all(const std::vector<plan::PlanResult>& results);

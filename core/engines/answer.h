@@ -21,6 +21,7 @@ struct Refusal {
 struct Figures {
   std::string dtype;
   std::string kv_dtype;
+  std::string quantization;    // of weights that are stored without, while they are loaded
   int64_t ranks = 1;           // GPUs of the launch
   int64_t context = 0;         // tokens of the longest request
   int64_t running = 0;         // requests at once, at most

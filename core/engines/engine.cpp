@@ -1,8 +1,11 @@
 #include "engines/engine.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/lower_case.h"
+#include "base/split_text.h"
+#include "base/units.h"
 #include "engines/llamacpp/llamacpp.h"
 #include "engines/lmdeploy/lmdeploy.h"
 #include "engines/sglang/flags.h"
@@ -167,6 +170,37 @@ const std::vector<Engine>& table() {
 }
 
 }  // namespace
+
+std::string_view Engine::own_name(std::string_view flag) const {
+  const auto named = std::ranges::find(own_flags, flag, &OwnFlag::first);
+  if (named != own_flags.end()) return named->second;
+  const bool alike = std::ranges::any_of(flags, [&](const Flag& known) {
+    return std::ranges::count(split_text(known.names, ","), flag) > 0;
+  });
+  return alike ? flag : std::string_view();
+}
+
+std::vector<std::string> Engine::translate(const std::string& flag,
+                                           const std::string& value) const {
+  const std::string theirs(own_name(flag));
+  const Flag* const known = theirs.empty() ? nullptr : find_flag(flags, theirs);
+  if (known == nullptr) return {};
+  if (known->kind == FlagKind::bare || value.empty()) return {theirs};
+  const std::vector<std::string_view> choices = split_text(known->choices, ",");
+  const auto is_choice = [&](const std::string& text) {
+    return std::ranges::count(choices, text) > 0;
+  };
+  if (!known->choices.empty() && !is_choice(value)) {
+    const std::string spelled = value + "_e4m3";
+    return is_choice(spelled) ? std::vector{theirs, spelled} : std::vector<std::string>();
+  }
+  if (known->kind != FlagKind::integer) return {theirs, value};
+  try {
+    return {theirs, std::to_string(parse_count(value))};
+  } catch (const std::invalid_argument&) {
+    return {};
+  }
+}
 
 Answer Engine::ask(const Question& question) const {
   const Version asked = question.version.empty() ? newest : parse_release(question.version, newest);

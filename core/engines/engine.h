@@ -59,6 +59,14 @@ struct Engine {
   /// Error(usage, checkpoint_unusable) for a question that is none.
   void (*answer_to)(const Question&, Version, Answer&) = nullptr;
 
+  /// The engine's name of a flag of ours; empty: it has none.
+  [[nodiscard]] std::string_view own_name(std::string_view flag) const;
+  /// A flag of ours as the engine spells it, with its value: --max-model-len 16k as
+  /// --context-length 16000, fp8 as fp8_e4m3 where it knows that name alone. Empty: it has no such
+  /// flag or value.
+  [[nodiscard]] std::vector<std::string> translate(const std::string& flag,
+                                                   const std::string& value) const;
+
   /// Answers for the release asked for, or the nearest known one below; a refusal is an answer.
   /// Throws Error(usage, checkpoint_unusable).
   [[nodiscard]] Answer ask(const Question& question) const;

@@ -206,6 +206,37 @@ TEST_CASE("one table has every engine") {
   CHECK(json["plans"].size() == 7);
 }
 
+TEST_CASE("our flags mean the same to every engine") {
+  const Scratch scratch;
+  // Sizes in our spelling, as numbers; a name of a type that an engine spells otherwise.
+  const Json all = planned_json(scratch,
+                                "--engine all --gpu 2xh100 --max-model-len 8k --max-num-seqs 1K "
+                                "--kv-cache-dtype fp8");
+  for (const Json& plan : all["plans"]) {
+    INFO(plan.dump());
+    if (plan.value("reason", "").find("llama.cpp loads GGUF files") != std::string::npos) continue;
+    CHECK(plan["max_model_len"] == 8000);
+    CHECK(plan["gpus"] == 2);
+    CHECK(plan["fits"] == true);
+  }
+  const auto tokens = [&](const std::string& flags) {
+    return planned_json(scratch, "--gpu h100 --engine " + flags)["kv_tokens"].get<int64_t>();
+  };
+  CHECK(tokens("sglang --max-model-len 8k") == tokens("sglang --context-length 8000"));
+  CHECK(tokens("lmdeploy --gpus 2") == tokens("lmdeploy --tp 2"));
+  CHECK(tokens("lmdeploy --gpus 2 --dp 1") == tokens("lmdeploy --tp 1"));
+  const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";
+  CHECK_THAT(shell(scratch, plan + "sglang --max-model-len auto").err,
+             Contains("--max-model-len auto: sglang's plan takes a number"));
+  CHECK_THAT(shell(scratch, plan + "all --enforce-eager").out,
+             Contains("lmdeploy: planned without --enforce-eager"));
+  // Weights that are quantized while they are loaded are counted so, or said to be not.
+  CHECK(planned_json(scratch, "--gpu h100 --engine sglang --quantization fp8")["weights_bytes"] ==
+        planned_json(scratch, "--gpu h100 --engine vllm --quantization fp8")["weights_bytes"]);
+  CHECK_THAT(shell(scratch, plan + "sglang --quantization awq").out,
+             Contains("--quantization awq: weights are counted as the checkpoint stores them"));
+}
+
 TEST_CASE("two engines' plans differ by parts that are named") {
   const Scratch scratch;
   const Outcome outcome =

@@ -1,6 +1,8 @@
 // `plimsoll plan` as a user calls it, and the worked cases of samples/plans.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -220,4 +222,38 @@ TEST_CASE("questions turned around say what is missing, and limits are those of 
              Catch::Contains("weights: mlp") && Catch::Contains("weights: attention"));
   CHECK_THAT(shell_line((plan + "--gpu h100 --vllm-version 0.99 | head -2").c_str()).text,
              Catch::Contains("0.99.0 (not known yet: planned as 0.33.0)"));
+}
+
+TEST_CASE("--gpu says how many cards, as people write it") {
+  struct Row {
+    std::vector<std::string> flags;
+    std::string gpu;
+    std::optional<int64_t> gpus;
+  };
+  const auto read = [](std::vector<std::string> flags) {
+    PlanOptions options;
+    CLI::App app("", "");
+    declare_plan_flags(app, options);
+    std::ranges::reverse(flags);  // CLI11 takes the first from the back
+    app.parse(flags);
+    return options;
+  };
+  for (const Row& row : std::vector<Row>{{{"--gpu", "8xH100"}, "H100", 8},
+                                         {{"--gpu", "2x RTX 4090"}, "RTX 4090", 2},
+                                         {{"--gpu", "4 x A100-80GB"}, "A100-80GB", 4},
+                                         {{"--gpu", "H100 x 8"}, "H100", 8},
+                                         {{"--gpu", "H200 x4"}, "H200", 4},
+                                         {{"--gpu", "A100:2"}, "A100", 2},
+                                         {{"--gpus", "8", "--gpu", "8xH100"}, "H100", 8},
+                                         {{"--gpu", "RTX 4090"}, "RTX 4090", std::nullopt},
+                                         {{"--gpu", "3090,4090"}, "3090,4090", std::nullopt},
+                                         {{"--gpu", "T4", "--gpus", "2"}, "T4", 2}}) {
+    INFO(row.flags.back());
+    const PlanOptions options = read(row.flags);
+    CHECK(options.gpu == row.gpu);
+    CHECK(options.gpus == row.gpus);
+  }
+  CHECK_THROWS_WITH(read({"--gpu", "8xH100", "--gpus", "4"}),
+                    Catch::Contains("--gpu says 8 cards"));
+  CHECK_THROWS_WITH(read({"--gpu", "0xH100"}), Catch::Contains("at least 1"));
 }

@@ -1,5 +1,7 @@
 #include "engines/sglang/sglang.h"
 
+#include <fmt/format.h>
+
 #include "engines/sglang/flags.h"
 #include "engines/sglang/launch.h"
 #include "engines/sglang/models.h"
@@ -25,6 +27,18 @@ void fill_figures(const Launch& launch, Figures& figures) {
   if (launch.prefill_graphs) figures.graphs += std::ssize(*launch.prefill_graphs);
 }
 
+/// What --quantization makes of a checkpoint that is not quantized.
+void fill_quantization(const Launch& launch, const ModelConfig& config, Answer& answer) {
+  if (!launch.quantization || !config.quantization().json().empty()) return;
+  if (*launch.quantization == "fp8" || *launch.quantization == "w8a8_fp8") {
+    answer.figures.quantization = "fp8";
+  } else {
+    answer.notes.push_back(
+        fmt::format("--quantization {}: weights are counted as the checkpoint stores them",
+                    *launch.quantization));
+  }
+}
+
 }  // namespace
 
 void answer_to(const Question& question, Version version, Answer& answer) {
@@ -35,6 +49,7 @@ void answer_to(const Question& question, Version version, Answer& answer) {
   const bool sized = own_class && launch.pp == 1;
   answer.resolved = resolved_json(launch, sized);
   fill_figures(launch, answer.figures);
+  fill_quantization(launch, config, answer);
   for (const std::string& flag : line.unmoved())
     answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
   line.add_notes(answer.notes);

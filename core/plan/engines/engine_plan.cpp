@@ -179,7 +179,7 @@ PlanResult plan_engine(const Engine& engine, const Question& given, const Config
   Answer answer = engine.ask(question);
   std::optional<FreePrediction> predicted;
   if (!question.free && !answer.refused && question.gpu != nullptr) {
-    predicted = predict_free(config, *question.gpu, answer.figures.ranks, answer.figures.dtype);
+    predicted = predict_free(config, *question.gpu, answer.figures);
     question.free = predicted->middle;
     answer = engine.ask(question);
   }

@@ -34,24 +34,25 @@ double spread(const std::vector<PlanPart>& parts, int64_t PlanPart::*edge) {
 }  // namespace
 
 FreePrediction predict_free(const ConfigView& config, const hardware::Gpu& gpu,
-                            int64_t tensor_parallel, const std::string& dtype) {
+                            const engines::Figures& figures) {
   EngineArgs args;
-  args.tensor_parallel = tensor_parallel;
-  args.dtype = dtype;
+  args.tensor_parallel = figures.ranks;
+  args.dtype = figures.dtype;
+  args.quantization = figures.quantization;
   const PlanResult weights = plan_vllm(config, args, nullptr);
   FreePrediction free;
   free.parts.push_back({"context and libraries", kContext, "estimate",
                         "logs: 0.57 to 0.93 GiB below CUDA's total", true, kContextLess,
                         kContextMore});
   int64_t before = gpu.visible_bytes() - kContext;
-  if (tensor_parallel > 1) {
+  if (figures.ranks > 1) {
     free.parts.push_back({"nccl and all-reduce", kRanks, "estimate", "not known by link", true,
                           kRanksLess, kRanksMore});
     before -= kRanks;
   }
   const int64_t loaded = weights.weights_bytes;
   free.parts.push_back({"weights", loaded,
-                        fmt::format("a rank of {}, cut as vLLM does", tensor_parallel), "config",
+                        fmt::format("a rank of {}, cut as vLLM does", figures.ranks), "config",
                         true, 0, 0});
   free.parts.push_back({"left by loading", kLoading, "estimate",
                         "repacked copies, workspaces, rotary tables", true, kLoadingLess,

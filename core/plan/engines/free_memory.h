@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/config_view.h"
-#include "engines/question.h"
+#include "engines/answer.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::plan {
@@ -18,9 +18,10 @@ struct FreePrediction {
   std::vector<std::string> notes;
 };
 
-/// Predicts it for the weights of one rank as vLLM cuts them, which the engines in Python share.
-/// Throws Error for a config that is no model or cannot be cut so.
+/// Predicts it for the weights of one rank as vLLM cuts them, which the engines in Python share:
+/// `figures` has their ranks, type, and quantization while they are loaded. Throws Error for a
+/// config that is no model or cannot be cut so.
 FreePrediction predict_free(const ConfigView& config, const hardware::Gpu& gpu,
-                            int64_t tensor_parallel, const std::string& dtype);
+                            const engines::Figures& figures);
 
 }  // namespace plimsoll::plan
