@@ -1,16 +1,17 @@
 #include "shard/ranks/rank_share.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/rounding.h"
 #include "model/vocabulary.h"
+#include "quantization/layer_parameters.h"
 
 namespace plimsoll::shard {
 namespace {
 
+using model::ExpertBlocks;
 using model::kVocabularyPadding;
 using model::OutputAxis;
 using model::Part;
@@ -67,43 +68,36 @@ void check_blocks(const ShardTensor& tensor, const Heads& heads, int64_t ranks) 
   }
 }
 
-// vLLM's refine_fp8_moe_block_shape: with blocks of 128 x 128, 192 of 768 intermediate sizes on a
-// rank get scales for blocks of 64 x 64.
-std::optional<Repeat> refined(const model::ExpertBlocks& blocks, int64_t share) {
-  constexpr int64_t kFinest = 32;
-  const int64_t finest =
-      std::gcd(std::gcd(blocks.outputs, blocks.inputs), std::gcd(share, blocks.hidden));
+/// The blocks with sizes of a rank's slice.
+ExpertBlocks slice_of(const ExpertBlocks& blocks, int64_t ranks) {
+  ExpertBlocks slice = blocks;
+  slice.intermediate /= ranks;
+  return slice;
+}
+
+bool cuts_blocks(const ExpertBlocks& blocks, int64_t ranks) {
+  return quantization::cuts_blocks(slice_of(blocks, ranks), ranks > 1);
+}
+
+/// Finer blocks that vLLM repeats the scales for; nothing: it refuses to.
+std::optional<ExpertBlocks> finer(const ExpertBlocks& blocks, int64_t ranks) {
   const bool whole = blocks.intermediate % blocks.outputs == 0 &&
                      blocks.intermediate % blocks.inputs == 0 &&
                      blocks.hidden % blocks.outputs == 0 && blocks.hidden % blocks.inputs == 0;
-  if (finest < kFinest || !whole) return std::nullopt;
-  return Repeat{.rows = blocks.outputs / finest, .columns = blocks.inputs / finest};
-}
-
-bool cuts_blocks(const model::ExpertBlocks& blocks, int64_t ranks) {
-  const int64_t share = blocks.intermediate / ranks;
-  return share % blocks.outputs != 0 || (ranks > 1 && share % blocks.inputs != 0);
-}
-
-// vLLM's moe_wna16: groups are halved until they divide the share, down to 32.
-std::optional<Repeat> halved(const model::ExpertBlocks& blocks, int64_t share) {
-  constexpr int64_t kFinest = 32;
-  int64_t group = blocks.inputs;
-  while (group >= kFinest && (share % group != 0 || blocks.hidden % group != 0)) group /= 2;
-  if (group < kFinest) return std::nullopt;
-  return Repeat{.rows = 1, .columns = blocks.inputs / group};
+  if (blocks.uneven == model::UnevenBlocks::refined && !whole) return std::nullopt;
+  return quantization::finer_blocks(slice_of(blocks, ranks));
 }
 
 Repeat fit_expert_blocks(const ShardTensor& tensor, int64_t ranks) {
   if (!tensor.weight->expert_blocks) return {};
-  const model::ExpertBlocks& blocks = *tensor.weight->expert_blocks;
+  const ExpertBlocks& blocks = *tensor.weight->expert_blocks;
   check_divides(tensor, "intermediate features of an expert", blocks.intermediate, ranks);
   const int64_t share = blocks.intermediate / ranks;
   if (!cuts_blocks(blocks, ranks)) return {};
-  const auto repeat = blocks.uneven == model::UnevenBlocks::refined  ? refined(blocks, share)
-                      : blocks.uneven == model::UnevenBlocks::needed ? halved(blocks, share)
-                                                                     : std::nullopt;
-  if (repeat) return tensor.unit() == tensor.dtype ? *repeat : Repeat{};
+  if (const auto fine = finer(blocks, ranks)) {
+    if (tensor.unit() != tensor.dtype) return {};
+    return {.rows = blocks.outputs / fine->outputs, .columns = blocks.inputs / fine->inputs};
+  }
   fail(
       ExitCode::usage,
       "--tensor-parallel-size {}: {} would have {} intermediate features on a rank, no multiple of "
