@@ -1,6 +1,7 @@
 #include "quantization/layer_parameters.h"
 
 #include <numeric>
+#include <utility>
 
 namespace plimsoll::quantization {
 namespace {

@@ -14,7 +14,6 @@ using model::WeightSpec;
 using quantization::Holds;
 using quantization::LayerParameter;
 using quantization::Packed;
-using quantization::Scales;
 using quantization::Values;
 using quantization::WeightFormat;
 

@@ -1,6 +1,7 @@
 #include "shard/quantized/quantized_layer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "shard/quantized/add_parameter.h"
