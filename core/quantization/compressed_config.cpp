@@ -103,7 +103,6 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   scheme.bits = bits;
   scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
   if (scheme.group < 0) scheme.group = 0;
-  scheme.zero_points = !weights.flag({"symmetric"}, true);
   if (of_floats && bits == 4) {
     if (scheme.group == 0) scheme.group = 16;
     scheme.format = scheme.group == 32 ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
@@ -132,6 +131,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   if (packed) {
     scheme.format = WeightFormat::packed;
+    scheme.zero_points = !weights.flag({"symmetric"}, true);
     scheme.indexed_inputs = weights.is_text("actorder") ? weights.text({"actorder"}, "") == "group"
                                                         : weights.flag({"actorder"}, false);
     return scheme;

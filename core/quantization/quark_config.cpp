@@ -40,7 +40,8 @@ WeightScheme static_int8(const ConfigView& weights, const ConfigView& inputs) {
           .bits = 8,
           .static_input = true,
           .token_inputs = inputs.flag({"symmetric"}, false) ? TokenInputs::by_format
-                                                            : TokenInputs::int8_static_zeros};
+                                                            : TokenInputs::int8_static_zeros,
+          .zero_points = true};  // of symmetric weights too
 }
 
 /// Integers of four bits in words, in AWQ's order.

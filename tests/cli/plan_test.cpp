@@ -231,9 +231,9 @@ TEST_CASE("--gpu says how many cards, as people write it") {
     std::optional<int64_t> gpus;
   };
   const auto read = [](std::vector<std::string> flags) {
-    PlanOptions options;
+    cli::PlanOptions options;
     CLI::App app("", "");
-    declare_plan_flags(app, options);
+    cli::declare_plan_flags(app, options);
     std::ranges::reverse(flags);  // CLI11 takes the first from the back
     app.parse(flags);
     return options;
@@ -249,7 +249,7 @@ TEST_CASE("--gpu says how many cards, as people write it") {
                                          {{"--gpu", "3090,4090"}, "3090,4090", std::nullopt},
                                          {{"--gpu", "T4", "--gpus", "2"}, "T4", 2}}) {
     INFO(row.flags.back());
-    const PlanOptions options = read(row.flags);
+    const cli::PlanOptions options = read(row.flags);
     CHECK(options.gpu == row.gpu);
     CHECK(options.gpus == row.gpus);
   }

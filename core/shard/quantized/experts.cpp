@@ -1,9 +1,7 @@
 // A layer's experts, whose two weights have their parameters in turn: w13's, then w2's.
 #include "base/error.h"
-#include "shard/quantized/eight_bits.h"
-#include "shard/quantized/four_bit_floats.h"
+#include "shard/quantized/add_parameter.h"
 #include "shard/quantized/quantized_layer.h"
-#include "shard/quantized/quantized_parameters.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -11,6 +9,9 @@ namespace {
 using model::Repack;
 using model::UnevenBlocks;
 using model::WeightSpec;
+using quantization::Holds;
+using quantization::LayerKind;
+using quantization::LayerParameter;
 using quantization::Scales;
 using quantization::WeightFormat;
 using quantization::WeightScheme;
@@ -26,21 +27,22 @@ class Experts {
         result_(result) {}
 
   void add() {
-    switch (scheme_.format) {
-      case WeightFormat::fp8:
-      case WeightFormat::int8:
-        return add_eight_bit();
-      case WeightFormat::packed:
-        return add_packed();
-      case WeightFormat::awq:
-      case WeightFormat::gptq:
-        return add_transposed();
-      case WeightFormat::nvfp4:
-      case WeightFormat::mxfp4:
-        return add_four_bits();
-      default:
-        refuse_quantized(up_.weight().name + " is in a format whose shards are not known");
+    check();
+    const size_t first = result_.size();
+    for (const LayerParameter& each : layer_parameters(scheme_, LayerKind::experts)) add(each);
+    const bool gptq = scheme_.format == WeightFormat::gptq;
+    if ((gptq || scheme_.format == WeightFormat::awq) && scheme_.group > 0) {
+      set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::absent);
+      const size_t turned = result_.size();
+      for (const LayerParameter& each : layer_parameters(scheme_, LayerKind::turned_experts)) {
+        add_turned(each);
+      }
+      set_blocks(turned, scheme_.group, scheme_.group, UnevenBlocks::needed);
     }
+    if (!gptq) return;
+    both([&](QuantizedParameters& to) {
+      if (to.all_have("g_idx")) to.add_group_indices(scheme_.group);
+    });
   }
 
  private:
@@ -50,19 +52,10 @@ class Experts {
     add(down_);
   }
 
-  // Sets the block sizes of the last two parameters, the scales: ranks' shares must be multiples of
-  // them.
-  void set_blocks(int64_t outputs, int64_t inputs, UnevenBlocks uneven) {
-    set_blocks(result_.size() - 2, outputs, inputs, uneven);
-  }
-
+  // Sets the blocks of the parameters from `first` on: ranks' shares must be multiples of them.
   void set_blocks(size_t first, int64_t outputs, int64_t inputs, UnevenBlocks uneven) {
     for (size_t i = first; i < result_.size(); ++i) {
-      result_[i].expert_blocks = {.outputs = outputs,
-                                  .inputs = inputs,
-                                  .intermediate = down_.inputs(),
-                                  .hidden = up_.inputs(),
-                                  .uneven = uneven};
+      result_[i].expert_blocks = {outputs, inputs, down_.inputs(), up_.inputs(), uneven};
     }
   }
 
@@ -93,35 +86,53 @@ class Experts {
     }
   }
 
-  void add_eight_bit() {
-    check_eight_bits();
-    both([&](QuantizedParameters& to) { add_eight_bit_codes(to, scheme_); });
-    both([&](QuantizedParameters& to) { add_eight_bit_scales(to, scheme_, of_); });
-    if (scheme_.scales == Scales::block) {
-      set_blocks(scheme_.block_out, scheme_.block_in,
-                 scheme_.refine_expert_blocks ? UnevenBlocks::refined : UnevenBlocks::refused);
-    }
-    if (!scheme_.static_input) return;
-    both([](QuantizedParameters& to) { to.by_last("input_scale", DType::f32); });
-  }
-
-  void add_four_bits() {
-    const bool nvfp4 = scheme_.format == WeightFormat::nvfp4;
-    if (nvfp4 && scheme_.whole_inputs && !scheme_.unused_input) {
+  void check_nvfp4() {
+    if (scheme_.whole_inputs && !scheme_.unused_input) {
       refuse(
           "NVFP4 without scales of inputs, for which vLLM has parameters all the same, that "
           "nothing would fill");
     }
-    if (nvfp4 && !of_.second_first) {
-      refuse("NVFP4 of Quark, whose scales of inputs vLLM fills with those of one matrix");
+    if (of_.second_first) return;
+    refuse("NVFP4 of Quark, whose scales of inputs vLLM fills with those of one matrix");
+  }
+
+  // Throws for what vLLM has no parameters for, or others than those that are listed.
+  void check() {
+    switch (scheme_.format) {
+      case WeightFormat::fp8:
+      case WeightFormat::int8:
+        return check_eight_bits();
+      case WeightFormat::awq:
+      case WeightFormat::gptq:
+        return check_words();
+      case WeightFormat::nvfp4:
+        check_nvfp4();
+        return form_.check();
+      case WeightFormat::packed:
+      case WeightFormat::mxfp4:
+        return;
+      default:
+        refuse_quantized(up_.weight().name + " is in a format whose shards are not known");
     }
-    const FourBitFloats floats(scheme_, of_);
-    const size_t first = result_.size();
-    both([&](QuantizedParameters& to) { floats.add_codes(to); });
-    both([&](QuantizedParameters& to) { floats.add_scales(to); });
-    if (!nvfp4 && of_.pads_experts) keep_unpadded(first);
-    both([&](QuantizedParameters& to) { floats.add_second_scales(to); });
-    both([&](QuantizedParameters& to) { floats.add_input_scales(to); });
+  }
+
+  void add(const LayerParameter& parameter) {
+    if (parameter.holds == Holds::shape) {
+      down_.add_shape();
+      return up_.add_shape();
+    }
+    both([&](QuantizedParameters& to) { add_parameter(parameter, form_, to); });
+    if (parameter.holds != Holds::scales) return;
+    const size_t scales = result_.size() - 2;
+    const int64_t group = scheme_.group;
+    if (parameter.partial) {
+      set_blocks(scales, scheme_.block_out, scheme_.block_in,
+                 scheme_.refine_expert_blocks ? UnevenBlocks::refined : UnevenBlocks::refused);
+    } else if (scheme_.format == WeightFormat::packed && group > 0) {
+      set_blocks(scales, group, group, UnevenBlocks::refused);
+    } else if (scheme_.format == WeightFormat::mxfp4 && of_.pads_experts) {
+      keep_unpadded(scales - 2);
+    }
   }
 
   // The kernels for MXFP4's experts take sizes that are multiples of up to 256, each of others.
@@ -135,95 +146,37 @@ class Experts {
                       to->inputs(), kLargest));
     }
     result_[codes].output_multiple = kLargest;
-    result_[codes + 1].input_multiple = kLargest / FourBitFloats::kInByte;
+    result_[codes + 1].input_multiple = kLargest / 2;
   }
 
-  void add_packed() {
-    const int64_t packed = up_.integers_per_word(scheme_);
-    both([&](QuantizedParameters& to) {
-      to.by_rows("weight_packed", DType::i32, to.weight().split, 1,
-                 to.inputs() / to.integers_per_word(scheme_));
-    });
-    both([&](QuantizedParameters& to) {
-      to.by_rows("weight_scale", std::nullopt, to.group_split(scheme_), 1, to.groups(scheme_));
-    });
-    if (scheme_.group > 0) set_blocks(scheme_.group, scheme_.group, UnevenBlocks::refused);
-    if (scheme_.zero_points) {
-      both([&](QuantizedParameters& to) {
-        to.by_rows("weight_zero_point", DType::i32, to.group_split(scheme_), packed,
-                   to.groups(scheme_));
-      });
-    }
-    down_.add_shape();
-    up_.add_shape();
-  }
-
-  // True when vLLM takes Marlin's kernel where no group is cut.
-  [[nodiscard]] bool suits_marlin() const {
-    const int64_t group = scheme_.group;
-    const bool gptq = scheme_.format == WeightFormat::gptq;
-    constexpr int64_t kTile = 128;
-    const bool known = group == 32 || group == 64 || group == 128 || (group <= 0 && gptq);
-    return known && up_.inputs() % kTile == 0;
-  }
-
-  void add_transposed() {
-    if (!suits_marlin()) {
-      refuse(fmt::format(
-          "groups of {} and a hidden size of {}; vLLM packs such experts anew for another kernel "
-          "(moe_wna16), in a layout that is not written",
-          scheme_.group, up_.inputs()));
-    }
-    const bool gptq = scheme_.format == WeightFormat::gptq;
-    const size_t first = result_.size();
-    add_packed_columns();
-    if (gptq) both([](QuantizedParameters& to) { to.add_expert_bias(); });
-    if (scheme_.group > 0) {
-      set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::absent);
-      add_turned();
-    }
-    if (!gptq) return;
-    both([&](QuantizedParameters& to) {
-      if (to.all_have("g_idx")) to.add_group_indices(scheme_.group);
-    });
-  }
-
-  void add_packed_columns() {
-    const bool gptq = scheme_.format == WeightFormat::gptq;
-    const int64_t packed = up_.integers_per_word(scheme_);
-    both([&](QuantizedParameters& to) {
-      const int64_t words = to.inputs() / (gptq ? to.integers_per_word(scheme_) : 1);
-      to.by_columns("qweight", DType::i32, to.weight().split, words, gptq ? 1 : packed);
-    });
-    both([&](QuantizedParameters& to) {
-      to.by_columns("scales", std::nullopt, to.group_split(scheme_), to.groups(scheme_), 1);
-    });
-    both([&](QuantizedParameters& to) {
-      to.by_columns("qzeros", DType::i32, to.group_split(scheme_), to.groups(scheme_), packed);
-    });
+  void check_words() {
+    const bool awq = scheme_.format == WeightFormat::awq;
+    const bool suits = quantization::suits_marlin(scheme_.group, up_.inputs());
+    if (suits && (scheme_.group > 0 || !awq)) return;
+    refuse(fmt::format(
+        "groups of {} and a hidden size of {}; vLLM packs such experts anew for another kernel "
+        "(moe_wna16), in a layout that is not written",
+        scheme_.group, up_.inputs()));
   }
 
   // Adds the tensors that ranks have instead where their shares cut groups (vLLM's moe_wna16):
   // integers turned, in bytes, and scales of smaller groups. GPTQ's zero points, which are all
   // alike, are left out.
-  void add_turned() {
-    const size_t first = result_.size();
+  void add_turned(const LayerParameter& parameter) {
     const bool gptq = scheme_.format == WeightFormat::gptq;
+    const bool codes = parameter.holds == Holds::codes;
+    const Repack repack = codes ? (gptq ? Repack::words : Repack::awq_words)
+                          : parameter.holds == Holds::zeros ? Repack::awq_zeros
+                                                            : Repack::none;
     both([&](QuantizedParameters& to) {
-      to.turned("qweight", to.inputs() / to.integers_per_word(scheme_),
-                gptq ? Repack::words : Repack::awq_words);
+      to.turned(form_.name_of(parameter),
+                codes ? to.inputs() / to.integers_per_word(scheme_) : to.groups(scheme_), repack);
     });
-    both([&](QuantizedParameters& to) { to.turned("scales", to.groups(scheme_), Repack::none); });
-    if (!gptq && scheme_.zero_points) {
-      both([&](QuantizedParameters& to) {
-        to.turned("qzeros", to.groups(scheme_), Repack::awq_zeros);
-      });
-    }
-    set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::needed);
   }
 
   WeightScheme scheme_;
   const LayerClass& of_;
+  const LayerForm form_{scheme_, of_};
   QuantizedParameters up_, down_;
   std::vector<WeightSpec>& result_;
 };

@@ -77,10 +77,8 @@ bool QuantizedParameters::any_has(const std::string& suffix) const {
 
 // ---- matrices ----
 
-WeightSpec& QuantizedParameters::as_stored(DType dtype) {
-  WeightSpec& made = next("weight", weight_.split);
-  made.dtype = dtype;
-  return made;
+void QuantizedParameters::as_stored(DType dtype) {
+  next("weight", weight_.split).dtype = dtype;
 }
 
 WeightSpec& QuantizedParameters::by_rows(const std::string& suffix, std::optional<DType> dtype,
@@ -234,10 +232,6 @@ void QuantizedParameters::add_expert_bias() {
 
 Split QuantizedParameters::outputs_only() const {
   return weight_.split == Split::row ? Split::replicated : weight_.split;
-}
-
-Split QuantizedParameters::group_split(const WeightScheme& scheme) const {
-  return scheme.group > 0 ? weight_.split : outputs_only();
 }
 
 int64_t QuantizedParameters::groups(const WeightScheme& scheme) const {

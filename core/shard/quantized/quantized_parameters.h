@@ -21,7 +21,7 @@ class QuantizedParameters {
       : weight_(weight), stored_(stored), result_(result) {}
 
   /// A parameter of the weight's own layout, of another dtype.
-  model::WeightSpec& as_stored(DType dtype);
+  void as_stored(DType dtype);
   /// A parameter whose rows are the weight's divided by `unit`, `columns` of them.
   model::WeightSpec& by_rows(const std::string& suffix, std::optional<DType> dtype,
                              model::Split split, int64_t unit, int64_t columns);
@@ -56,9 +56,6 @@ class QuantizedParameters {
   /// Split of a parameter that does not depend on the inputs: whole on every rank where inputs are
   /// cut.
   [[nodiscard]] model::Split outputs_only() const;
-  /// Split of scales of groups of inputs, which are cut with the inputs; a scale of all inputs
-  /// together is whole on every rank.
-  [[nodiscard]] model::Split group_split(const quantization::WeightScheme& scheme) const;
   [[nodiscard]] int64_t groups(const quantization::WeightScheme& scheme) const;
   /// Integers in a word of 32 bits. Throws where words do not divide the inputs.
   [[nodiscard]] int64_t integers_per_word(const quantization::WeightScheme& scheme) const;

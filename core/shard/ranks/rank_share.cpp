@@ -1,19 +1,17 @@
 #include "shard/ranks/rank_share.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/rounding.h"
-#include "model/vocabulary.h"
+#include "model/rank_rows.h"
+#include "quantization/layer_parameters.h"
 
 namespace plimsoll::shard {
 namespace {
 
-using model::kVocabularyPadding;
+using model::ExpertBlocks;
 using model::OutputAxis;
-using model::Part;
 using model::Split;
 using model::WeightSpec;
 
@@ -53,57 +51,70 @@ void check_multiple(const ShardTensor& tensor, const char* what, int64_t number,
        tensor.name, number, what, multiple);
 }
 
-void check_blocks(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
+/// Divides the outputs of a tensor over ranks (model/rank_rows.h).
+struct Shares {
+  const ShardTensor& tensor;
+  const Heads& heads;
+  int64_t ranks;
+
+  [[nodiscard]] int64_t share(int64_t outputs) const {
+    const bool by_rows = tensor.weight->outputs == OutputAxis::rows;
+    const std::string in_part = tensor.split == Split::merged_column ? " in a part" : "";
+    check_divides(tensor, (by_rows ? "rows" : "columns") + in_part, outputs, ranks);
+    return outputs / ranks;
+  }
+  [[nodiscard]] int64_t kv_cuts(int64_t kv_heads) const { return std::min(ranks, kv_heads); }
+  [[nodiscard]] int64_t vocabulary(int64_t padded) const {
+    const int64_t packed = tensor.weight->outputs_per_row;
+    check_divides(tensor, "rows with padding", padded, ranks);
+    check_multiple(tensor, "outputs", padded / ranks, packed);
+    return padded / ranks / packed;
+  }
+};
+
+void check_blocks(const ShardTensor& tensor, const Shares& shares) {
   const WeightSpec& weight = *tensor.weight;
-  if (ranks == 1) return;
+  if (shares.ranks == 1) return;
   if (tensor.split == Split::row) {
     return check_multiple(tensor, "inputs", tensor.shape.back(), weight.input_multiple);
   }
+  if (weight.output_multiple == 1) return;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const bool kv = tensor.split == Split::qkv && i > 0;
-    check_multiple(tensor, "outputs of a part",
-                   weight.parts[i].rows() / (kv ? std::min(ranks, heads.kv) : ranks),
-                   weight.output_multiple);
+    const int64_t rows = part_rows_on_rank(weight, tensor.split, i, shares.heads.kv, shares);
+    check_multiple(tensor, "outputs of a part", rows, weight.output_multiple);
   }
 }
 
-// vLLM's refine_fp8_moe_block_shape: with blocks of 128 x 128, 192 of 768 intermediate sizes on a
-// rank get scales for blocks of 64 x 64.
-std::optional<Repeat> refined(const model::ExpertBlocks& blocks, int64_t share) {
-  constexpr int64_t kFinest = 32;
-  const int64_t finest =
-      std::gcd(std::gcd(blocks.outputs, blocks.inputs), std::gcd(share, blocks.hidden));
+/// The blocks with sizes of a rank's slice.
+ExpertBlocks slice_of(const ExpertBlocks& blocks, int64_t ranks) {
+  ExpertBlocks slice = blocks;
+  slice.intermediate /= ranks;
+  return slice;
+}
+
+bool cuts_blocks(const ExpertBlocks& blocks, int64_t ranks) {
+  return quantization::cuts_blocks(slice_of(blocks, ranks), ranks > 1);
+}
+
+/// Finer blocks that vLLM repeats the scales for; nothing: it refuses to.
+std::optional<ExpertBlocks> finer(const ExpertBlocks& blocks, int64_t ranks) {
   const bool whole = blocks.intermediate % blocks.outputs == 0 &&
                      blocks.intermediate % blocks.inputs == 0 &&
                      blocks.hidden % blocks.outputs == 0 && blocks.hidden % blocks.inputs == 0;
-  if (finest < kFinest || !whole) return std::nullopt;
-  return Repeat{.rows = blocks.outputs / finest, .columns = blocks.inputs / finest};
-}
-
-bool cuts_blocks(const model::ExpertBlocks& blocks, int64_t ranks) {
-  const int64_t share = blocks.intermediate / ranks;
-  return share % blocks.outputs != 0 || (ranks > 1 && share % blocks.inputs != 0);
-}
-
-// vLLM's moe_wna16: groups are halved until they divide the share, down to 32.
-std::optional<Repeat> halved(const model::ExpertBlocks& blocks, int64_t share) {
-  constexpr int64_t kFinest = 32;
-  int64_t group = blocks.inputs;
-  while (group >= kFinest && (share % group != 0 || blocks.hidden % group != 0)) group /= 2;
-  if (group < kFinest) return std::nullopt;
-  return Repeat{.rows = 1, .columns = blocks.inputs / group};
+  if (blocks.uneven == model::UnevenBlocks::refined && !whole) return std::nullopt;
+  return quantization::finer_blocks(slice_of(blocks, ranks));
 }
 
 Repeat fit_expert_blocks(const ShardTensor& tensor, int64_t ranks) {
   if (!tensor.weight->expert_blocks) return {};
-  const model::ExpertBlocks& blocks = *tensor.weight->expert_blocks;
+  const ExpertBlocks& blocks = *tensor.weight->expert_blocks;
   check_divides(tensor, "intermediate features of an expert", blocks.intermediate, ranks);
   const int64_t share = blocks.intermediate / ranks;
   if (!cuts_blocks(blocks, ranks)) return {};
-  const auto repeat = blocks.uneven == model::UnevenBlocks::refined  ? refined(blocks, share)
-                      : blocks.uneven == model::UnevenBlocks::needed ? halved(blocks, share)
-                                                                     : std::nullopt;
-  if (repeat) return tensor.unit() == tensor.dtype ? *repeat : Repeat{};
+  if (const auto fine = finer(blocks, ranks)) {
+    if (tensor.unit() != tensor.dtype) return {};
+    return {.rows = blocks.outputs / fine->outputs, .columns = blocks.inputs / fine->inputs};
+  }
   fail(
       ExitCode::usage,
       "--tensor-parallel-size {}: {} would have {} intermediate features on a rank, no multiple of "
@@ -113,65 +124,17 @@ Repeat fit_expert_blocks(const ShardTensor& tensor, int64_t ranks) {
 
 // ---- outputs and inputs ----
 
-int64_t vocabulary_share(const ShardTensor& tensor, int64_t outputs, int64_t ranks) {
-  const int64_t packed = tensor.weight->outputs_per_row;
-  const int64_t padded = round_up(outputs * packed, kVocabularyPadding);
-  check_divides(tensor, "rows with padding", padded, ranks);
-  check_multiple(tensor, "outputs", padded / ranks, packed);
-  return padded / ranks / packed;
-}
-
-/// A rank's share of `outputs` whose parts are cut one by one.
-int64_t merged_share(const ShardTensor& tensor, const char* axis, int64_t outputs, int64_t ranks) {
-  int64_t everywhere = 0;
-  for (const Part& part : tensor.weight->parts) {
-    const int64_t rows = part.rows() * tensor.repeat.rows;
-    if (part.every_rank) {
-      everywhere += rows;
-    } else {
-      check_divides(tensor, axis, rows, ranks);
-    }
+int64_t local_outputs(const Shares& shares) {
+  const ShardTensor& tensor = shares.tensor;
+  const Heads& heads = shares.heads;
+  const bool of_tower = heads.query > 0 && tensor.weight->heads > 0;  // which are cut otherwise
+  if (tensor.split == Split::column && of_tower) {
+    check_divides(tensor, "query heads", heads.query, shares.ranks);
   }
-  return (outputs - everywhere) / ranks + everywhere;
-}
-
-/// Rows of all parts but k and v: gates may stand with q.
-int64_t q_rows(const std::vector<Part>& parts) {
-  int64_t rows = 0;
-  for (size_t i = 0; i + 2 < parts.size(); ++i) rows += parts[i].rows();
-  return rows;
-}
-
-int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
-  const std::vector<Part>& parts = tensor.weight->parts;
-  const bool by_rows = tensor.weight->outputs == OutputAxis::rows;
-  const int64_t outputs = by_rows ? tensor.weight->rows() * tensor.repeat.rows  //
-                                  : tensor.weight->columns();
-  const char* const axis = by_rows ? "rows" : "columns";
-  switch (tensor.split) {
-    case Split::replicated:
-    case Split::row:
-    case Split::experts:
-      return outputs;
-    case Split::column:
-      if (heads.query > 0 && tensor.weight->heads > 0) {  // of a tower, which are cut otherwise
-        check_divides(tensor, "query heads", heads.query, ranks);
-      }
-      check_divides(tensor, axis, outputs, ranks);
-      break;
-    case Split::merged_column:
-      return merged_share(tensor, by_rows ? "rows in a part" : "columns in a part", outputs, ranks);
-    case Split::vocabulary:
-      return vocabulary_share(tensor, outputs, ranks);
-    case Split::kv:
-      check_heads(tensor, heads.query, heads.kv, ranks);
-      return outputs / std::min(ranks, heads.kv);
-    case Split::qkv:
-      check_heads(tensor, heads.query, heads.kv, ranks);
-      return q_rows(parts) / ranks +
-             (parts[parts.size() - 2].rows() + parts.back().rows()) / std::min(ranks, heads.kv);
+  if (tensor.split == Split::kv || tensor.split == Split::qkv) {
+    check_heads(tensor, heads.query, heads.kv, shares.ranks);
   }
-  return outputs / ranks;
+  return rows_on_rank(*tensor.weight, tensor.split, heads.kv, shares, tensor.repeat.rows);
 }
 
 void cut_experts(ShardTensor& tensor, int64_t ranks) {
@@ -201,14 +164,15 @@ void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   const size_t row_axis = weight.is_stack() ? 1 : 0;
   const size_t column_axis = weight.shape.size() == kGridAxes ? 2 : weight.shape.size() - 1;
   const bool by_rows = weight.outputs == OutputAxis::rows;
+  const Shares shares{tensor, heads, ranks};
   if (tensor.repeat.columns > 1) tensor.shape[column_axis] *= tensor.repeat.columns;
-  tensor.shape[by_rows ? row_axis : column_axis] = local_outputs(tensor, heads, ranks);
+  tensor.shape[by_rows ? row_axis : column_axis] = local_outputs(shares);
   if (tensor.split == Split::row) {
     const size_t axis = by_rows ? column_axis : row_axis;
     check_divides(tensor, by_rows ? "columns" : "rows", tensor.shape[axis], ranks);
     tensor.shape[axis] /= ranks;
   }
-  check_blocks(tensor, heads, ranks);
+  check_blocks(tensor, shares);
   if (tensor.unit() != tensor.dtype) tensor.shape.back() *= kWordBytes;
 }
 

@@ -12,6 +12,17 @@
 
 namespace plimsoll::vllm {
 
+/// Divides the sizes of a weight over ranks (model/rank_rows.h); a refusal names `what`.
+struct Shares {
+  const RankWeights& weights;
+  const char* what;
+  [[nodiscard]] int64_t share(int64_t size) const { return weights.share(size, what); }
+  [[nodiscard]] int64_t kv_cuts(int64_t heads) const { return heads / weights.kv_heads(heads); }
+  [[nodiscard]] int64_t vocabulary(int64_t padded) const {
+    return weights.share(padded, "the vocabulary, padded to a multiple of 64");
+  }
+};
+
 /// Dimensions of a language model under the names that configs use.
 struct TextDims {
   int64_t layers = 0;

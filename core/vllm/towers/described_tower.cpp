@@ -1,5 +1,6 @@
 #include "vllm/towers/described_tower.h"
 
+#include "model/rank_rows.h"
 #include "quantization/weight_modules.h"
 
 namespace plimsoll::vllm {
@@ -15,14 +16,11 @@ void count(const WeightSpec& weight, RankWeights& weights) {
     static_cast<void>(
         weights.share(weight.heads, "the number of the vision tower's attention heads"));
   }
-  if (weight.split == model::Split::vocabulary) {
-    const int64_t rows = padded_to(weight.rows(), kVocabularyPadding).value() / weights.ranks();
-    return weights.plain(Part::vision, Amount{rows} * weight.columns());
-  }
   const bool inputs = weight.split == model::Split::row;
-  if (weight.is_vector()) {
-    const bool cut = !whole && !inputs;
-    const int64_t rows = cut ? weights.share(weight.rows(), weight.name.c_str()) : weight.rows();
+  if (weight.is_vector() || weight.split == model::Split::vocabulary) {
+    const Shares shares{weights, weight.name.c_str()};
+    const model::Split split = whole ? model::Split::replicated : weight.split;
+    const int64_t rows = rows_on_rank(weight, split, weight.heads, shares);
     return weights.plain(Part::vision, Amount{rows} * weight.columns());
   }
   Linear linear{.name = quantization::module_of_weight(weight),

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/rank_rows.h"
 #include "model/vllm/types.h"
 #include "vllm/shapes/described/described_model.h"
 
@@ -123,14 +124,9 @@ void copy_for_decoding(const RecurrentSpec& mixer, Amount heads, Builder& build)
   build.weights.buffer((Amount{3} * mixer.conv.taps * heads + 1) * mixer.head_dim * kFloat32);
 }
 
-/// A rank's columns of a convolution.
-int64_t own_channels(const model::WeightSpec& weight, const RankWeights& weights) {
-  int64_t channels = 0;
-  for (const model::Part& part : weight.parts) {
-    channels +=
-        part.every_rank ? part.rows() : weights.share(part.rows(), "the channels of a convolution");
-  }
-  return channels;
+/// A rank's outputs of a weight whose parts are cut one by one.
+int64_t own_outputs(const model::WeightSpec& weight, const Shares& shares) {
+  return rows_on_rank(weight, model::Split::merged_column, 0, shares);
 }
 
 }  // namespace
@@ -142,7 +138,8 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
   check_groups(mixer, spec.vllm.norm_groups_for_ranks, weights);
   Amount bytes = 0;
   if (mixer.conv.weight != model::kNoWeight) {
-    const Amount channels = own_channels(spec.weight(mixer.conv.weight), weights);
+    const Amount channels =
+        own_outputs(spec.weight(mixer.conv.weight), {weights, "the channels of a convolution"});
     bytes += channels * (mixer.conv.taps - 1) * element;
     if (mixer.kind == RecurrentKind::mamba2 && build.options.version >= kConvolutionCopied)
       weights.buffer(channels * mixer.conv.taps * element);
@@ -158,10 +155,8 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
     bytes += own * mixer.head_dim * std::max<int64_t>(1, mixer.state) * size;
   }
   if (beside_attention) {  // one multiplier for each output of the projection in (Falcon-H1)
-    Amount outputs = 0;
-    for (const model::Part& part : spec.weight(mixer.in.weight).parts) {
-      outputs += part.every_rank ? part.rows() : part.rows() / weights.ranks();
-    }
+    const Amount outputs =
+        own_outputs(spec.weight(mixer.in.weight), {weights, "the outputs of a projection"});
     weights.buffer(outputs * element);
   }
   KvLayer cache;

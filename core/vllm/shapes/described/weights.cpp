@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/rank_rows.h"
 #include "model/vllm/types.h"
 #include "quantization/weight_modules.h"
 #include "vllm/shapes/described/described_model.h"
@@ -117,56 +118,22 @@ class Table {
     weights_.parameters(role.part, Amount{own_rows(weight, role)} * weight.columns() * element);
   }
 
-  struct Heads {
-    int64_t query, kv;
-  };
-  static Heads heads_of(const WeightSpec& weight, const Role& role) {
-    if (role.attention == nullptr) return {weight.heads, weight.kv_heads};
-    return {role.attention->heads, role.attention->kv_heads};
-  }
-
   [[nodiscard]] const ModuleName& module_of(const WeightSpec& weight) const {
     return model_.modules[static_cast<size_t>(&weight - spec_.weights.data())];
   }
 
-  [[nodiscard]] int64_t share(int64_t rows, const WeightSpec& weight) const {
-    return weights_.share(rows, module_of(weight).leaf.c_str());
-  }
-
-  [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
-    return padded_to(cut_rows(weight, role), role.row_multiple).value();
+  [[nodiscard]] Shares shares_of(const WeightSpec& weight) const {
+    return {weights_, module_of(weight).leaf.c_str()};
   }
 
   /// A rank's rows.
-  [[nodiscard]] int64_t cut_rows(const WeightSpec& weight, const Role& role) const {
-    const Heads heads = heads_of(weight, role);
-    const auto of_kv_heads = [&](int64_t rows) {
-      return rows / heads.kv * weights_.kv_heads(heads.kv);
-    };
-    switch (weight.split) {
-      case TableSplit::replicated:
-      case TableSplit::row:
-      case TableSplit::experts:
-        return weight.rows();
-      case TableSplit::column:
-        return share(weight.rows(), weight);
-      case TableSplit::vocabulary:
-        return weights_.share(padded_to(weight.rows(), kVocabularyPadding).value(),
-                              "the vocabulary, padded to a multiple of 64");
-      case TableSplit::kv:
-        return of_kv_heads(weight.rows());
-      case TableSplit::merged_column:
-      case TableSplit::qkv:
-        break;
-    }
-    int64_t rows = 0;
-    for (size_t i = 0; i < weight.parts.size(); ++i) {
-      const model::Part& part = weight.parts[i];
-      const bool kv = weight.split == TableSplit::qkv && i + 2 >= weight.parts.size();
-      const bool whole = part.every_rank || (role.last_whole && i + 1 == weight.parts.size());
-      rows += whole ? part.rows() : kv ? of_kv_heads(part.rows()) : share(part.rows(), weight);
-    }
-    return rows;
+  [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
+    const Shares shares = shares_of(weight);
+    const int64_t kv_heads = role.attention != nullptr ? role.attention->kv_heads : weight.kv_heads;
+    WeightSpec cut = weight;
+    if (role.last_whole) cut.parts.back().every_rank = true;
+    const int64_t rows = rows_on_rank(cut, cut.split, kv_heads, shares);
+    return padded_to(rows, role.row_multiple).value();
   }
 
   void count_qkv(const WeightSpec& weight, const Role& role) {
@@ -225,9 +192,9 @@ class Table {
   void count_index(const WeightSpec& weight, const Role& role, Linear& linear) {
     linear.split = Split::none;
     const int64_t heads = role.attention->kv_heads;
-    for (const model::Part& part : weight.parts) {
-      linear.outputs.push_back(part.every_rank ? part.rows()
-                                               : part.rows() / heads * weights_.kv_heads(heads));
+    for (size_t i = 0; i < weight.parts.size(); ++i) {
+      linear.outputs.push_back(
+          part_rows_on_rank(weight, weight.split, i, heads, shares_of(weight)));
     }
     weights_.linear(role.part, linear);
   }
