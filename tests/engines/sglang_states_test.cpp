@@ -174,3 +174,18 @@ TEST_CASE("SGLang's states have the sizes of each kind of recurrent layer") {
     CHECK(sizing["state_bytes_per_request"] == row.states * row.bytes);
   }
 }
+
+TEST_CASE("SGLang's attention ranks share slots and requests") {
+  const std::vector<std::string> two = {"--tp", "2", "--dp-size", "2", "--enable-dp-attention"};
+  const auto sizing = [&](const Json& config, std::vector<std::string> more) {
+    more.insert(more.end(), two.begin(), two.end());
+    return ask_sglang(config, more).sizing;
+  };
+  const Json qwen = published("Qwen__Qwen3.5-27B");
+  CHECK(sizing(qwen, {"--max-mamba-cache-size", "60"})["state_slots"] == 30);
+  CHECK(sizing(qwen, {"--disable-radix-cache", "--max-running-requests", "64"})["state_slots"] ==
+        32);
+  CHECK(sizing(llama(), {"--max-running-requests", "100"})["max_running_requests"] == 50);
+  CHECK(sizing(llama(), {})["attn_dp_size"] == 2);
+  CHECK(sizing(llama(), {})["attn_tp_size"] == 1);
+}
