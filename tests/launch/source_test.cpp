@@ -125,3 +125,31 @@ TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others 
                             [](model::Part& part) { part.packing = model::Packing(); }};
   for (const Change& change : changes) CHECK(kept(Experts::first_alone, change) == 8);
 }
+
+TEST_CASE("launches of one source differ by their arguments alone") {
+  const Json config = testing::tiny_config("MixtralForCausalLM",
+                                           {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  const auto spec_with = [&](bool divided, bool whole, const char* quantization) {
+    EngineArgs args;
+    args.expert_parallel = divided;
+    args.whole_activations = whole;
+    args.quantization = quantization;
+    return source.spec(args);
+  };
+  const auto is_packed = [](const model::ModelSpec& spec) {
+    return std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
+  };
+  for (const bool whole : {false, true}) {
+    for (const bool divided : {true, false}) {
+      INFO(divided << whole);
+      CHECK(spec_with(divided, whole, "").whole_experts == divided);
+      CHECK(is_packed(spec_with(divided, whole, "fp8")));
+      CHECK(!is_packed(spec_with(divided, whole, "")));
+    }
+  }
+  model::ModelSpec stated = model::make_model_spec(config);
+  stated.quantization = "awq";
+  ModelSource quantized(stated, config, {}, Experts::all);
+  CHECK_THROWS_WITH(quantized.spec({}), Contains("which run does not have"));
+}
