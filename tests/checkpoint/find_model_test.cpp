@@ -118,11 +118,12 @@ TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
   store.write("blobs/sha256-ab12", "GGUF");
   store.write("blobs/sha256-cd34", "GGUF");
   store.write("secret", "GGUF");
+  store.write("blobs/sha256-a/file", "");  // a folder through which a name leads out
   store.write(names + "library/tiny/latest", manifest("sha256:ab12"));
   store.write(names + "library/tiny/1b", manifest("sha256:cd34"));
   store.write(names + "org/tiny/latest", manifest("sha256:cd34"));
   store.write(names + "library/gone/latest", manifest("sha256:ef56"));
-  store.write(names + "library/out/latest", manifest("sha256:../../secret"));
+  store.write(names + "library/out/latest", manifest("sha256:a/../../secret"));
   store.write(names + "library/other/latest", manifest("md5:ab12"));
   store.write(names + "library/none/latest", R"({"layers":[]})");
   store.write(names + "library/list/latest", "[]");
