@@ -140,11 +140,19 @@ TEST_CASE("launches of one source differ by their arguments alone") {
   const auto is_packed = [](const model::ModelSpec& spec) {
     return std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
   };
+  const auto rounds_inputs = [](const model::ModelSpec& spec) {
+    return std::ranges::any_of(spec.weights, [](const model::WeightSpec& weight) {
+      return std::ranges::any_of(weight.parts, [](const model::Part& part) {
+        return part.packing && part.packing->inputs != model::InputRounding::none;
+      });
+    });
+  };
   for (const bool whole : {false, true}) {
     for (const bool divided : {true, false}) {
       INFO(divided << whole);
       CHECK(spec_with(divided, whole, "").whole_experts == divided);
       CHECK(is_packed(spec_with(divided, whole, "fp8")));
+      CHECK(rounds_inputs(spec_with(divided, whole, "fp8")) == !whole);
       CHECK(!is_packed(spec_with(divided, whole, "")));
     }
   }
