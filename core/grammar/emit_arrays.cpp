@@ -40,9 +40,6 @@ std::string Emitter::plain_array(const ArrayShape& shape) {
     if (i + 1 < prefix) after = rules_.choice("a", {(comma_ + " ") + tail});
     if (i + 1 < prefix && shape.least <= i + 1) after = fmt::format("({})?", after);
     tail = rule_of(shape.prefix[i]) + (after.empty() ? "" : " " + after);
-    if (i + 1 == prefix && shape.least <= prefix && most > prefix) {
-      // The rest may be missing: `repeated` says so.
-    }
   }
   std::vector<std::string> alternatives;
   if (shape.least == 0) alternatives.push_back(bracketed('[', "", ']'));

@@ -106,3 +106,51 @@ TEST_CASE("broken caches are named") {
   fs::create_symlink("loop", cache.path / "loop");
   CHECK_THAT(refusal((cache.path / "loop").string(), cache.path), Catch::Contains("form a loop"));
 }
+
+TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
+  const TempFolder store;
+  const auto manifest = [](const std::string& digest) {
+    return R"({"layers":[5,{"mediaType":"application/vnd.ollama.image.license","digest":"x"},)"
+           R"({"mediaType":"application/vnd.ollama.image.model","digest":")" +
+           digest + "\"}]}";
+  };
+  const std::string names = "manifests/registry.ollama.ai/";
+  store.write("blobs/sha256-ab12", "GGUF");
+  store.write("blobs/sha256-cd34", "GGUF");
+  store.write("secret", "GGUF");
+  store.write("blobs/sha256-a/file", "");  // a folder through which a name leads out
+  store.write(names + "library/tiny/latest", manifest("sha256:ab12"));
+  store.write(names + "library/tiny/1b", manifest("sha256:cd34"));
+  store.write(names + "org/tiny/latest", manifest("sha256:cd34"));
+  store.write(names + "library/gone/latest", manifest("sha256:ef56"));
+  store.write(names + "library/out/latest", manifest("sha256:a/../../secret"));
+  store.write(names + "library/other/latest", manifest("md5:ab12"));
+  store.write(names + "library/none/latest", R"({"layers":[]})");
+  store.write(names + "library/list/latest", "[]");
+  const auto found = [&](const std::string& name) {
+    try {
+      return find_model("ollama:" + name, {.folder = {}, .ollama = store.path}).filename().string();
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint_unusable);
+      return std::string(error.what());
+    }
+  };
+  CHECK(found("tiny") == "sha256-ab12");
+  CHECK(found("tiny:latest") == "sha256-ab12");
+  CHECK(found("tiny:1b") == "sha256-cd34");
+  CHECK(found("org/tiny") == "sha256-cd34");
+  struct Row {
+    std::string name, words;
+  };
+  for (const Row& row :
+       {Row{"tiny:2b", "get it with: ollama pull tiny:2b"}, Row{"gone", "ollama pull gone"},
+        Row{"out", "are missing"}, Row{"other", "are missing"}, Row{"none", "names no weights"},
+        Row{"list", "names no weights"}, Row{"../tiny", "no name of an Ollama model"},
+        Row{"org/../tiny", "no name of an Ollama model"},
+        Row{"tiny:.x", "no name of an Ollama model"}, Row{"", "no name of an Ollama model"},
+        Row{std::string(129, 'a'), "no name of an Ollama model"}}) {
+    INFO(row.name);
+    CHECK_THAT(found(row.name), Catch::Contains(row.words));
+  }
+  CHECK_THROWS_WITH(find_model("ollama:tiny", {}), Catch::Contains("is not in Ollama's store"));
+}

@@ -147,3 +147,89 @@ TEST_CASE("of several devices it is told which read whose memory") {
   CHECK(devices[0]["peers"] == Json({1, 3}));
   CHECK(devices[1]["peers"] == Json::array());
 }
+
+TEST_CASE("the doctor's report names every figure that it found") {
+  Findings f;
+  f.version = "1.2";
+  f.has_backend = true;
+  f.driver = {.driver = 13010, .runtime = 12090, .devices = 1, .trouble = "t"};
+  f.pci_cards = 2;
+  f.devices = {{.index = 1, .name = "card", .total_bytes = uint64_t{80} << 30}};
+  f.devices[0].free_bytes = uint64_t{40} << 30;
+  f.devices[0].compute_capability = 90;
+  f.devices[0].processors = 132;
+  f.devices[0].bandwidth = 3.35e12;
+  f.facts.emplace();
+  f.facts->code = 86;
+  f.facts->overlaps = true;
+  f.facts->attention = "ours";
+  f.facts->products = "lib";
+  f.facts->products_version = 130100;
+  f.isa = "avx2";
+  f.threads = 4;
+  f.host_total = uint64_t{64} << 30;
+  f.host_available = uint64_t{32} << 30;
+  f.host_bound = "free memory";
+  f.subject = "card";
+  f.checks = {{.what = "llama",
+               .covers = "c",
+               .twin = "cpu",
+               .largest = 0.5,
+               .allowed = 0.25,
+               .trouble = {}}};
+  f.roofs = MeasuredRoofs{.bytes_per_second = 3e12, .flops = 9e14, .dtype = "bfloat16"};
+  for (const char* line :
+       {"plimsoll          1.2\n", "driver            runs CUDA up to 13.1\n",
+        "built for CUDA    12.9\n", "cards on the bus  2\n", "1: card, 80.0 GiB (40.0 free),",
+        "capability 9.0, 132\n", "multiprocessors, 3.35 TB/s by its clock\n",
+        "code that runs    for 8.6\n", "kernels overlap   yes\n", "attention         ours\n",
+        "cuBLASLt          lib (130100)\n", "NVML              no: memory by our own count\n",
+        "processor         avx2, 4 threads\n",
+        "host memory       64.0 GiB, 32.0 available (free memory)\n",
+        "examined          card, against cpu\n",
+        "FAILED  llama: max difference 0.5 (limit 0.25), other tokens\n",
+        "reads             3000.0 GB/s\n", "products          900.00 TFLOP/s in bfloat16\n"}) {
+    CHECK_THAT(findings_text(f), Contains(line));
+  }
+  const Json found = parse_json<Json>(findings_json(f));
+  CHECK(found["schema_version"] == 1);
+  CHECK(found["version"] == "1.2");
+  CHECK(found["good"] == false);
+  CHECK(found["cuda_backend"] == true);
+  CHECK(found["driver"] ==
+        Json{{"cuda", 13010}, {"built_for", 12090}, {"devices", 1}, {"error", "t"}});
+  CHECK(found["pci_cards"] == 2);
+  CHECK(found["devices"] == Json::array({{{"index", 1},
+                                          {"name", "card"},
+                                          {"total_bytes", int64_t{80} << 30},
+                                          {"free_bytes", int64_t{40} << 30},
+                                          {"compute_capability", "9.0"},
+                                          {"multiprocessors", 132},
+                                          {"bytes_per_second", 3.35e12},
+                                          {"peers", Json::array()}}}));
+  CHECK(found["facts"] == Json{{"code", "8.6"},
+                               {"overlap", true},
+                               {"attention", "ours"},
+                               {"cublaslt", "lib"},
+                               {"cublaslt_version", 130100},
+                               {"cublaslt_error", ""},
+                               {"nvml", false}});
+  CHECK(found["host"] == Json{{"isa", "avx2"},
+                              {"threads", 4},
+                              {"total_bytes", int64_t{64} << 30},
+                              {"available_bytes", int64_t{32} << 30},
+                              {"bound", "free memory"}});
+  CHECK(found["checks"] == Json::array({{{"what", "llama"},
+                                         {"covers", "c"},
+                                         {"twin", "cpu"},
+                                         {"good", false},
+                                         {"same_tokens", false},
+                                         {"largest_difference", 0.5},
+                                         {"allowed", 0.25},
+                                         {"error", ""},
+                                         {"notes", Json::array()}}}));
+  CHECK(found["roofs"] == Json{{"read_bytes_per_second", 3e12},
+                               {"product_flops", 9e14},
+                               {"dtype", "bfloat16"},
+                               {"notes", Json::array()}});
+}

@@ -1,6 +1,7 @@
 // What is asked of engines beside the rows that their own functions answered: releases, command
 // lines, hostile configs.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 
 #include "base/error.h"
@@ -70,6 +71,109 @@ TEST_CASE("the fraction that SGLang takes follows the release") {
   CHECK(sglang::default_fraction(unknown) == 0.88);
   unknown.version = {0, 5, 21};
   CHECK(sglang::default_fraction(unknown) == 0.95);
+}
+
+TEST_CASE("the fraction of SGLang follows the launch, rule by rule") {
+  using Inputs = sglang::FractionInputs;
+  struct Row {
+    const char* name;
+    Version version;
+    int64_t mib;
+    std::function<void(Inputs&)> change;
+    double fraction;
+  };
+  const auto ranks = [](int64_t tp, int64_t pp = 1) {
+    return [=](Inputs& in) { in.tp = tp, in.pp = pp; };
+  };
+  const auto asks = [](const char* algorithm) {
+    return [=](Inputs& in) { in.speculation = algorithm; };
+  };
+  const auto plain = [](Inputs&) {};
+  const auto deepep = [](Inputs& in) { in.deepep = true; };
+  const auto prefill = [](Inputs& in) { in.prefill_sizes = 50; };
+  const auto latent = [](Inputs& in) { in.prefill_sizes = 50, in.latent = true; };
+  const Row rows[] = {
+      {"two ranks", {0, 4, 4}, 81559, ranks(2), 0.87},
+      {"four ranks", {0, 4, 4}, 81559, ranks(2, 2), 0.85},
+      {"eight ranks", {0, 4, 4}, 81559, ranks(8), 0.81},
+      {"sixteen ranks", {0, 4, 4}, 81559, ranks(8, 2), 0.79},
+      {"80 GiB count their ranks", {0, 4, 6}, 81920, ranks(8), 0.81},
+      {"96 GiB do not", {0, 4, 6}, 98304, ranks(8), 0.88},
+      {"18 GiB stay free", {0, 4, 6}, 196608, plain, 0.90625},
+      {"of 512 GiB more", {0, 4, 6}, 524288, plain, 0.88 + 49152 * 0.12 / 524288},
+      {"2.8 GiB and 0.1 of a rank", {0, 4, 7}, 24 * 1024, ranks(4), 0.867},
+      {"from 35 GiB on 9.5 and 0.5", {0, 4, 7}, 35 * 1024, plain, 0.714},
+      {"of eight ranks 13.5", {0, 4, 7}, 80 * 1024, ranks(4, 2), 0.831},
+      {"from 90 GiB on 12 and 0.5", {0, 4, 7}, 90 * 1024, plain, 0.861},
+      {"from 160 GiB on 32", {0, 4, 7}, 160 * 1024, plain, 0.8},
+      {"drafts take 2 GiB", {0, 4, 7}, 80 * 1024, asks("EAGLE"), 0.85},
+      {"attention ranks 4", {0, 4, 7}, 80 * 1024, [](Inputs& in) { in.attention_dp = 2; }, 0.825},
+      // Below, of 100000 MiB: 512 + 1.5 x 8192 + 128 + 2 x 256 = 13440.
+      {"a reserve", {0, 5, 15}, 100000, plain, 0.866},
+      {"a rank takes 128", {0, 5, 15}, 100000, ranks(2, 4), 0.857},
+      {"prompts in one piece", {0, 5, 15}, 100000, [](Inputs& in) { in.chunk = 0; }, 0.743},
+      {"at least 10240", {0, 5, 15}, 100000, [](Inputs& in) { in.chunk = 1024; }, 0.898},
+      {"less of a small card", {0, 5, 15}, 50000, [](Inputs& in) { in.chunk = 1024; }, 0.916},
+      {"no graphs", {0, 5, 15}, 100000, [](Inputs& in) { in.decode_graphs = false; }, 0.871},
+      {"which cost once", {0, 5, 10}, 100000, [](Inputs& in) { in.decode_graphs = false; }, 0.866},
+      {"3 x 256 of 4", {0, 5, 15}, 100000, [](Inputs& in) { in.attention_dp = 4; }, 0.835},
+      {"above 300 half as much more",
+       {0, 5, 15},
+       100000,
+       [](Inputs& in) { in.attention_dp = 4, in.largest_decode_graph = 400; },
+       0.791},
+      {"2048 of DeepEP", {0, 5, 15}, 100000, deepep, 0.845},
+      {"not before 0.5.15", {0, 5, 10}, 100000, deepep, 0.866},
+      {"8 of a prefill graph", {0, 5, 15}, 100000, prefill, 0.862},
+      {"1536 of a latent's", {0, 5, 15}, 100000, latent, 0.85},
+      {"not before 0.5.10", {0, 5, 8}, 100000, latent, 0.862},
+      {"1024 of those that break",
+       {0, 5, 15},
+       100000,
+       [](Inputs& in) { in.prefill_sizes = 50, in.deepep = in.breakable_prefill = true; },
+       0.831},
+      {"a fourth of the tokens", {0, 5, 5}, 100000, prefill, 0.845},
+      {"an eighth of them", {0, 5, 6}, 100000, prefill, 0.855},
+      {"2 GiB of drafts", {0, 5, 3}, 100000, asks("EAGLE"), 0.845},
+      {"4 GiB of drafts", {0, 5, 10}, 100000, asks("EAGLE"), 0.825},
+      {"6 GiB of a draft model", {0, 5, 10}, 100000, asks("STANDALONE"), 0.804},
+      {"none of n-grams", {0, 5, 10}, 100000, asks("NGRAM"), 0.866},
+      {"none from 0.5.15 on", {0, 5, 15}, 100000, asks("EAGLE"), 0.866},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    Inputs inputs;
+    inputs.version = row.version;
+    inputs.card_mib = row.mib;
+    inputs.chunk = 8192;
+    inputs.max_prefill = 16384;
+    inputs.largest_decode_graph = 256;
+    row.change(inputs);
+    CHECK(sglang::default_fraction(inputs) == Approx(row.fraction).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("an encoder makes SGLang's fraction smaller, within bounds") {
+  const auto factor = [](const Json& changes) {
+    Json config = config_named("meta-llama__Meta-Llama-3.1-8B");
+    config.merge_patch(changes);
+    return sglang::multimodal_factor(ModelConfig(config, "config.json"));
+  };
+  const auto vision = [](int64_t layers, int64_t hidden) {
+    return Json{{"num_hidden_layers", layers}, {"hidden_size", hidden}};
+  };
+  const auto named = [](const char* name) { return Json{{"architectures", {name}}}; };
+  CHECK(factor(Json::object()) == 1);
+  CHECK(factor({{"vision_config", vision(24, 1024)}}) == Approx(0.95));
+  CHECK(factor({{"vision_config", vision(48, 1024)}}) == Approx(0.95 * 0.9));
+  CHECK(factor({{"vision_config", vision(240, 1024)}}) == Approx(0.95 * 0.8));
+  CHECK(factor({{"vision_config", vision(1, 64)}}) == Approx(0.95 * 1.05));
+  CHECK(factor({{"thinker_config", {{"vision_config", vision(48, 1024)}}}}) == Approx(0.95 * 0.9));
+  CHECK(factor(named("Llama4ForConditionalGeneration")) ==
+        Approx(0.95 * (1.1 - 0.1 * 34 * 768 * 768 / (24.0 * 1024 * 1024))));
+  Json qwen = named("Qwen2VLForConditionalGeneration");
+  qwen["vision_config"] = {{"num_hidden_layers", 4}};  // 3584 wide
+  CHECK(factor(qwen) == Approx(0.95 * (1.1 - 0.1 * 4 * 3584 * 3584 / (24.0 * 1024 * 1024))));
 }
 
 TEST_CASE("defaults by card are those of the release") {

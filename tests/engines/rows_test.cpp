@@ -68,7 +68,70 @@ std::string differences(const Json& wanted, const OrderedJson& found) {
   return text;
 }
 
-void check_rows(const std::string& name, size_t least) {
+/// Bytes that reports show of a rank, each from fields that the engine's own functions have met.
+struct Shown {
+  int64_t tokens = 0, kv = 0, states = 0, steps = 0, beside = 0;
+};
+using Show = Shown(const Answer& answer, const Json& row);
+
+Shown sglang_shows(const Answer& answer, const Json&) {
+  const OrderedJson &resolved = answer.resolved, &sizing = answer.sizing;
+  const int64_t tokens = sizing["max_total_num_tokens"];
+  const double cell = sizing["cell_bytes"];
+  Shown shown{.tokens = tokens, .kv = answer.figures.kv_bytes};
+  shown.beside = sizing["request_table_bytes"];
+  if (sizing.contains("full_bytes_per_layer")) {
+    const auto part = [&](const char* held, const char* bytes, const char* layers) {
+      return sizing[held].get<int64_t>() * sizing[bytes].get<int64_t>() *
+             resolved[layers].get<int64_t>();
+    };
+    shown.kv = part("full_tokens", "full_bytes_per_layer", "full_layers") +
+               part("sliding_tokens", "sliding_bytes_per_layer", "sliding_layers");
+  } else if (!sizing.contains("c4_tokens")) {  // a page is kept beside the tokens
+    const int64_t held = tokens + resolved["page_size"].get<int64_t>();
+    shown.kv = std::llround(cell * static_cast<double>(held));
+  }
+  if (sizing.contains("state_slots"))
+    shown.states = (sizing["state_slots"].get<int64_t>() + 1) *
+                   sizing["state_bytes_per_request"].get<int64_t>();
+  return shown;
+}
+
+Shown lmdeploy_shows(const Answer& answer, const Json&) {
+  const OrderedJson& sizing = answer.sizing;
+  const OrderedJson& drafts = sizing["draft_block_bytes"];
+  const int64_t block =
+      sizing["block_bytes"].get<int64_t>() + (drafts.is_null() ? 0 : drafts.get<int64_t>());
+  return {.tokens = sizing["tokens"],
+          .kv = sizing["num_gpu_blocks"].get<int64_t>() * block,
+          .states = sizing["state_bytes"],
+          .steps = sizing["runtime_bytes"]};
+}
+
+/// Two sectors are kept beside the cache's. A step has masks of two bytes where attention is not
+/// flash: of all tokens and its own, for each of its tokens, each kind of layers and each batch.
+Shown transformers_shows(const Answer& answer, const Json& row) {
+  const OrderedJson& sizing = answer.sizing;
+  const int64_t sector = sizing["bytes_per_sector"];
+  const int64_t batch = sizing["max_batch_tokens"], tokens = sizing["capacity_tokens"];
+  const int64_t batches = answer.resolved["use_async_batching"].get<bool>() ? 2 : 1;
+  const auto kinds = static_cast<int64_t>(sizing["attention_types"].size());
+  const bool flash = row["attn"].get<std::string>().starts_with("flash");
+  const int64_t masks = flash ? 0 : 2 * batches * kinds * batch * (tokens + batch);
+  return {.tokens = tokens,
+          .kv = sizing["cache_bytes"].get<int64_t>() + 2 * sector,
+          .steps = batch * sizing["bytes_per_batch_token"].get<int64_t>() + masks};
+}
+
+void check_shown(const Shown& shown, const Figures& figures) {
+  CHECK(figures.kv_tokens == shown.tokens);
+  CHECK(figures.kv_bytes == shown.kv);
+  CHECK(figures.state_bytes == shown.states);
+  CHECK(figures.runtime_bytes == shown.steps);
+  CHECK(figures.beside_bytes == shown.beside);
+}
+
+void check_rows(const std::string& name, size_t least, Show* show) {
   const std::vector<Json> rows = rows_of(name);
   REQUIRE(rows.size() >= least);
   for (const Json& row : rows) {
@@ -80,6 +143,7 @@ void check_rows(const std::string& name, size_t least) {
     CHECK((answer.refused ? answer.refused->words : "") ==
           (row.contains("refused") && row["refused"].is_string() ? row["refused"].get<std::string>()
                                                                  : ""));
+    if (!answer.refused && !answer.sizing.is_null()) check_shown(show(answer, row), answer.figures);
     if (answer.refused && row.contains("stage")) CHECK(answer.refused->stage == row["stage"]);
     if (!row.contains("sizing") || !row["sizing"].is_object() || !row["sizing"].contains("says"))
       continue;
@@ -90,13 +154,13 @@ void check_rows(const std::string& name, size_t least) {
 }  // namespace
 
 TEST_CASE("SGLang's own functions are met in every field") {
-  check_rows("sglang", 40);
+  check_rows("sglang", 40, sglang_shows);
 }
 
 TEST_CASE("LMDeploy's own functions are met in every field") {
-  check_rows("lmdeploy", 25);
+  check_rows("lmdeploy", 25, lmdeploy_shows);
 }
 
 TEST_CASE("transformers' own functions are met in every field") {
-  check_rows("transformers", 15);
+  check_rows("transformers", 15, transformers_shows);
 }

@@ -99,6 +99,15 @@ TEST_CASE("a mask has the tokens that may follow, and no others") {
   CHECK(ended > 0);
 }
 
+TEST_CASE("an end that is given twice is one end") {
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
+  Matcher matcher(compiler.compile(ebnf(R"(root ::= "a")")), {kEnd, kEnd});
+  std::vector<int32_t> words(matcher.mask_words());
+  CHECK(matcher.fill_mask(words) == Matcher::Next::tokens);
+  matcher.accept('a');
+  CHECK(matcher.fill_mask(words) == Matcher::Next::ends_alone);
+}
+
 TEST_CASE("a mask at the end of a bounded string has the tokens that fit, within a block or not") {
   const auto [schema, letters, fits] =
       GENERATE(table<const char*, int, bool>({{R"({"type":"string","maxLength":100})", 97, true},
@@ -133,14 +142,21 @@ TEST_CASE("constraints are compiled once, refusals too, and the cache is bounded
   for (int i = 0; i < 200; ++i) {
     (void)compiler.compile(ebnf("root ::= \"" + std::to_string(i) + "\" [0-9]{20}"));
   }
-  CHECK(compiler.compile(same) != first);
+  const auto again = compiler.compile(same);
+  CHECK(again != first);
   CHECK(compiler.compiled() == 203);
+  // What is used stays, whatever else comes.
+  for (int i = 0; i < 200; ++i) {
+    (void)compiler.compile(ebnf("root ::= \"" + std::to_string(i) + "\" [a-z]{20}"));
+    REQUIRE(compiler.compile(same) == again);
+  }
+  CHECK(compiler.compiled() == 403);
 }
 
 TEST_CASE("kinds, texts and options tell constraints apart") {
   using Kind = Constraint::Kind;
   Constraint base{.kind = Kind::schema, .text = "{}"};
-  std::vector<Constraint> all(8, base);
+  std::vector<Constraint> all(9, base);
   all[1].kind = Kind::regex;
   all[2].text = "true";
   all[3].choices = {"a", "b"};
@@ -148,6 +164,7 @@ TEST_CASE("kinds, texts and options tell constraints apart") {
   all[5].options.strict = false;
   all[6].options.whitespace_pattern = "";
   all[7].options.any_whitespace = false;
+  all[8].options.additional_properties = false;
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < i; ++j) CHECK(all[i].key() != all[j].key());
   }

@@ -143,6 +143,12 @@ TEST_CASE("speculation that our engine does not have is refused") {
   CHECK_THROWS_WITH(check("ngram", 0, 0, 0), Contains("num_speculative_tokens"));
   CHECK_THROWS_WITH(check("ngram", 1, 4, 3),
                     Contains("prompt_lookup_min (4) is above prompt_lookup_max (3)"));
+  EngineArgs drafting;
+  drafting.draft_method = "ngram";
+  drafting.draft_tokens = 1;
+  const model::ModelSpec recurrent = model::make_model_spec(read_json_file(
+      std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/golden/models/mamba/config.json"));
+  CHECK_THROWS_WITH(check_supported(drafting, recurrent), Contains("cannot go back"));
   const auto on_card = [](int64_t tokens) {
     return options_with(
         [&](Arguments& a) {

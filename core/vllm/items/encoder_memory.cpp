@@ -40,16 +40,14 @@ std::vector<Modality> modalities_of(const EngineArgs& args, const ModelShape& sh
   return all;
 }
 
-/// Items of the modality that one step of the encoder is profiled with.
-int64_t items_in_batch(const EngineArgs& args, const EngineLimits& limits, const Modality& modality,
-                       int64_t budget, int64_t max_model_len) {
+/// Items of the modality that one step of the encoder is profiled with. Without chunked prefill
+/// vLLM bounds the sequences by the tokens of a step too, which the budget does anyway.
+int64_t items_in_batch(const EngineLimits& limits, const Modality& modality, int64_t budget,
+                       int64_t max_model_len) {
   const int64_t tokens = modality.counted.tokens;
   const int64_t each = std::max<int64_t>(1, std::min(modality.limit, max_model_len / tokens));
-  int64_t sequences = limits.max_num_seqs;
-  if (!args.chunked_prefill.value_or(true)) {
-    sequences = std::min(sequences, limits.max_num_batched_tokens / tokens);
-  }
-  return std::max<int64_t>(1, std::min(Amount{budget / tokens}, Amount{sequences} * each).value());
+  const Amount asked = Amount{limits.max_num_seqs} * each;
+  return std::max<int64_t>(1, std::min(Amount{budget / tokens}, asked).value());
 }
 
 /// Bytes of an element of the tower's input: vLLM normalizes some models' pixels on the device.
@@ -75,7 +73,7 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
   memory.modality = largest->name;
   memory.tokens_per_item = item.tokens;
   memory.budget_tokens = std::max(limits.max_num_batched_tokens, largest->counted.tokens);
-  memory.items = items_in_batch(args, limits, *largest, memory.budget_tokens, max_model_len);
+  memory.items = items_in_batch(limits, *largest, memory.budget_tokens, max_model_len);
   const Amount deep = Amount{shape.vision.deep_levels} * shape.hidden * element;
   const Amount deep_inputs = deep * limits.max_num_batched_tokens;
   if (args.skip_mm_profiling) {

@@ -1,0 +1,62 @@
+// --max-model-len auto: the longest context that the KV blocks hold.
+#include "launch/context.h"
+
+#include <catch2/catch.hpp>
+
+#include "backend/cuda/footprint.h"
+#include "launch/model_source.h"
+#include "launch/resolve.h"
+#include "model/config.h"
+#include "model/tiny_config.h"
+
+using namespace plimsoll;
+using namespace plimsoll::launch;
+
+namespace {
+
+const backend::CudaFootprint kContextCard({});
+
+/// The engine's options for a tiny Llama of 128 tokens, once its context is resolved.
+template <class Change>
+engine::EngineOptions resolved_with(Change change, int64_t asked = -1) {
+  const Json config = testing::tiny_config("LlamaForCausalLM", {{"torch_dtype", "bfloat16"}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  Arguments arguments;
+  arguments.args.max_model_len = asked;
+  ResolvedLaunch launch = resolve(source, arguments, kContextCard);
+  change(launch);
+  resolve_context(arguments, kContextCard, launch);
+  return launch.engine;
+}
+
+}  // namespace
+
+TEST_CASE("a context that is asked to be as long as fits is as long as the blocks hold") {
+  const auto with_blocks = [](int64_t blocks, int64_t usual = 0) {
+    return resolved_with([&](ResolvedLaunch& launch) {
+      launch.engine.num_kv_blocks = blocks;
+      launch.spec.usual_length = usual;
+    });
+  };
+  CHECK(with_blocks(4).max_model_len == 4 * 16);
+  CHECK(!with_blocks(4).auto_model_len);
+  CHECK(with_blocks(7).max_model_len == 7 * 16);
+  for (const auto& whole : {with_blocks(8), with_blocks(100), with_blocks(4, 64)}) {
+    CHECK(whole.auto_model_len);  // the model's own
+    CHECK(whole.max_model_len == 0);
+  }
+}
+
+TEST_CASE("a launch that holds no context at all is left to its refusal") {
+  const engine::EngineOptions none =
+      resolved_with([](ResolvedLaunch& launch) { launch.engine.memory_budget = 1; });
+  CHECK(none.auto_model_len);
+  CHECK(none.max_model_len == 0);
+}
+
+TEST_CASE("a context that is stated stays as it is") {
+  const engine::EngineOptions stated =
+      resolved_with([](ResolvedLaunch& launch) { launch.engine.num_kv_blocks = 2; }, 100);
+  CHECK(!stated.auto_model_len);
+  CHECK(stated.max_model_len == 100);
+}

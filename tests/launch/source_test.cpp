@@ -1,0 +1,163 @@
+// Where the weights of a launch come from, and what a plan keeps of a large mixture.
+#include "launch/model_source.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "batch/scratch.h"
+#include "model/config.h"
+#include "model/tiny_config.h"
+#include "reference/drawn_recipe.h"
+#include "reference/recipe.h"
+
+using namespace plimsoll;
+using namespace plimsoll::launch;
+using Catch::Contains;
+using testing::weight_named;
+
+namespace {
+
+const std::string kFirstShard = "model-rank-0-part-0.safetensors";  // vLLM's own name
+
+/// A folder of a tiny Llama with its checkpoint, and empty folders beside it.
+struct Folders {
+  test::Scratch scratch;
+  Json config = testing::tiny_config("LlamaForCausalLM");
+  model::ModelSpec spec = model::make_model_spec(config);
+
+  std::filesystem::path with_weights() const {
+    std::filesystem::create_directories(scratch.path("recipe"));
+    scratch.write("recipe/config.json", config.dump());
+    scratch.write("recipe/recipe.json", testing::drawn_recipe(spec, DType::f32).dump());
+    testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+    return scratch.path("model");
+  }
+  std::filesystem::path with_file(const std::string& name) const {
+    const std::string folder = "of " + name;
+    std::filesystem::create_directories(scratch.path(folder));
+    scratch.write(folder + "/" + name, "");
+    return scratch.path(folder);
+  }
+  ModelSource source(const std::filesystem::path& folder, Weights weights) const {
+    return {spec, config, {folder, weights}, Experts::all};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a folder holds weights by the names of its files") {
+  const Folders folders;
+  struct Row {
+    std::string name;
+    bool holds;
+  };
+  for (const Row& row :
+       {Row{"model.safetensors", true}, Row{"model.safetensors.index.json", true},
+        Row{"config.json", false}, Row{kFirstShard, false}, Row{"pytorch_model.bin", false}}) {
+    INFO(row.name);
+    CHECK(holds_weights(folders.with_file(row.name)) == row.holds);
+  }
+  CHECK(holds_weights(folders.with_file("model.gguf") / "model.gguf"));
+}
+
+TEST_CASE("weights are looked for as the launch says") {
+  const Folders folders;
+  const auto bare = folders.with_file("config.json"), sharded = folders.with_file(kFirstShard);
+  const auto whole = folders.with_weights();
+  struct Row {
+    const char* name;
+    std::filesystem::path folder;
+    Weights weights;
+    bool has;
+  };
+  for (const Row& row : {Row{"a checkpoint", whole, Weights::checkpoint, true},
+                         Row{"a checkpoint that may be there", whole, Weights::if_present, true},
+                         Row{"random weights", whole, Weights::none, false},
+                         Row{"none that may be there", bare, Weights::if_present, false},
+                         Row{"shards that were not asked for", sharded, Weights::if_present, false},
+                         Row{"shards", sharded, Weights::sharded_state, true}}) {
+    INFO(row.name);
+    CHECK(folders.source(row.folder, row.weights).has_weights() == row.has);
+  }
+  CHECK_THROWS_AS(folders.source(bare, Weights::checkpoint), Error);
+  CHECK_THROWS_WITH(folders.source(sharded, Weights::checkpoint),
+                    Contains("holds shards; give --load-format sharded_state"));
+}
+
+TEST_CASE("weights are read where there are some") {
+  const Folders folders;
+  ModelSource loaded = folders.source(folders.with_weights(), Weights::checkpoint);
+  const model::ModelSpec spec = loaded.spec({});
+  CHECK(loaded.reader(spec, {}) != nullptr);
+  ModelSource random = folders.source({}, Weights::none);
+  CHECK(random.reader(random.spec({}), {}) == nullptr);
+}
+
+TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others are like it") {
+  const Json config = testing::tiny_config("MixtralForCausalLM",
+                                           {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  const model::ModelSpec whole = model::make_model_spec(config);
+  const std::string stack = std::ranges::find_if(whole.weights, &model::WeightSpec::is_stack)->name;
+  REQUIRE(weight_named(whole, stack).parts.size() == 8);  // gate and up of four experts
+  using Change = std::function<void(model::Part&)>;
+  const auto kept = [&](Experts experts, const Change& change) {
+    model::ModelSpec spec = whole;
+    for (model::WeightSpec& weight : spec.weights)
+      if (weight.name == stack) change(weight.parts.back());
+    ModelSource source(spec, config, {}, experts);
+    const model::ModelSpec planned = source.spec({});
+    const model::WeightSpec& weight = weight_named(planned, stack);
+    CHECK(weight.parts_of_first == (weight.parts.size() == 2));
+    CHECK(weight.parts_in_matrix() == 2);
+    return weight.parts.size();
+  };
+  const Change same = [](model::Part& part) { part.tensor = "another"; };
+  CHECK(kept(Experts::first_alone, same) == 2);
+  CHECK(kept(Experts::all, same) == 8);
+  const Change changes[] = {[](model::Part& part) { ++part.block_rows; },
+                            [](model::Part& part) { ++part.stored_shape.back(); },
+                            [](model::Part& part) { part.transposed = true; },
+                            [](model::Part& part) { part.every_rank = true; },
+                            [](model::Part& part) { part.packing = model::Packing(); }};
+  for (const Change& change : changes) CHECK(kept(Experts::first_alone, change) == 8);
+}
+
+TEST_CASE("launches of one source differ by their arguments alone") {
+  const Json config = testing::tiny_config("MixtralForCausalLM",
+                                           {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  const auto spec_with = [&](bool divided, bool whole, const char* quantization) {
+    EngineArgs args;
+    args.expert_parallel = divided;
+    args.whole_activations = whole;
+    args.quantization = quantization;
+    return source.spec(args);
+  };
+  const auto is_packed = [](const model::ModelSpec& spec) {
+    return std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
+  };
+  const auto rounds_inputs = [](const model::ModelSpec& spec) {
+    return std::ranges::any_of(spec.weights, [](const model::WeightSpec& weight) {
+      return std::ranges::any_of(weight.parts, [](const model::Part& part) {
+        return part.packing && part.packing->inputs != model::InputRounding::none;
+      });
+    });
+  };
+  for (const bool whole : {false, true}) {
+    for (const bool divided : {true, false}) {
+      INFO(divided << whole);
+      CHECK(spec_with(divided, whole, "").whole_experts == divided);
+      CHECK(is_packed(spec_with(divided, whole, "fp8")));
+      CHECK(rounds_inputs(spec_with(divided, whole, "fp8")) == !whole);
+      CHECK(!is_packed(spec_with(divided, whole, "")));
+    }
+  }
+  model::ModelSpec stated = model::make_model_spec(config);
+  stated.quantization = "awq";
+  ModelSource quantized(stated, config, {}, Experts::all);
+  CHECK_THROWS_WITH(quantized.spec({}), Contains("which run does not have"));
+}
