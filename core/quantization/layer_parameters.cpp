@@ -67,7 +67,7 @@ Parameters packed_integers(const WeightScheme& scheme, LayerKind kind) {
   zeros.packed = Packed::along_outputs;
   LayerParameter shape{.name = "weight_shape", .holds = Holds::shape, .values = Values::matrix};
   if (linear) shape.dtype = DType::i64;
-  // Zero points have their place in any case, but for the formats of two kernels.
+  // compressed-tensors' and moe_wna16's layers have zero points only where the codes have them.
   const bool asymmetric = scheme.zero_points || !(packed || (turned && !own_names));
   Parameters all = {codes, scales};
   if (packed && linear) all.push_back(shape);
@@ -77,7 +77,7 @@ Parameters packed_integers(const WeightScheme& scheme, LayerKind kind) {
   // Biases that some checkpoints of experts hold have their place in any case.
   if (gptq && kind == LayerKind::experts) all.push_back({"bias", Holds::bias, {}, {}, 1, 0});
   if (gptq && linear && scheme.ordered_groups) {
-    all.push_back({.name = "g_idx", .dtype = DType::i32, .outputs = 0});
+    all.push_back({"g_idx", Holds::input_groups, DType::i32, {}, 0});
   }
   return all;
 }
@@ -104,8 +104,11 @@ Parameters four_bit_floats(const WeightScheme& scheme, bool linear) {
 }  // namespace
 
 WeightScheme groups_as_blocks(WeightScheme scheme) {
-  const bool bytes = scheme.format == WeightFormat::fp8 || scheme.format == WeightFormat::int8;
-  if (!bytes || scheme.scales != Scales::channel || scheme.group <= 0) return scheme;
+  constexpr int64_t kGroup = 32;  // of MXFP8; vLLM has no kernel for others
+  if (scheme.format != WeightFormat::fp8 || scheme.scales != Scales::channel ||
+      scheme.group != kGroup) {
+    return scheme;
+  }
   scheme.scales = Scales::block;
   scheme.block_out = 1;
   scheme.block_in = scheme.group;

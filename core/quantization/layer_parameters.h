@@ -21,6 +21,7 @@ enum class Holds : uint8_t {
   input_bound,
   shape,  // rows and columns of the unpacked matrix
   bias,
+  input_groups,  // the group of each input (GPTQ's g_idx)
   other
 };
 

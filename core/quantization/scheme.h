@@ -45,11 +45,11 @@ struct WeightScheme {
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
   const char* layout_not_run = nullptr;  // an order of codes that run does not read
-  bool input_bound = false;  // with `most_input`: one bound of activation scales for each layer
-  float most_input = 0;      // bound of the activations (fbgemm's activation_scale_ub)
-  bool zero_points = false;
-  bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
-  bool indexed_inputs = false;        // packed: the checkpoint has each input's group
+  bool input_bound = false;     // with `most_input`: one bound of activation scales for each layer
+  float most_input = 0;         // bound of the activations (fbgemm's activation_scale_ub)
+  bool zero_points = false;     // of the codes; int8: the layer has a parameter for them
+  bool ordered_groups = false;  // gptq's desc_act: every rank holds every group's scale
+  bool indexed_inputs = false;  // packed: the checkpoint has each input's group
   bool refine_expert_blocks = false;  // block scales are refined when a rank's slice cuts a block
   bool check_merged = false;          // fused matrices must begin on a block
   bool whole_inputs = false;          // activations are not quantized

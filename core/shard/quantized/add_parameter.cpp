@@ -107,6 +107,8 @@ void add_parameter(const LayerParameter& parameter, const LayerForm& form,
       return to.add_shape();
     case Holds::bias:
       return to.add_expert_bias();
+    case Holds::input_groups:
+      return;  // add_group_indices, where the checkpoint has them
     default:
       break;
   }

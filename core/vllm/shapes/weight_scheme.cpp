@@ -24,7 +24,8 @@ void check_divides(Amount size, int64_t block, const char* which, const char* bl
 
 /// Checks blocks as vLLM does: a slice must not cut a block, and fused matrices must begin on one.
 void check_blocks(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs) {
-  if (shape.inputs < shape.full_inputs) {
+  const bool by_groups = scheme.block_out == 1;  // MXFP8: whole groups at one rank too
+  if (shape.inputs < shape.full_inputs || by_groups) {
     check_divides(shape.inputs, scheme.block_in, "input_size_per_partition", "block_k");
   }
   const bool split = outputs < shape.full_outputs;
@@ -161,7 +162,7 @@ LayerKind fit_experts(int64_t slice, int64_t hidden, bool split, WeightScheme& s
     case WeightFormat::int8:
       if (scheme.scales != Scales::block) break;
       fit_blocks({scheme.block_out, scheme.block_in, slice, hidden, refines ? refined : refused},
-                 split, scheme);
+                 split || scheme.block_out == 1, scheme);
       break;
     case WeightFormat::packed:
       if (group > 0) check_static_groups({group, group, slice, hidden});
