@@ -27,15 +27,16 @@ endif()
 # The units that tests run from their PTX (tests/ptx): all own ones, and of FlashInfer's a sample where the others are one too.
 file(GLOB_RECURSE PLIMSOLL_PTX_UNITS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
 
-# plimsoll_build_fast(TARGET): machine code that is optimized little, and in PLIMSOLL_KEPT_PTX the PTX that it is made of for the
-# units that tests run, optimized as it is shipped.
-set(PLIMSOLL_KEPT_PTX ${CMAKE_BINARY_DIR}/ptx)
+# plimsoll_build_fast(TARGET): machine code that is optimized little. With PLIMSOLL_KEPT_PTX, a folder, the PTX that it
+# is made of is kept there for the units that tests run, optimized as it is shipped.
 function(plimsoll_build_fast target)
-  file(MAKE_DIRECTORY ${PLIMSOLL_KEPT_PTX})
   get_target_property(others ${target} SOURCES)
   list(FILTER others INCLUDE REGEX "\\.cu$")
-  list(REMOVE_ITEM others ${PLIMSOLL_PTX_UNITS})
-  set_source_files_properties(${PLIMSOLL_PTX_UNITS} PROPERTIES COMPILE_OPTIONS "-keep;-keep-dir=${PLIMSOLL_KEPT_PTX};-Xptxas=--opt-level=1")
+  if(PLIMSOLL_KEPT_PTX)
+    file(MAKE_DIRECTORY ${PLIMSOLL_KEPT_PTX})
+    list(REMOVE_ITEM others ${PLIMSOLL_PTX_UNITS})
+    set_source_files_properties(${PLIMSOLL_PTX_UNITS} PROPERTIES COMPILE_OPTIONS "-keep;-keep-dir=${PLIMSOLL_KEPT_PTX};-Xptxas=--opt-level=1")
+  endif()
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
     set_source_files_properties(${others} PROPERTIES COMPILE_OPTIONS --Ofast-compile=mid)
   endif()
@@ -71,6 +72,10 @@ if(PLIMSOLL_HAS_CUDA)
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
     --expt-relaxed-constexpr $<$<BOOL:${PLIMSOLL_LINEINFO}>:-lineinfo> -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
+  set(PLIMSOLL_KEPT_PTX "")  # kept where names and contents are those that tests ask for: one kind of card, no lines, no cache
+  if(PLIMSOLL_FAST_KERNELS AND CMAKE_CUDA_ARCHITECTURES MATCHES "^90(-real)?$" AND NOT PLIMSOLL_LINEINFO AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(PLIMSOLL_KEPT_PTX ${CMAKE_BINARY_DIR}/ptx)
+  endif()
   if(PLIMSOLL_FAST_KERNELS)
     plimsoll_build_fast(plimsoll_kernels)
   endif()
