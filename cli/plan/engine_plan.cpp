@@ -118,7 +118,8 @@ void finish(plan::PlanResult& result, const PlanOptions& options,
             const std::vector<std::string>& words) {
   add_words(result, words);
   if (!options.untold.empty())
-    result.notes.push_back(fmt::format("{}{}", kWithout, fmt::join(options.untold, ", ")));
+    result.notes.push_back(fmt::format("{}{}, for which {} has no flag or value", kWithout,
+                                       fmt::join(options.untold, ", "), options.engine));
   add_pasted_notes(result, options);
 }
 
@@ -126,6 +127,10 @@ void finish(plan::PlanResult& result, const PlanOptions& options,
 std::vector<std::string> divided_words(const engines::Engine& engine, const PlanOptions& options) {
   std::vector<std::string> words = options.engine_words;
   if (options.gpus.value_or(0) < 2) return words;
+  for (const Json* fields : {&options.engine_fields, &options.engine_file_fields})
+    for (const char* name : {"tp", "tp_size", "tensor_parallel_size", "pp", "pp_size",
+                             "pipeline_parallel_size", "dp", "dp_size", "data_parallel_size"})
+      if (fields->is_object() && fields->contains(name)) return words;
   for (const char* ours :
        {"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"}) {
     const std::string_view name = engine.own_name(ours);
@@ -173,6 +178,10 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   };
   plan::PlanResult result = plan::plan_engine(engine, question, config, options.advise);
   finish(result, options, question.words);
+  const std::vector<std::string>& words = question.words;
+  if (result.refused && words.size() > options.engine_words.size())
+    result.reason = fmt::format("--gpus {}, taken as {} {}: {}", *options.gpus,
+                                words[words.size() - 2], words.back(), result.reason);
   return result;
 }
 

@@ -109,7 +109,8 @@ class Splitter {
     const std::string& word = arguments[at_];
     const std::string name = name_of(word);
     const bool joined = word.size() > name.size();
-    if (!joined && at_ + 1 == arguments.size()) {
+    const bool alone = at_ + 1 == arguments.size() || arguments[at_ + 1].starts_with("--");
+    if (!joined && alone) {
       words_.emplace_back(engine_.own_name(name));  // the engine says what is missing
       return;
     }

@@ -77,13 +77,14 @@ void read_totals(const std::string& text, PlanOptions& o) {
 /// "H100:8". Other names stay as they are.
 void read_card(const std::string& text, PlanOptions& o) {
   static const std::regex before(R"(\s*(\d{1,4})\s*[xX*]\s*([^\s,][^,]*))");
-  static const std::regex behind(R"(([^\s,][^,]*?)(?:\s+[xX*]\s*|\s*:\s*)(\d{1,4})\s*)");
+  static const std::regex behind(R"(([^\s,][^,]*?(?:\d[xX*]|\s+[xX*]\s*|\s*:\s*))(\d{1,4})\s*)");
   std::smatch match;
   o.gpu = text;
   if (text.size() > 100) return;
   const bool leads = std::regex_match(text, match, before);
   if (!leads && !std::regex_match(text, match, behind)) return;
   o.gpu = match[leads ? 2 : 1];
+  if (!leads) o.gpu.erase(o.gpu.find_last_not_of(" xX*:") + 1);
   o.gpus = parse_count(match[leads ? 1 : 2]);
   if (*o.gpus < 1) throw std::invalid_argument("expected at least 1 card");
 }
@@ -93,7 +94,8 @@ void read_cards_at_hand(const std::string& text, PlanOptions& o) {
   o.gpus = text == "auto" ? 0 : parse_count(text);
   if (text != "auto" && *o.gpus < 1) throw std::invalid_argument("expected at least 1, or auto");
   if (by_card && *by_card != *o.gpus)
-    throw std::invalid_argument(fmt::format("--gpu says {} cards", *by_card));
+    throw std::invalid_argument(
+        fmt::format("--gpu names {} cards already; give one of the two", *by_card));
 }
 
 void declare_answer(CLI::App& command, PlanOptions& o) {

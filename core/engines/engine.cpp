@@ -194,11 +194,12 @@ std::vector<std::string> Engine::translate(const std::string& flag,
     const std::string spelled = value + "_e4m3";
     return is_choice(spelled) ? std::vector{theirs, spelled} : std::vector<std::string>();
   }
+  if (value == "auto" && known->kind != FlagKind::text) return {};
   if (known->kind != FlagKind::integer) return {theirs, value};
   try {
     return {theirs, std::to_string(parse_count(value))};
   } catch (const std::invalid_argument&) {
-    return {};
+    return {theirs, value};  // the engine refuses it, or takes it: -1
   }
 }
 

@@ -68,6 +68,7 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "\"--max-model-len\", \"4096\"]",
         "ARG V=x\nFROM --platform=linux/amd64 python:$V AS s\nENV N=4k96 W m\nCMD vllm serve m "
         "--max-model-len $N",
+        "FROM a#\nCMD vllm serve m --max-model-len 4096",
         "FROM a\nENTRYPOINT [\"vllm\", \"serve\"]\nCMD [\"m\", \"--max-model-len=4096\"]",
         "envs:\n  M: m\nresources:\n  accelerators: L40S:2\nsetup: pip install vllm\nrun: |\n  "
         "vllm serve "
@@ -75,11 +76,6 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "#!/bin/bash\n#SBATCH --gres=gpu:2\nsrun --gres gpu:2 --time 1:00 vllm serve m "
         "--max-model-len 4096 "
         "-tp $SLURM_GPUS_ON_NODE",
-        "import subprocess\nM = 'm'\nN = 4096\ncmd = ['vllm', 'serve', '--port', f'{P}', M,\n  "
-        "'--uvicorn-log-level=info']\n"
-        "cmd += ['--max-model-len', str(N)]\nsubprocess.Popen(' '.join(cmd), shell=True)",
-        "import subprocess\nsubprocess.run(['/opt/bin/vllm', 'serve', 'm', '--max-model-len', "
-        "'4096'])",
         "kubectl run server --image=vllm/vllm-openai:v0.11.0 -- --model m --max-model-len 4096",
         "kubectl exec -it server -- vllm serve m --max-model-len 4096",
         "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0\nExecStart=/opt/venv/bin/vllm serve m "
@@ -140,20 +136,33 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
         "uv tool run vllm@0.12.0 serve m",
         "V=0.12.0\npip install https://w.ai/v$V/vllm-${V}+cu129-cp38-abi3-any.whl\nvllm serve m",
         "pip install git+https://github.com/vllm-project/vllm.git@v0.12.0; vllm serve m",
+        "pip install 'VLLM == 0.12.0; python_version < \"3.13\"'; vllm serve m",
+        "pip install vllm==0.9.0\ndocker run vllm/vllm-openai:v0.12.0 --model m",
+        "FROM a AS b\nRUN pip wheel vllm==0.9.0\nFROM vllm/vllm-openai:v0.12.0 AS c\nRUN echo "
+        "it's\n"
+        "FROM c\nCMD [\"--model\", \"m\"]",
+        "resources: {}\nsetup: echo it's\nrun: uvx vllm@0.12.0 serve m",
+        "resources: {}\nsetup: pip install vllm==0.12.0\nrun: vllm serve m",
         "docker run vllm/vllm-openai:v0.11.0 bash -c 'pip install vllm==0.12.0 && vllm serve m'",
-        "!pip install vllm==0.12.0\nfrom vllm import LLM\nllm = LLM(model='m')",
-        "image = base.pip_install('vllm==0.12.0', 'torch')\nllm = LLM(model='m')"}) {
+        "!pip install vllm==0.12.0\nfrom vllm import LLM\nllm = LLM(model='m')"}) {
     INFO(text);
     CHECK(vllm::version_text(pasted(text).launch.args.version) == "0.12.0");
   }
   for (const std::string text :
        {"pip install 'vllm>=0.12.0' && vllm serve m", "pip install xvllm==0.12.0; vllm serve m",
-        "vllm serve m; pip install vllm==0.12.0"}) {
+        "vllm serve m; pip install vllm==0.12.0", "pip uninstall vllm==0.9.0; vllm serve m",
+        "echo vllm==0.9.0; vllm serve m", "vllm serve m --served-model-name vllm@1.2.0",
+        "pip install vllm==0.11.0; pip install -U vllm; vllm serve m",
+        "pip install vllm~=0.12; vllm serve m", "pip install vllm==99999.9.9.9; vllm serve m",
+        "from vllm import LLM  # broken since vllm==0.8.5\nllm = LLM('m')"}) {
     INFO(text);
     CHECK(vllm::version_text(pasted(text).launch.args.version) == newest);
   }
-  CHECK(pasted("pip install 'sglang[all]==0.5.4' && sglang serve --model-path m").engine_version ==
-        "0.5.4");
+  PlanOptions sglang;
+  expand_pasted_line(
+      {"plan", "--from", "pip install 'sglang[all]==0.5.4' && sglang serve --model-path m"},
+      sglang);
+  CHECK(sglang.engine_version == "0.5.4");
 
   CHECK(
       vllm::version_text(pasted("FROM python:3.12\nRUN pip install vllm==0.12.0\nCMD vllm serve m")
@@ -173,7 +182,12 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
            Row{"resources:\n  accelerators: [A10G:4]\nrun: vllm serve m", 4},
            Row{"resources:\n  accelerators: T4\nrun: vllm serve m", 1},
            Row{"#SBATCH -N 1 --gpus-per-node=h100:4\nvllm serve m", 4},
+           Row{"#SBATCH --nodes=2\n#SBATCH\t--gres gpu:h100:8,nvme:1\nvllm serve m", 16},
+           Row{"#SBATCH -N 2 -G 6  # was --gpus=1\nvllm serve m --max-num-seqs $SLURM_GPUS_ON_NODE",
+               6},
+           Row{"resources:\n  accelerators: H100:8\nnum_nodes: 2\nrun: vllm serve m", {}},
            Row{"srun --gres=gpu:2 vllm serve m", 2},
+           Row{"srun -N 2 --gpus-per-node 8 vllm serve m", 16},
            Row{"docker run --gpus 2 vllm/vllm-openai m", 2},
            Row{"docker run --gpus '\"device=0,1\"' vllm/vllm-openai m", 2},
            Row{"docker run --gpus all -e CUDA_VISIBLE_DEVICES=1 vllm/vllm-openai m", 1},

@@ -292,6 +292,14 @@ TEST_CASE("what is pasted to do harm is refused at once") {
   std::string chain = "mpirun ";
   for (int i = 0; i < 200; ++i) chain += "trtllm-llmapi-launch mpirun ";
   CHECK_THAT(reading_of(chain, model).refused, Contains("no launch of vLLM was found"));
+  std::string calls = "from vllm import LLM\nLLM('m', x=";
+  std::string words = "mpirun ";
+  for (int i = 0; i < 5000; ++i) {
+    calls += "dict(a=";
+    words += "python vllm==0.12.0 ";
+  }
+  CHECK(reading_of(calls, model).refused == "");
+  CHECK_THAT(reading_of(words, model).refused, Contains("no launch of vLLM was found"));
   std::string documents = "A=" + std::string(300'000, 'a') + "\n";
   for (int i = 0; i < 100; ++i) documents += "cat <<E > f" + std::to_string(i) + "\n$A\nE\n";
   CHECK_THAT(reading_of(documents + "llama-server -m m", model).refused, Contains("1 MiB"));

@@ -243,6 +243,7 @@ TEST_CASE("--gpu says how many cards, as people write it") {
                                          {{"--gpu", "4 x A100-80GB"}, "A100-80GB", 4},
                                          {{"--gpu", "H100 x 8"}, "H100", 8},
                                          {{"--gpu", "H200 x4"}, "H200", 4},
+                                         {{"--gpu", "H100x8"}, "H100", 8},
                                          {{"--gpu", "A100:2"}, "A100", 2},
                                          {{"--gpus", "8", "--gpu", "8xH100"}, "H100", 8},
                                          {{"--gpu", "RTX 4090"}, "RTX 4090", std::nullopt},
@@ -254,6 +255,6 @@ TEST_CASE("--gpu says how many cards, as people write it") {
     CHECK(options.gpus == row.gpus);
   }
   CHECK_THROWS_WITH(read({"--gpu", "8xH100", "--gpus", "4"}),
-                    Catch::Contains("--gpu says 8 cards"));
+                    Catch::Contains("--gpu names 8 cards already"));
   CHECK_THROWS_WITH(read({"--gpu", "0xH100"}), Catch::Contains("at least 1"));
 }

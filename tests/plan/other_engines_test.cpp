@@ -78,8 +78,10 @@ TEST_CASE("advice for a launch of SGLang that does not fit says the longest requ
 
 TEST_CASE("bounds of predicted free memory are the root of the parts' squares") {
   const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  engines::Figures figures;
+  figures.dtype = "bfloat16";
   const FreePrediction free =
-      predict_free({llama, "config.json"}, hardware::find_gpu("h100"), {.dtype = "bfloat16"});
+      predict_free({llama, "config.json"}, hardware::find_gpu("h100"), figures);
   double less = 0, more = 0;
   for (const PlanPart& part : free.parts) {
     less += std::pow(static_cast<double>(part.less) / 0x1p30, 2);

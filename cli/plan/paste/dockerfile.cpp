@@ -1,5 +1,6 @@
 // Launches in a Dockerfile: the program of ENTRYPOINT and CMD on the image of FROM (Docker's
 // reference, "Overview of Dockerfile instructions").
+#include "base/error.h"
 #include "base/json.h"
 #include "base/lower_case.h"
 #include "base/split_text.h"
@@ -7,6 +8,12 @@
 
 namespace plimsoll::cli {
 namespace {
+
+/// What FROM begins and other stages may build on.
+struct Stage {
+  PastedLaunch launch;
+  Words entrypoint, command;
+};
 
 /// Instructions, each in one line: without comments, continued lines joined.
 std::vector<std::string> instructions_of(const std::string& text) {
@@ -26,56 +33,82 @@ std::vector<std::string> instructions_of(const std::string& text) {
 
 /// The words of ENTRYPOINT and CMD: a JSON array, or a shell's line.
 Words program_of(const std::string& rest) {
+  const size_t first = rest.find_first_not_of(" \t");
+  if (first == std::string::npos || rest[first] != '[') return {"sh", "-c", rest};
   try {
     return parse_json<Json>(rest).get<Words>();
   } catch (const JsonError&) {
   } catch (const Json::exception&) {
   }
-  return {"sh", "-c", rest};
+  fail(ExitCode::usage,
+       "--from: {}: no JSON array of words, as Docker wants it, such as [\"vllm\", \"serve\"]",
+       rest.substr(first, 60));
 }
 
 /// ENV NAME=VALUE ..., ENV NAME VALUE and ARG NAME=VALUE.
-void read_settings(const std::string& rest, Variables& variables) {
-  Variables before = variables;
-  for (const Words& words : shell_commands("env " + rest, before)) {
-    if (words.size() == 3 && !is_assignment(words[1])) variables[words[1]] = words[2];
+void read_settings(const std::string& rest, Variables& known, Variables& settings) {
+  for (const Words& words : shell_commands("env " + rest, known)) {
+    if (words.size() == 3 && !is_assignment(words[1])) settings[words[1]] = words[2];
     for (const std::string& word : words)
-      if (is_assignment(word)) assign(variables, word);
+      if (is_assignment(word)) assign(settings, word);
+  }
+  for (const auto& [name, value] : settings) known[name] = value;
+}
+
+/// Notes what RUN installs; a line that is no shell's starts nothing.
+void read_run(const std::string& rest, Stage& stage, Variables known) {
+  try {
+    for (const Words& words : shell_commands(rest, known))
+      add_installed(words, stage.launch.releases);
+  } catch (const Error&) {
   }
 }
 
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_dockerfile(const std::string& text) {
-  PastedLaunch launch;
-  Words entrypoint;
-  Words command;
-  for (const std::string& instruction : instructions_of(text)) {
+  constexpr size_t kMostInstructions = 1000;  // each copies the variables before it
+  std::map<std::string, Stage> stages;
+  Stage stage;
+  std::string name;
+  Variables known;  // of ENV and ARG
+  bool begun = false;
+  const std::vector<std::string> instructions = instructions_of(text);
+  if (instructions.size() > kMostInstructions) return std::nullopt;
+  for (const std::string& instruction : instructions) {
     const size_t blank = std::min(instruction.find_first_of(" \t"), instruction.size());
     const std::string keyword = lower_case(instruction.substr(0, blank));
     const std::string rest = instruction.substr(blank);
+    Variables arguments;
     if (keyword == "from") {
-      const Words words = shell_commands(instruction, launch.variables).at(0);
-      const size_t image = words.size() > 1 && words[1].starts_with("--") ? 2 : 1;
-      if (image >= words.size()) return std::nullopt;
-      launch.image = words[image];
-      entrypoint = command = {};
-    } else if (launch.image.empty() && keyword != "arg") {
+      const std::string names = expand_variables(rest, known);
+      Words words;
+      for (const std::string_view word : split_text(names, " \t"))
+        if (!word.empty() && !word.starts_with("--")) words.emplace_back(word);
+      if (words.empty()) return std::nullopt;
+      if (begun) stages[name] = stage;
+      const auto base = stages.find(lower_case(words[0]));
+      stage = base == stages.end() ? Stage() : base->second;
+      if (base == stages.end()) stage.launch.image = words[0];
+      name = words.size() > 2 ? lower_case(words[2]) : "";
+      begun = true;
+    } else if (!begun && keyword != "arg") {
       return std::nullopt;
-    } else if (keyword == "env" || keyword == "arg") {
-      read_settings(rest, launch.variables);
+    } else if (keyword == "arg") {
+      read_settings(rest, known, arguments);
+    } else if (keyword == "env") {
+      read_settings(rest, known, stage.launch.variables);
     } else if (keyword == "run") {
-      for (const Words& words : shell_commands(rest, launch.variables))
-        for (const std::string& word : words) add_release(word, launch.releases);
+      read_run(rest, stage, known);
     } else if (keyword == "entrypoint") {
-      entrypoint = program_of(rest);
+      stage.entrypoint = program_of(expand_variables(rest, known));
     } else if (keyword == "cmd") {
-      command = program_of(rest);
+      stage.command = program_of(expand_variables(rest, known));
     }
   }
-  if (entrypoint.empty() && command.empty()) return std::nullopt;
-  if (!read_container_command(entrypoint, command, launch)) return std::nullopt;
-  return launch;
+  if (stage.entrypoint.empty() && stage.command.empty()) return std::nullopt;
+  if (!read_container_command(stage.entrypoint, stage.command, stage.launch)) return std::nullopt;
+  return stage.launch;
 }
 
 }  // namespace plimsoll::cli

@@ -336,7 +336,7 @@ PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = with_plain_blanks(pasted);
   PastedLaunch launch;
   if (auto called = launch_of_python(text)) {
-    add_releases(text, called->releases);
+    add_notebook_installs(text, called->releases);
     return *called;
   }
   if (auto started = launch_of_dockerfile(text)) return *started;

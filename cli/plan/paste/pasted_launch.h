@@ -58,9 +58,8 @@ std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
 Words flags_of_yaml(const std::string& text);
 /// A YAML text as JSON; nothing where it is no YAML.
 std::optional<Json> json_of_yaml(const std::string& text);
-/// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text, else the first list of
-/// words that starts vLLM, where the text imports modules; nothing where there is none. Throws
-/// Error(usage).
+/// The first call of LLM(...) or (Async)EngineArgs(...) in a Python text; nothing where there is
+/// none. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);
 
 /// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
@@ -70,12 +69,16 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
 /// Fills `launch` with the words from `at` on. Returns true.
 bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch);
 
-/// Notes the release that a word of a command installs, such as "vllm==0.12.0"; other words say
-/// nothing.
-void add_release(const std::string& word, Variables& releases);
-/// Notes the releases that a Python text installs: in notebooks' `!pip install`, in lists of
-/// requirements.
-void add_releases(const std::string& text, Variables& releases);
+/// Notes the releases of engines that a command installs, or fetches for the launch that it begins:
+/// "pip install vllm==0.12.0", "uvx vllm@0.12.0 serve m".
+void add_installed(const Words& command, Variables& releases);
+/// Notes those of a notebook's lines, which begin with "!" or "%".
+void add_notebook_installs(const std::string& text, Variables& releases);
+
+/// Limits the GPUs to those that srun's flags ask for; words behind the flags are the program's.
+void limit_to_slurm(std::span<const std::string> flags, PastedLaunch& launch);
+/// Limits the GPUs to those that a text's `#SBATCH` lines ask for, and sets Slurm's variables.
+void read_batch_lines(const std::string& text, PastedLaunch& launch);
 
 /// Limits the GPUs to those of "2", "all", "device=0,1" (docker's --gpus) or "0,1"
 /// (CUDA_VISIBLE_DEVICES' form, by `is_list`), if they are fewer than what is known.

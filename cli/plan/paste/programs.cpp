@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/split_text.h"
 #include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/shell_words.h"
 
@@ -171,8 +171,10 @@ bool find_in_python(const Words& words, size_t at, PastedLaunch& launch) {
 bool find_in_shell(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at + 1 < words.size() && words[at].starts_with("-"); ++at) {
     if (words[at].starts_with("--") || words[at].find('c') == std::string::npos) continue;
-    for (const Words& command : shell_commands(words[at + 1], launch.variables))
+    for (const Words& command : shell_commands(words[at + 1], launch.variables)) {
+      add_installed(command, launch.releases);
       if (find_launch(command, 0, launch)) return true;
+    }
   }
   return false;
 }
@@ -228,7 +230,10 @@ bool find_in_container(const Words& words, size_t at, PastedLaunch& launch) {
   }
   if (at >= words.size()) return false;
   if (!container.devices.empty()) limit_gpus(launch, container.devices, true);
-  if (runs) launch.image = words[at];
+  if (runs) {
+    launch.image = words[at];
+    launch.releases.clear();  // of what is installed outside
+  }
   const Words command(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
   return runs ? read_container_command(container.entrypoint, command, launch)
               : find_launch(command, 0, launch);
@@ -260,38 +265,8 @@ bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
   return false;
 }
 
-/// The GPUs of a node that a flag of sbatch and srun asks for: --gres=gpu:h100:2,
-/// --gpus-per-node=2; empty: none.
-std::string gpus_of_slurm(const std::string& flag) {
-  for (const std::string_view name : {"--gres=gpu", "--gpus-per-node", "--gpus"}) {
-    if (!flag.starts_with(name) || flag.size() > 100) continue;
-    const std::string kinds = flag.substr(name.size());  // ":2", "=2", ":h100:2"
-    const std::string count = kinds.substr(kinds.find_last_of(":=") + 1);
-    const bool is_count = !kinds.empty() && (kinds[0] == ':' || kinds[0] == '=') &&
-                          count.find_first_not_of("0123456789") == std::string::npos;
-    if (is_count && !count.empty()) return count;
-  }
-  return "";
-}
-
-/// Reads the GPUs of a node from the comments that sbatch reads.
-void read_batch_lines(const std::string& text, PastedLaunch& launch) {
-  constexpr std::string_view kMark = "#SBATCH";
-  for (std::string_view line : split_text(text, "\n")) {
-    if (!line.starts_with(kMark)) continue;
-    for (const std::string_view word : split_text(line.substr(kMark.size()), " ")) {
-      const std::string gpus = gpus_of_slurm(std::string(word));
-      if (gpus.empty()) continue;
-      limit_gpus(launch, gpus, false);
-      for (const char* name : {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS"})
-        launch.variables.emplace(name, gpus);
-    }
-  }
-}
-
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
   constexpr std::string_view kUnitLine = "ExecStart=";  // of a systemd unit
-  for (const std::string& word : words) add_release(word, launch.releases);
   while (at < words.size()) {
     std::string word = words[at];
     if (word.starts_with(kUnitLine)) word.erase(0, kUnitLine.size());
@@ -310,9 +285,9 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
     if (is_among(kOpaque, name)) return find_behind(words, at + 1, launch);
     const auto starter = std::ranges::find(starters(), name, &Starter::name);
     if (starter == starters().end()) return false;
+    if (name == "srun" || name == "salloc")
+      limit_to_slurm(std::span(words).subspan(at + 1), launch);
     for (++at; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {
-      if (const std::string gpus = gpus_of_slurm(words[at]); !gpus.empty())
-        limit_gpus(launch, gpus, false);
       if (std::ranges::find(starter->with_value, words[at]) != starter->with_value.end()) ++at;
     }
     at += starter->operands;
@@ -361,6 +336,7 @@ std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables v
   for (const Words& command : commands) {
     before.releases = launch.releases;
     launch = before;
+    add_installed(command, launch.releases);
     if (find_launch(command, 0, launch)) return launch;
     if (refused.empty()) refused = launch.refused;
   }

@@ -1,5 +1,4 @@
-// LLM(model="...", tensor_parallel_size=2): a call whose arguments are Python literals, or a
-// program that Python starts by a list of words.
+// LLM(model="...", tensor_parallel_size=2): a call whose arguments are Python literals.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -89,22 +88,17 @@ class PythonReader {
     if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
     if (c == '{') return object(depth);
     if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.') return number();
-    return named();
+    return named(depth);
   }
 
-  Literal named() {
+  Literal named(int depth) {
     const std::string word = name();
     if (word == "True") return OrderedJson(true);
     if (word == "False") return OrderedJson(false);
     if (word == "None") return OrderedJson(nullptr);
     const bool quote = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
     if (quote && (word == "r" || word == "u")) return strings();
-    if (word == "dict" && take('(')) return keywords();
-    if (word == "str" && take('(')) {
-      const Literal value = argument();
-      if (!value || !take(')')) return std::nullopt;
-      return value->is_string() ? value : Literal(value->dump());
-    }
+    if (word == "dict" && take('(')) return keywords(depth + 1);
     const auto known = names_.find(word);
     return known == names_.end() ? std::nullopt : Literal(known->second);
   }
@@ -182,12 +176,12 @@ class PythonReader {
     return items;
   }
 
-  Literal keywords() {
+  Literal keywords(int depth) {
     OrderedJson items = OrderedJson::object();
     while (!take(')')) {
       const std::string key = name();
       if (key.empty() || !take('=')) return std::nullopt;
-      const Literal value = argument();
+      const Literal value = literal(depth + 1);
       if (!value) return std::nullopt;
       items[key] = *value;
       if (!take(',') && (skip_blank(), at >= text_.size() || text_[at] != ')')) return std::nullopt;
@@ -214,7 +208,7 @@ NamedValues assigned(const std::string& text, Variables& variables) {
   NamedValues names;
   for (size_t line = 0; line < text.size();) {
     const size_t end = std::min(text.find('\n', line), text.size());
-    const std::string row = text.substr(line, end - line) + ",";
+    const std::string row = text.substr(line, end - line) + "\n,";  // behind a comment too
     PythonReader reader(row, names);
     const std::string environ = "os.environ[";
     const bool is_variable = row.starts_with(environ);
@@ -256,64 +250,6 @@ bool imports(const std::string& text, const std::string& module) {
   return false;
 }
 
-/// Appends the words of a list that begins at `at`, behind its bracket. A word that is no literal
-/// is left out, with the flag before it.
-void append_words(const std::string& text, size_t at, const NamedValues& names,
-                  PastedLaunch& launch) {
-  PythonReader reader(text, names);
-  reader.at = at;
-  while (reader.at < text.size() && !reader.take(']')) {
-    const Literal word = reader.argument();
-    Words& words = launch.words;
-    if (word && word->is_string()) {
-      words.push_back(word->get<std::string>());
-    } else if (word) {
-      words.push_back(word->dump());
-    } else if (!words.empty() && words.back().starts_with("-")) {
-      launch.left_out.push_back(words.back() + " (not a literal)");
-      words.pop_back();
-    }
-    if (!reader.take(',') && (reader.skip_blank(), reader.at < text.size()) &&
-        text[reader.at] != ']') {
-      return;
-    }
-  }
-}
-
-/// A program's words in a list, as subprocess takes them: ["vllm", "serve", MODEL], or such a list
-/// with a name, to which others are added (name += [...]).
-std::optional<PastedLaunch> launch_of_list(const std::string& text) {
-  constexpr int kMostLists = 100;  // each is read to its end
-  PastedLaunch before;
-  const NamedValues names = assigned(text, before.variables);
-  int lists = 0;
-  for (size_t open = text.find('['); open != std::string::npos && lists < kMostLists;
-       open = text.find('[', open + 1)) {
-    const size_t quote = text.find_first_not_of(" \t\r\n", open + 1);
-    if (quote == std::string::npos || (text[quote] != '"' && text[quote] != '\'')) continue;
-    PythonReader reader(text, names);
-    reader.at = quote;
-    const Literal first = reader.argument();
-    if (!first || !first->is_string()) continue;
-    const std::string program = std::filesystem::path(first->get<std::string>()).filename();
-    if (program != "vllm" && !program.starts_with("python")) continue;
-    ++lists;
-    PastedLaunch launch = before;
-    append_words(text, open + 1, names, launch);
-    reader.at = text.rfind('\n', open) + 1;
-    const std::string name = reader.name();
-    if (!name.empty() && reader.take('=') && (reader.skip_blank(), reader.at == open)) {
-      for (const std::string& more : {name + " += [", name + ".extend(["})
-        for (size_t at = text.find(more, open); at != std::string::npos && ++lists < kMostLists;
-             at = text.find(more, at + 1))
-          append_words(text, at + more.size(), names, launch);
-    }
-    const Words words = std::move(launch.words);
-    if (read_container_command({}, words, launch)) return launch;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_python(const std::string& text) {
@@ -322,7 +258,7 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   size_t at = std::string::npos;
   for (const char* function : {"LLM", "AsyncEngineArgs", "EngineArgs"})
     if (at == std::string::npos) at = call_of(text, function);
-  if (at == std::string::npos) return imports(text, "") ? launch_of_list(text) : std::nullopt;
+  if (at == std::string::npos) return std::nullopt;
   if (imports(text, "tensorrt_llm")) {
     fail(ExitCode::usage,
          "--from: a call of TensorRT-LLM's LLM(...) is not read; state its fields to plan --engine "

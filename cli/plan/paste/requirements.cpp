@@ -1,30 +1,59 @@
 // Releases of engines that a pasted text installs: "pip install vllm==0.12.0", "uvx vllm@0.12.0".
+#include <filesystem>
 #include <regex>
 
+#include "base/lower_case.h"
+#include "base/split_text.h"
 #include "cli/plan/paste/pasted_launch.h"
 
 namespace plimsoll::cli {
+namespace {
 
-void add_release(const std::string& word, Variables& releases) {
+constexpr std::string_view kPackages[] = {"vllm", "sglang", "lmdeploy", "tensorrt-llm",
+                                          "transformers"};
+// Words that a launch begins with: what follows names models and settings.
+constexpr std::string_view kLaunches[] = {"vllm", "serve", "run-batch", "trtllm-serve"};
+
+/// Notes the release of a requirement (PEP 440), of uvx's package@release, of a repository's tag or
+/// of a wheel; other words say nothing.
+void add_release(const std::string& given, Variables& releases) {
   constexpr size_t kLongest = 300;  // characters of a wheel's address
-  // A requirement (PEP 440), uvx's package@release, a repository@tag, or a wheel's file name.
   static const std::regex form(
       R"((?:--[\w-]+=)?(?:\S*/)?(vllm|sglang|lmdeploy|tensorrt[-_]llm|transformers)(?:\.git)?(?:\[[^\]]*\])?)"
-      R"((?:===?|~=|@|-(?=\S*\.whl))v?(\d{1,6}\.\d{1,6}(?:\.\d{1,6})*(?:\.?(?:post|dev|rc|a|b)\d+)?)\S*)");
+      R"((===?|~=|@|-(?=\S*\.whl))v?(\d{1,4}\.\d{1,4}(\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,4})?)(?!\d)\S*)");
+  if (given.size() > kLongest || given.find_first_of("=@.") == std::string::npos) return;
+  std::string word = lower_case(given.substr(0, given.find(';')));  // markers follow
+  std::erase(word, ' ');
   std::smatch match;
-  if (word.size() > kLongest || !std::regex_match(word, match, form)) return;
+  if (!std::regex_match(word, match, form)) return;
+  if (match[2] == "~=" && !match[4].matched) return;  // ~=0.12 takes any 0.x from 0.12 on
   std::string package = match[1];
   std::ranges::replace(package, '_', '-');
-  releases[package] = match[2];
+  releases[package] = match[3];
 }
 
-void add_releases(const std::string& text, Variables& releases) {
-  constexpr std::string_view kBetween = " \t\r\n\"',()";
-  for (size_t at = 0; at < text.size();) {
-    const size_t first = text.find_first_not_of(kBetween, at);
-    if (first == std::string::npos) return;
-    at = std::min(text.find_first_of(kBetween, first), text.size());
-    add_release(text.substr(first, at - first), releases);
+}  // namespace
+
+void add_installed(const Words& command, Variables& releases) {
+  constexpr std::string_view kIdle[] = {"echo", "printf", "#"};
+  const auto has = [&](const char* word) { return std::ranges::count(command, word) > 0; };
+  if (command.empty() || is_among(kIdle, command.front()) || has("uninstall")) return;
+  const bool installs = has("install");
+  for (const std::string& word : command) {
+    if (!installs && is_among(kLaunches, std::filesystem::path(word).filename().string())) return;
+    if (installs && is_among(kPackages, word)) releases.erase(word);  // the newest
+    add_release(word, releases);
+  }
+}
+
+void add_notebook_installs(const std::string& text, Variables& releases) {
+  for (std::string_view line : split_text(text, "\n")) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (!line.starts_with('!') && !line.starts_with('%')) continue;
+    Words words;
+    for (const std::string_view word : split_text(line.substr(1), " \t\r'\""))
+      words.emplace_back(word);
+    add_installed(words, releases);
   }
 }
 

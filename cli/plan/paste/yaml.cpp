@@ -245,6 +245,16 @@ std::string count_of(const YAML::Node& accelerators) {
   return text.empty() ? "" : colon == std::string::npos ? "1" : text.substr(colon + 1);
 }
 
+/// Notes what a task's setup installs; a text that is no shell's starts nothing.
+void read_setup(const std::string& text, PastedLaunch& launch) {
+  try {
+    Variables variables;
+    for (const Words& command : shell_commands(text, variables))
+      add_installed(command, launch.releases);
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_task(const std::string& text) {
@@ -259,10 +269,12 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text) {
     const YAML::Node accelerators = below(resources, {"accelerators"});
     const std::string gpus = accelerators ? count_of(accelerators) : "";
     if (!gpus.empty()) variables.emplace("SKYPILOT_NUM_GPUS_PER_NODE", gpus);
+    auto launch = launch_of_shell(run.Scalar(), std::move(variables));
+    if (!launch) return std::nullopt;
     const YAML::Node setup = below(task, {"setup"});
-    const std::string before = setup ? text_of(setup) + "\n" : "";
-    auto launch = launch_of_shell(before + run.Scalar(), std::move(variables));
-    if (launch && !gpus.empty()) limit_gpus(*launch, gpus, false);
+    if (launch->releases.empty() && launch->image.empty() && setup)
+      read_setup(text_of(setup), *launch);
+    if (!gpus.empty() && !below(task, {"num_nodes"})) limit_gpus(*launch, gpus, false);
     return launch;
   } catch (const YAML::Exception&) {
     return std::nullopt;
