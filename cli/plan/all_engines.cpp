@@ -14,7 +14,8 @@ void translate_flags(const engines::Engine& engine, PlanOptions& options) {
   for (const auto& [parameter, flag, value] : options.launch.given) {
     const std::vector<std::string> words = engine.translate(flag, value == "true" ? "" : value);
     options.engine_words.insert(options.engine_words.end(), words.begin(), words.end());
-    if (words.empty()) options.untold.push_back(value.empty() ? flag : flag + " " + value);
+    if (words.empty())
+      options.untold.push_back(value.empty() ? flag : fmt::format("{} {}", flag, value));
   }
 }
 
