@@ -133,9 +133,7 @@ std::vector<std::string> divided_words(const engines::Engine& engine, const Plan
       if (fields->is_object() && fields->contains(name)) return words;
   for (const char* ours :
        {"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"}) {
-    const std::string_view name = engine.own_name(ours);
-    const engines::Flag* const flag =
-        name.empty() ? nullptr : engines::find_flag(engine.flags, name);
+    const engines::Flag* const flag = engines::find_named(engine.flags, engine.own_name(ours));
     const bool given =
         flag != nullptr && std::ranges::any_of(words, [&](const std::string& word) {
           return word.starts_with('-') && engines::find_flag(engine.flags, word) == flag;

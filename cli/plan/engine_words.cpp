@@ -93,10 +93,7 @@ class Splitter {
   /// A flag of plan in full is not the beginning of an engine's.
   bool is_only_begun(const std::string& word) const {
     if (find_own(own_, word) == nullptr && !is_translated(name_of(word))) return false;
-    return std::ranges::none_of(engine_.flags, [&](const engines::Flag& flag) {
-      const std::string names = "," + std::string(flag.names) + ",";
-      return names.find("," + name_of(word) + ",") != std::string::npos;
-    });
+    return engines::find_named(engine_.flags, name_of(word)) == nullptr;
   }
 
   [[nodiscard]] bool is_translated(const std::string& name) const {

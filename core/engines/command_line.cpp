@@ -48,14 +48,21 @@ size_t count_values(const Flag& flag, std::span<const std::string> behind) {
   return static_cast<size_t>(std::ranges::find_if_not(behind, is_value) - behind.begin());
 }
 
+const Flag* find_named(std::span<const Flag> flags, std::string_view name) {
+  const auto found = std::ranges::find_if(flags, [&](const Flag& flag) {
+    return std::ranges::count(split_text(flag.names, ","), name) > 0;
+  });
+  return found == flags.end() ? nullptr : &*found;
+}
+
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates) {
   const std::string_view name = word.substr(0, word.find('='));
+  if (const Flag* const named = find_named(flags, name)) return named;
   const Flag* begun = nullptr;
   std::vector<std::string> found;
   for (const Flag& flag : flags) {
     for (const std::string_view known : split_text(flag.names, ",")) {
-      if (known == name) return &flag;
       if (!name.starts_with("--") || name.size() < 3 || !known.starts_with(name)) continue;
       begun = &flag;
       found.emplace_back(known);

@@ -38,6 +38,8 @@ constexpr Flag unplanned(std::string_view names, FlagKind kind, std::string_view
 /// Why --help and its like have no plan.
 inline constexpr std::string_view kExits = "prints and exits: it launches nothing";
 
+/// The flag of this very name; null: none.
+const Flag* find_named(std::span<const Flag> flags, std::string_view name);
 /// Which flag a word names: "--tp" of "--tp 2". Null: none, or several (`candidates` names them).
 const Flag* find_flag(std::span<const Flag> flags, std::string_view word,
                       std::vector<std::string>* candidates = nullptr);

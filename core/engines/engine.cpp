@@ -174,16 +174,13 @@ const std::vector<Engine>& table() {
 std::string_view Engine::own_name(std::string_view flag) const {
   const auto named = std::ranges::find(own_flags, flag, &OwnFlag::first);
   if (named != own_flags.end()) return named->second;
-  const bool alike = std::ranges::any_of(flags, [&](const Flag& known) {
-    return std::ranges::count(split_text(known.names, ","), flag) > 0;
-  });
-  return alike ? flag : std::string_view();
+  return find_named(flags, flag) != nullptr ? flag : std::string_view();
 }
 
 std::vector<std::string> Engine::translate(const std::string& flag,
                                            const std::string& value) const {
   const std::string theirs(own_name(flag));
-  const Flag* const known = theirs.empty() ? nullptr : find_flag(flags, theirs);
+  const Flag* const known = find_named(flags, theirs);
   if (known == nullptr) return {};
   if (known->kind == FlagKind::bare || value.empty()) return {theirs};
   const std::vector<std::string_view> choices = split_text(known->choices, ",");

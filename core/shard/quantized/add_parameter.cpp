@@ -25,7 +25,7 @@ void add_axes(WeightSpec& made) {
   }
 }
 
-// Adds the input scales of older NVFP4 checkpoints, which vLLM loads and drops.
+/// Adds the input scales of older NVFP4 checkpoints, which vLLM loads and drops.
 void add_unused_scales(const LayerParameter& parameter, QuantizedParameters& to) {
   const std::string name = parameter.name;
   if (to.all_have(name)) return to.by_part(name, parameter.dtype);

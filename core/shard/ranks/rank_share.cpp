@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "model/rank_rows.h"
+#include "model/vllm/rank_rows.h"
 #include "quantization/layer_parameters.h"
 
 namespace plimsoll::shard {
@@ -51,7 +51,7 @@ void check_multiple(const ShardTensor& tensor, const char* what, int64_t number,
        tensor.name, number, what, multiple);
 }
 
-/// Divides the outputs of a tensor over ranks (model/rank_rows.h).
+/// Divides the outputs of a tensor over ranks (model/vllm/rank_rows.h).
 struct Shares {
   const ShardTensor& tensor;
   const Heads& heads;

@@ -12,7 +12,7 @@
 
 namespace plimsoll::vllm {
 
-/// Divides the sizes of a weight over ranks (model/rank_rows.h); a refusal names `what`.
+/// Divides the sizes of a weight over ranks (model/vllm/rank_rows.h); a refusal names `what`.
 struct Shares {
   const RankWeights& weights;
   const char* what;

@@ -1,6 +1,6 @@
 #include "vllm/towers/described_tower.h"
 
-#include "model/rank_rows.h"
+#include "model/vllm/rank_rows.h"
 #include "quantization/weight_modules.h"
 
 namespace plimsoll::vllm {

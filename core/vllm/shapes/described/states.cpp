@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "model/rank_rows.h"
+#include "model/vllm/rank_rows.h"
 #include "model/vllm/types.h"
 #include "vllm/shapes/described/described_model.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "model/rank_rows.h"
+#include "model/vllm/rank_rows.h"
 #include "model/vllm/types.h"
 #include "quantization/weight_modules.h"
 #include "vllm/shapes/described/described_model.h"

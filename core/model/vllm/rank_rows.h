@@ -8,9 +8,9 @@
 namespace plimsoll::model {
 
 // `Ranks` divides sizes and refuses, in words of its own, those that vLLM cannot divide:
-//   share(size)          a rank's share
-//   kv_cuts(kv_heads)    number of shares of rows of KV heads: ranks, or heads where these are
-//   fewer vocabulary(padded)   a rank's share of rows that were padded
+//   share(size)         a rank's share
+//   kv_cuts(kv_heads)   shares of the rows of KV heads: one for each rank, or head if fewer
+//   vocabulary(padded)  a rank's share of rows that were padded
 
 /// Rows of part `index` on a rank; each stored row stands `repeat` times.
 template <typename Ranks>
