@@ -2,7 +2,6 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -200,7 +199,6 @@ TEST_CASE("the first error of a rank ends all at once, whoever waits for whom") 
     SharedWorld world(kRanks);
     std::atomic<int> lost = 0;
     RankThreads rank_threads(kRanks, [&] { world.abort(); });
-    const auto begin = std::chrono::steady_clock::now();
     const auto job = [&](int64_t rank) {
       if (rank == failing) throw std::runtime_error("broken " + std::to_string(rank));
       Bytes bytes{};
@@ -213,7 +211,6 @@ TEST_CASE("the first error of a rank ends all at once, whoever waits for whom") 
     };
     CHECK_THROWS_WITH(rank_threads.run(job), "broken " + std::to_string(failing));
     CHECK(lost == kRanks - 1);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
     // Later calls do not wait for what will never come.
     CHECK_THROWS_AS(rank_threads.run([&](int64_t rank) {
       const Bytes bytes{};
