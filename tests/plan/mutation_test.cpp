@@ -9,6 +9,7 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "like_cases.h"
 #include "model/families/family.h"
 #include "plan/vllm_plan.h"
 #include "vllm_config.h"
@@ -125,7 +126,7 @@ TEST_CASE("names of known architectures over configs that are not theirs") {
 
 TEST_CASE("weights of a Llama in 128-bit arithmetic") {
   std::mt19937_64 random(7);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < testing::times(400, 80); ++round) {
     const auto pick = [&](int most_bits) {
       return int64_t{1} << (random() % static_cast<uint64_t>(most_bits));
     };

@@ -128,12 +128,14 @@ class Table {
 
   /// A rank's rows.
   [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
-    const Shares shares = shares_of(weight);
     const int64_t kv_heads = role.attention != nullptr ? role.attention->kv_heads : weight.kv_heads;
-    WeightSpec cut = weight;
-    if (role.last_whole) cut.parts.back().every_rank = true;
-    const int64_t rows = rows_on_rank(cut, cut.split, kv_heads, shares);
-    return padded_to(rows, role.row_multiple).value();
+    const auto rows_of = [&](const WeightSpec& cut) {
+      return rows_on_rank(cut, cut.split, kv_heads, shares_of(weight));
+    };
+    if (!role.last_whole) return padded_to(rows_of(weight), role.row_multiple).value();
+    WeightSpec last_whole = weight;
+    last_whole.parts.back().every_rank = true;
+    return padded_to(rows_of(last_whole), role.row_multiple).value();
   }
 
   void count_qkv(const WeightSpec& weight, const Role& role) {
