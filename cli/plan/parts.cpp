@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/error.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/own_arguments.h"
@@ -67,6 +70,15 @@ plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& a
   return plan(args, gpu);
 }
 
+/// True where a flag says among how many cards the launch is divided, be it one.
+bool says_ranks(const launch::LaunchRequest& request) {
+  constexpr std::string_view kFlags[] = {"--tensor-parallel-size", "--pipeline-parallel-size",
+                                         "--data-parallel-size"};
+  return std::ranges::any_of(request.given, [&](const launch::Given& given) {
+    return std::ranges::count(kFlags, given.parameter->flag()) > 0;
+  });
+}
+
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   const std::vector<std::string> ignored = ignored_flags(options);
   if (!ignored.empty()) {
@@ -95,6 +107,9 @@ void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
         fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
   }
   if (!options.release_note.empty()) result.notes.push_back(options.release_note);
+  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  if (!result.refused && result.gpus < at_hand)
+    result.notes.push_back(fmt::format("the launch uses {} of {} GPUs", result.gpus, at_hand));
 }
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
@@ -106,10 +121,8 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
     args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /
                                                     static_cast<double>(gpu->visible_bytes()));
   }
-  if (options.gpus.value_or(0) > 0 && args.tensor_parallel == 1 && args.pipeline_parallel == 1 &&
-      args.data_parallel == 1) {
+  if (options.gpus.value_or(0) > 0 && !says_ranks(options.launch))
     args.tensor_parallel = *options.gpus;
-  }
   const plan::PlanFunction plan = plan_function(config, options, environment);
   const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
   plan::PlanResult result = [&] {

@@ -219,6 +219,12 @@ TEST_CASE("our flags mean the same to every engine") {
     CHECK(plan["gpus"] == 2);
     CHECK(plan["fits"] == true);
   }
+  for (const Json& plan : planned_json(scratch, "--engine all --gpu 2xh100 -tp 1")["plans"]) {
+    INFO(plan.dump());
+    if (plan.value("reason", "").find("llama.cpp loads GGUF files") != std::string::npos) continue;
+    CHECK(plan["gpus"] == 1);
+    CHECK(plan["notes"].dump().find("the launch uses 1 of 2 GPUs") != std::string::npos);
+  }
   const auto tokens = [&](const std::string& flags) {
     return planned_json(scratch, "--gpu h100 --engine " + flags)["kv_tokens"].get<int64_t>();
   };
