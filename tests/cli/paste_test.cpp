@@ -141,6 +141,9 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
         "FROM a AS b\nRUN pip wheel vllm==0.9.0\nFROM vllm/vllm-openai:v0.12.0 AS c\nRUN echo "
         "it's\n"
         "FROM c\nCMD [\"--model\", \"m\"]",
+        "FROM a\nRUN <<EOF\napt update\npip install vllm==0.12.0\nEOF\nCMD vllm serve m",
+        "FROM a\nRUN pip install vllm==0.12.0\nCOPY <<-'E' /x\nFROM b\n\tE\nCMD vllm serve m",
+        "conda install -c conda-forge vllm=0.12.0 && vllm serve m",
         "resources: {}\nsetup: echo it's\nrun: uvx vllm@0.12.0 serve m",
         "resources: {}\nsetup: pip install vllm==0.12.0\nrun: vllm serve m",
         "docker run vllm/vllm-openai:v0.11.0 bash -c 'pip install vllm==0.12.0 && vllm serve m'",

@@ -1,5 +1,7 @@
 // Launches in a Dockerfile: the program of ENTRYPOINT and CMD on the image of FROM (Docker's
 // reference, "Overview of Dockerfile instructions").
+#include <regex>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/lower_case.h"
@@ -15,18 +17,40 @@ struct Stage {
   Words entrypoint, command;
 };
 
-/// Instructions, each in one line: without comments, continued lines joined.
+/// Takes the mark of a here-document out of an instruction ("RUN <<EOF"), and gives the word that
+/// ends it; empty: there is none.
+std::string take_here_document(std::string& instruction) {
+  static const std::regex form(R"(<<-?(['"]?)([A-Za-z_]\w{0,99})\1(?=\s))");
+  const size_t start = instruction.rfind(" <<");
+  std::smatch match;
+  if (start == std::string::npos) return {};
+  const std::string rest = instruction.substr(start + 1);
+  if (!std::regex_search(rest, match, form, std::regex_constants::match_continuous)) return {};
+  instruction.erase(start + 1, match.length());
+  return match[2];
+}
+
+/// Instructions without comments, continued lines joined; a here-document is the instruction's
+/// text.
 std::vector<std::string> instructions_of(const std::string& text) {
   std::vector<std::string> instructions;
   bool continues = false;
+  std::string document;  // the line that ends it
   for (std::string_view line : split_text(text, "\n")) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const size_t first = line.find_first_not_of(" \t");
+    if (!document.empty()) {
+      const bool ends = first != std::string_view::npos && line.substr(first) == document;
+      if (ends) document.clear();
+      if (!ends) instructions.back().append(line).append("\n");
+      continue;
+    }
     if (first == std::string_view::npos || line[first] == '#') continue;
     if (!continues) instructions.emplace_back();
     continues = line.ends_with('\\');
     if (continues) line.remove_suffix(1);
     instructions.back() += std::string(line.substr(first)) + " ";
+    if (!continues) document = take_here_document(instructions.back());
   }
   return instructions;
 }

@@ -14,18 +14,19 @@ constexpr std::string_view kPackages[] = {"vllm", "sglang", "lmdeploy", "tensorr
 // Words that a launch begins with: what follows names models and settings.
 constexpr std::string_view kLaunches[] = {"vllm", "serve", "run-batch", "trtllm-serve"};
 
-/// Notes the release of a requirement (PEP 440), of uvx's package@release, of a repository's tag or
-/// of a wheel; other words say nothing.
-void add_release(const std::string& given, Variables& releases) {
+/// Notes the release of a requirement (PEP 440; conda's package=release where `installs`), of uvx's
+/// package@release, of a repository's tag or of a wheel; other words say nothing.
+void add_release(const std::string& given, bool installs, Variables& releases) {
   constexpr size_t kLongest = 300;  // characters of a wheel's address
   static const std::regex form(
       R"((?:--[\w-]+=)?(?:\S*/)?(vllm|sglang|lmdeploy|tensorrt[-_]llm|transformers)(?:\.git)?(?:\[[^\]]*\])?)"
-      R"((===?|~=|@|-(?=\S*\.whl))v?(\d{1,4}\.\d{1,4}(\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,4})?)(?!\d)\S*)");
+      R"((={1,3}|~=|@|-(?=\S*\.whl))v?(\d{1,4}\.\d{1,4}(\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,4})?)(?!\d)\S*)");
   if (given.size() > kLongest || given.find_first_of("=@.") == std::string::npos) return;
   std::string word = lower_case(given.substr(0, given.find(';')));  // markers follow
   std::erase(word, ' ');
   std::smatch match;
   if (!std::regex_match(word, match, form)) return;
+  if (match[2] == "=" && !installs) return;           // a variable of the launch
   if (match[2] == "~=" && !match[4].matched) return;  // ~=0.12 takes any 0.x from 0.12 on
   std::string package = match[1];
   std::ranges::replace(package, '_', '-');
@@ -42,7 +43,7 @@ void add_installed(const Words& command, Variables& releases) {
   for (const std::string& word : command) {
     if (!installs && is_among(kLaunches, std::filesystem::path(word).filename().string())) return;
     if (installs && is_among(kPackages, word)) releases.erase(word);  // the newest
-    add_release(word, releases);
+    add_release(word, installs, releases);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "engines/llamacpp/companions.h"
 #include "engines/llamacpp/fit.h"
@@ -171,8 +172,8 @@ void answer_to(const Question& question, Version, Answer& answer) {
   const std::vector<std::string> beside = companions.notes();
   answer.notes.insert(answer.notes.end(), beside.begin(), beside.end());
   if (shape.left_out_layers > 0) {
-    answer.notes.push_back(fmt::format(
-        "{} layers of multi-token prediction are left out (--no-mtp)", shape.left_out_layers));
+    answer.notes.push_back(fmt::format("{} of multi-token prediction left out (--no-mtp)",
+                                       counted(shape.left_out_layers, "layer")));
   }
 }
 
