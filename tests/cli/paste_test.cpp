@@ -184,6 +184,7 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
            Row{"resources:\n  accelerators: {H100: 8}\nrun: vllm serve m", 8},
            Row{"resources:\n  accelerators: [A10G:4]\nrun: vllm serve m", 4},
            Row{"resources:\n  accelerators: T4\nrun: vllm serve m", 1},
+           Row{"resources:\n  any_of:\n  - accelerators: L4:2\n  - {}\nrun: vllm serve m", 2},
            Row{"#SBATCH -N 1 --gpus-per-node=h100:4\nvllm serve m", 4},
            Row{"#SBATCH --nodes=2\n#SBATCH\t--gres gpu:h100:8,nvme:1\nvllm serve m", 16},
            Row{"#SBATCH -N 2 -G 6  # was --gpus=1\nvllm serve m --max-num-seqs $SLURM_GPUS_ON_NODE",

@@ -266,7 +266,12 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text) {
     if (!run || !run.IsScalar() || !resources) return std::nullopt;
     Variables variables;
     if (const YAML::Node envs = below(task, {"envs"})) read_variables(envs, variables);
-    const YAML::Node accelerators = below(resources, {"accelerators"});
+    YAML::Node accelerators = below(resources, {"accelerators"});
+    for (const char* choice : {"any_of", "ordered"}) {  // one of several is taken
+      const YAML::Node choices = below(resources, {choice});
+      if (!accelerators && choices && choices.IsSequence() && choices.size() > 0)
+        accelerators.reset(below(choices[0], {"accelerators"}));
+    }
     const std::string gpus = accelerators ? count_of(accelerators) : "";
     if (!gpus.empty()) variables.emplace("SKYPILOT_NUM_GPUS_PER_NODE", gpus);
     auto launch = launch_of_shell(run.Scalar(), std::move(variables));
