@@ -105,7 +105,7 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                  : "";
     }
     case PlanFormat::log: {
-      const std::string log = plan::to_log(result);
+      std::string log = plan::to_log(result);
       if (log.empty())
         say(fmt::format("--format log: {} logs no memory at its start", result.engine));
       return log;
