@@ -104,8 +104,12 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                                plan::to_args(result))
                  : "";
     }
-    case PlanFormat::log:
-      return plan::to_log(result);
+    case PlanFormat::log: {
+      std::string log = plan::to_log(result);
+      if (log.empty())
+        say(fmt::format("--format log: {} logs no memory at its start", result.engine));
+      return log;
+    }
     case PlanFormat::text:
       break;
   }

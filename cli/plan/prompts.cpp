@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "batch/progress.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
 #include "cli/host_limits.h"
@@ -31,6 +34,9 @@ namespace plimsoll::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kToldFields = 16;  // without effect, each once
+constexpr size_t kShownName = 64;   // bytes of a field's name
 
 int64_t vocabulary(const ConfigView& config) {
   const Json& json = config.json();
@@ -215,6 +221,13 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
       return result.image_room->find_fault(images);
     };
   }
+  std::set<std::string, std::less<>> told;
+  survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
+    const std::string shown(name.substr(0, kShownName));
+    if (told.size() < kToldFields && told.insert(shown).second) {
+      result.notes.push_back(batch::printable(fmt::format("line {}: {}: {}", line, shown, reason)));
+    }
+  };
   files::InputFile input = files::InputFile::open(input_paths(run));
   batch::LineIndex index(result.block_size);
   const bool is_vllm_forecast = result.fits.value_or(false) && !result.shared_windows.empty();

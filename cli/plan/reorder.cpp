@@ -31,6 +31,12 @@ void check_reorder(const PlanOptions& options) {
     used.push_back({"-i", input, files::Use::read});
   }
   files::check_distinct(used);
+  files::check_folder(options.reorder);
+  if (options.run.existing == files::Existing::refuse && files::exists(options.reorder)) {
+    fail(ExitCode::foreign_output,
+         "--reorder {}: is there already; choose another name, or replace it with --overwrite",
+         options.reorder);
+  }
 }
 
 void write_in_order(const PlanOptions& options, const files::InputFile& input,

@@ -10,6 +10,7 @@
 #include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/help.h"
+#include "cli/plan/parts.h"
 #include "cli/shard/progress.h"
 #include "cli/shard/table.h"
 #include "cli/signals.h"
@@ -42,6 +43,18 @@ shard::JobOptions job_options(const ShardOptions& options, const Environment& en
     job.pipeline_partition = model::parse_partition(*environment.layer_partition);
   }
   return job;
+}
+
+// Flags with which vLLM loads the shards that a job writes.
+std::string loading_flags(const ShardOptions& options, const shard::Layout& layout) {
+  std::string flags = fmt::format("--load-format sharded_state -tp {}", layout.tensor_parallel);
+  if (layout.pipeline_parallel > 1) flags += fmt::format(" -pp {}", layout.pipeline_parallel);
+  if (options.job.dtype != "auto") flags += fmt::format(" --dtype {}", torch_name(layout.dtype));
+  if (!options.job.file_pattern.empty()) {
+    const Json extra{{"pattern", options.job.file_pattern}};
+    flags += fmt::format(" --model-loader-extra-config {}", shell_quoted(extra.dump()));
+  }
+  return flags;
 }
 
 // vLLM takes the flag for what the checkpoint is anyway.
@@ -97,15 +110,13 @@ int write(const ShardOptions& options, const Environment& environment) {
         options.output, lost.size(), lost.front(), source.spec().architecture));
   }
   const double seconds = std::max(progress.seconds(), 1e-3);
-  const int64_t stages = job.layout().pipeline_parallel;
-  say(
-      fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
-                  "there; load with --load-format sharded_state -tp {}{}",
-                  options.output, job.file_names().size(), torch_name(job.layout().dtype),
-                  static_cast<double>(result.written_bytes) / 1e9, seconds,
-                  static_cast<double>(result.written_bytes) / 1e6 / seconds,
-                  static_cast<double>(result.kept_bytes) / 1e9, job.layout().tensor_parallel,
-                  stages > 1 ? fmt::format(" -pp {}", stages) : ""));
+  say(fmt::format(
+      "{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
+      "there; load with {}",
+      options.output, job.file_names().size(), torch_name(job.layout().dtype),
+      static_cast<double>(result.written_bytes) / 1e9, seconds,
+      static_cast<double>(result.written_bytes) / 1e6 / seconds,
+      static_cast<double>(result.kept_bytes) / 1e9, loading_flags(options, job.layout())));
   return static_cast<int>(ExitCode::done);
 }
 

@@ -62,12 +62,20 @@ const char* other_format(const std::vector<std::string>& lines) {
     return line.find('\0') != std::string::npos;
   };
   if (std::ranges::any_of(lines, is_binary)) return "binary data, not JSONL";
-  const bool table = std::ranges::all_of(lines, [](const std::string& line) {
-    return line.find(',') != std::string::npos || line.find('\t') != std::string::npos;
-  });
-  return table ? "a table of separated values; make each row an object with a prompt: mlr --icsv "
-                 "--ojsonl cat FILE"
-               : "plain text; make each line a JSON string: jq -R . FILE";
+  const auto all_have = [&](const char* separators) {
+    return std::ranges::all_of(lines, [&](const std::string& line) {
+      return line.find_first_of(separators) != std::string::npos;
+    });
+  };
+  if (all_have("\t")) {
+    return "a table of values between tabs; make each row an object with a prompt: mlr --itsv "
+           "--ojsonl cat FILE";
+  }
+  if (all_have(",\t")) {
+    return "a table of separated values; make each row an object with a prompt: mlr --icsv "
+           "--ojsonl cat FILE";
+  }
+  return "plain text; make each line a JSON string: jq -R . FILE";
 }
 
 }  // namespace

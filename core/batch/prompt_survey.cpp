@@ -69,6 +69,10 @@ class Survey {
     const bool ours = line.ordinal >= options_.slice.first;
     if (ours) ++result_.lines;
     SurveyedLine seen{.place = line, .usual = usual_};
+    const auto unknown = [&](std::string_view name, std::string_view reason) {
+      on_unknown(options_.unknown_fields)(name, reason);
+      if (options_.unknown) options_.unknown(line.number, name, reason);
+    };
     if (ours && options_.each) seen.text = digest(line.text).low;
     std::optional<BuiltRequest> request;
     LineHead head;
@@ -78,8 +82,8 @@ class Survey {
       seen.same_id = ids_.take(head);
       if (ours && seen.same_id != 0) ++result_.duplicate_ids;
       if (ours && seen.same_id == 0 && !is_done(seen)) {
-        request = count(head, read_request(head, std::move(body), options_.defaults,
-                                           options_.limits, on_unknown(options_.unknown_fields)));
+        request = count(
+            head, read_request(head, std::move(body), options_.defaults, options_.limits, unknown));
       }
     } catch (const LineError& error) {
       usual_ = head.envelope;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "batch/input_scan.h"
@@ -29,6 +30,8 @@ struct SurveyOptions {
   RequestFields defaults;
   FieldLimits limits;
   UnknownFields unknown_fields = UnknownFields::warn;
+  /// Called for every field that has no effect, with the reason; may be null.
+  std::function<void(uint64_t line, std::string_view name, std::string_view reason)> unknown;
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read

@@ -237,7 +237,8 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   const RunCounts& counts = report.counts;
   const uint64_t total = counts.total.value_or(counts.lines);
   if (total == 0 && counts.ending == Ending::complete)
-    return {"the input has no lines: nothing was answered"};
+    return {
+        "nothing was answered: the input, or what --part, --skip and --limit leave, has no lines"};
   std::string lines = fmt::format("{} of {} lines answered", counts.ok, total);
   if (counts.failed > 0) {
     lines += fmt::format(", {} failed (", counts.failed);

@@ -8,6 +8,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/error.h"
+
 namespace plimsoll::files {
 namespace {
 
@@ -167,6 +169,11 @@ Packing packing_of(std::string_view head) {
 }
 
 Packing packing_for(const std::string& path) {
+  for (const char* other : {".xz", ".bz2", ".lz4", ".zip"}) {
+    if (!path.ends_with(other)) continue;
+    fail(ExitCode::usage,
+         "{}: outputs are packed with gzip (.gz) or zstd (.zst); give another name", path);
+  }
   if (path.ends_with(".gz")) return Packing::gzip;
   return path.ends_with(".zst") ? Packing::zstd : Packing::none;
 }

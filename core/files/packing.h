@@ -13,7 +13,8 @@ enum class Packing : uint8_t { none, gzip, zstd };
 
 /// The packing of a file by its first bytes, whatever its name: four bytes are enough.
 Packing packing_of(std::string_view head);
-/// The packing of a file by the end of its name: ".gz", ".zst".
+/// The packing of a file by the end of its name: ".gz", ".zst". Throws Error(usage) for names of
+/// other packings.
 Packing packing_for(const std::string& path);
 
 /// Unpacks a stream; members or frames that follow each other are one stream.

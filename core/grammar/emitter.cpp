@@ -78,7 +78,9 @@ std::string Emitter::any_value() {
   if (!any_.empty()) return any_;
   any_ = "any";
   const std::string str = rules_.any_string();
-  rules_.add("num", "\"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? ([eE] [+\\u002d]? [0-9]+)?");
+  // Doubles hold exponents of up to 299 behind ten digits and more.
+  rules_.add("exp", "[eE] [+\\u002d]? \"0\"* ([0-9]{1,2} | [12] [0-9]{2})");
+  rules_.add("num", "\"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? exp?");
   rules_.add("anymem", fmt::format("{} {} any", str, colon_));
   rules_.add("anyobj", bracketed('{', "", '}') + " | " +
                            bracketed('{', fmt::format("anymem ({} anymem)*", comma_), '}'));
@@ -100,6 +102,15 @@ std::string Emitter::numbers(const NumberSet& set) {
   return numbers_.back().second;
 }
 
+std::string Emitter::text(const StringPart& part) {
+  try {
+    return rules_.json_string(part);
+  } catch (const TooLarge&) {
+    if (options_.strict) throw;
+    return rules_.json_string({part.texts, 0, kNoBound});  // the validator looks at the length
+  }
+}
+
 void Emitter::write_values(SetId id, const std::string& rule) {
   const Values values = sets_.values(id);
   std::vector<std::string> alternatives;
@@ -107,7 +118,7 @@ void Emitter::write_values(SetId id, const std::string& rule) {
   if (values.yes) alternatives.push_back("\"true\"");
   if (values.no) alternatives.push_back("\"false\"");
   if (!values.numbers.in->empty()) alternatives.push_back(numbers(values.numbers));
-  for (const auto& part : values.strings) alternatives.push_back(rules_.json_string(part));
+  for (const auto& part : values.strings) alternatives.push_back(text(part));
   for (const auto& shape : values.arrays) alternatives.push_back(array(shape));
   for (const auto& shape : values.objects) alternatives.push_back(object(shape));
   std::erase(alternatives, "");

@@ -26,6 +26,7 @@ class Emitter {
   std::string any_value();
   void write_values(SetId id, const std::string& rule);
   std::string numbers(const NumberSet& set);
+  std::string text(const StringPart& part);
   std::string array(const ArrayShape& shape);
   std::string plain_array(const ArrayShape& shape);
   std::string counted_array(const ArrayShape& shape);

@@ -152,7 +152,11 @@ void Lowering::restrict_numbers(Values& own) {
     if (divisor.negative || (divisor.whole == "0" && divisor.fraction.empty())) {
       wrong("is not above zero");
     }
-    restrict(multiples_of(divisor));
+    try {
+      restrict(multiples_of(divisor));
+    } catch (const TooLarge&) {
+      if (options_.strict) throw;
+    }
   }
 }
 

@@ -20,9 +20,10 @@ struct Kinds {
   Dfa plain = match("-?(0|[1-9][0-9]*)(\\.[0-9]+)?");
   Dfa negative_plain = match("-(0|[1-9][0-9]*)(\\.[0-9]+)?");
   Dfa positive_plain = match("(0|[1-9][0-9]*)(\\.[0-9]+)?");
-  // Below 0.0001, and from 10^16 on with 16 digits behind the point, which makes them integers.
-  Dfa tiny = match("[1-9](\\.[0-9]+)?[eE]-0*([5-9]|[1-9][0-9]+)");
-  Dfa huge = match("[1-9](\\.[0-9]{1,16})?[eE]\\+?(1[6-9]|[2-9][0-9]|[1-9][0-9]{2,})");
+  // Below 0.0001, and from 10^16 on with 16 digits behind the point, which makes them integers;
+  // both as far as doubles go, because readers take what lies beyond for zero or infinity.
+  Dfa tiny = match("[1-9](\\.[0-9]+)?[eE]-0*([5-9]|[1-9][0-9]|[12][0-9]{2}|30[0-7])");
+  Dfa huge = match("[1-9](\\.[0-9]{1,16})?[eE]\\+?(1[6-9]|[2-9][0-9]|[12][0-9]{2}|30[0-7])");
   Dfa minus = match("-");
   Dfa negative_tiny = concatenation_of(minus, tiny);
   Dfa negative_huge = concatenation_of(minus, huge);

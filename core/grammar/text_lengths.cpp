@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -96,7 +98,11 @@ Dfa limit_length(const Dfa& dfa, uint64_t least, uint64_t most) {
     }
     counter.states.push_back(std::move(state));
   }
-  return combine(dfa, counter, BothWays::intersection);
+  try {
+    return combine(dfa, counter, BothWays::intersection);
+  } catch (const TooLarge& error) {
+    throw TooLarge(fmt::format("a length of {} beside it: {}", steps, error.what()));
+  }
 }
 
 std::vector<std::u32string> list_texts(const Dfa& dfa, size_t most) {

@@ -145,7 +145,7 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
   };
   check_quantization(args.quantization, spec.quantization);
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
-  if (args.overrides) refuse("--hf-overrides");
+  if (args.overrides) refuse("--hf-overrides, --rope-scaling, --rope-theta");
   if (args.lora) refuse("--enable-lora");
   check_speculation(args, spec);
 }

@@ -94,6 +94,13 @@ model::ModelSpec ModelSource::spec(const EngineArgs& args) {
          "(plan --engine vllm plans it for vLLM)",
          spec.quantization);
   }
+  if (spec_.quantization.empty() && quantization::is_online(args.quantization) &&
+      std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed)) {
+    fail(ExitCode::usage,
+         "--quantization {}: the file's weights are quantized already, and are run as they are; "
+         "leave the flag out",
+         args.quantization);
+  }
   quantization::assign_online(args.quantization, stored_->activations, spec);
   return spec;
 }

@@ -153,6 +153,11 @@ bool never_ties(const Family& family, const Json& config) {
 
 std::string missing_config(const fs::path& folder) {
   const fs::path adapter = folder / "adapter_config.json";
+  if (fs::is_directory(folder / "snapshots"))
+    return fmt::format(
+        "{} is a repository of the Hugging Face cache: give its id (org/name), or the folder of a "
+        "revision below {}/snapshots",
+        folder.string(), folder.string());
   if (!fs::is_regular_file(adapter))
     return fmt::format("{} has no config.json: not a Hugging Face model folder", folder.string());
   const Json config = read_config_json(adapter);

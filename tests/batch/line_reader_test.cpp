@@ -161,11 +161,11 @@ TEST_CASE("what is another format is refused before anything is made of its line
         Row{"[\n{\"prompt\":\"a\"},\n{\"prompt\":\"b\"}\n]\n", "jq -c '.[]'"},
         Row{"{\"id\": \"a\",\n \"prompt\": \"b\"}\n{\"prompt\":\"c\"}\n", "jq -c ."},
         Row{"{\"prompt\":\"a\nb\"}\n", nullptr}, Row{"[1]\n{\"prompt\":\"a\"}\n", nullptr},
-        Row{"{\"custom_id\":\"a\",\"params\":{}}\n", "body: (.params"}, Row{"a,b\nc,d\n", "mlr"},
-        Row{"a\tb\nc\td\n", "mlr"}, Row{"a,b\nc\n", "jq -R"}, Row{"hello\nyou\n", "jq -R"},
-        Row{"hello\n", nullptr}, Row{"", nullptr}, Row{"{broken\nhello\n", nullptr},
-        Row{"hello\n\"a\"\n", nullptr}, Row{"hello\n[1]x\n", nullptr},
-        Row{"{\"prompt\":\"a\"}\nhello\n", nullptr}}) {
+        Row{"{\"custom_id\":\"a\",\"params\":{}}\n", "body: (.params"},
+        Row{"a,b\nc,d\n", "mlr --icsv"}, Row{"a\tb, c\nc\td\n", "mlr --itsv"},
+        Row{"a,b\nc\n", "jq -R"}, Row{"hello\nyou\n", "jq -R"}, Row{"hello\n", nullptr},
+        Row{"", nullptr}, Row{"{broken\nhello\n", nullptr}, Row{"hello\n\"a\"\n", nullptr},
+        Row{"hello\n[1]x\n", nullptr}, Row{"{\"prompt\":\"a\"}\nhello\n", nullptr}}) {
     INFO(row.text);
     files::InputFile input = files::InputFile::open(scratch.write("in", row.text));
     if (row.cure == nullptr) {

@@ -47,7 +47,8 @@ TEST_CASE("a run that ended within its first step tells its lines alone") {
   CHECK(summary_lines(report) == std::vector{lines});
   RunReport empty;
   CHECK(summary_lines(empty) ==
-        std::vector<std::string>{"the input has no lines: nothing was answered"});
+        std::vector<std::string>{"nothing was answered: the input, or what --part, --skip and "
+                                 "--limit leave, has no lines"});
   empty.counts.ending = Ending::stopped;  // before a line was read
   CHECK(summary_lines(empty).front() == "0 of 0 lines answered");
   report.memory.lines = {{"weights", 1, 1, {}}};

@@ -29,6 +29,22 @@ TEST_CASE(
   CHECK(survey.sequences[2].answer == 16);
 }
 
+TEST_CASE("a survey tells fields that have no effect, with the line and the nearest name") {
+  const test::Scratch scratch;
+  files::InputFile input = files::InputFile::open(scratch.write("in", R"({"prompt_token_ids":[1]}
+{"prompt_token_ids":[1],"tempereture":1}
+)"));
+  SurveyOptions options;
+  options.prompts.max_model_len = 100;
+  options.limits.vocab_size = 10;
+  std::string told;
+  options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
+    told += std::to_string(line) + " " + std::string(name) + " " + std::string(reason);
+  };
+  CHECK(survey_prompts(input, options).bad_lines == 0);
+  CHECK(told.starts_with("2 tempereture is no known field"));
+}
+
 TEST_CASE("whole blocks that stood before are shared, but for the one of a prompt's last token") {
   struct Row {
     const char* name;

@@ -47,3 +47,14 @@ TEST_CASE("lines that were too long are answered when they may be cut") {
   CHECK(shell(scratch, command + " --long-prompt truncate-left").status == 8);
   CHECK(shell(scratch, command + " --long-prompt truncate-left --retry-failed").status == 0);
 }
+
+TEST_CASE("a run in which no line failed has none to correct, and says so") {
+  const Scratch scratch;
+  scratch.write("in", prompts(2));
+  const std::string command = "plimsoll run $MODEL -q -i in -o out";
+  REQUIRE(shell(scratch, command).status == 0);
+  scratch.write("in", prompts(3));
+  const test::Outcome outcome = shell(scratch, command + " --retry-failed");
+  CHECK(outcome.status == 8);
+  CHECK_THAT(outcome.err, Catch::Contains("no line of it failed"));
+}

@@ -192,6 +192,8 @@ TEST_CASE("the lines to paste and to expect are the engine's") {
   CHECK_THAT(shell(scratch, plan + "vllm --max-model-len 8192 --format log").out,
              Contains("GPU KV cache size: ") &&
                  Contains("Maximum concurrency for 8,192 tokens per request: "));
+  CHECK_THAT(shell(scratch, plan + "plimsoll --max-model-len 8192 --format log").err,
+             Contains("plimsoll logs no memory"));
 }
 
 TEST_CASE("one table has every engine") {

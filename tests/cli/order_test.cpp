@@ -308,7 +308,8 @@ TEST_CASE("--reorder names what it needs") {
         Row{"plimsoll plan $MODEL -i in --reorder in", "in", 2},
         Row{"plimsoll plan $MODEL -i in --reorder -", "is no file", 2},
         Row{"plimsoll plan $MODEL -i in --engine sglang --reorder out", "vllm or plimsoll", 2},
-        Row{"echo there >here; plimsoll plan $MODEL -i in --reorder here", "here", 8},
+        Row{"echo there >here; plimsoll plan $MODEL -i in --reorder here", "is there already", 8},
+        Row{"plimsoll plan $MODEL -i in --reorder none/out", "none does not exist", 9},
         Row{"plimsoll run $MODEL -i in --reorder out", "--reorder", 2}}) {
     INFO(row.command);
     const Outcome outcome = shell(scratch, row.command);

@@ -217,6 +217,14 @@ TEST_CASE("stages are written and joined") {
   CHECK_THAT(other.err, Contains("pipeline_partition differs"));
 }
 
+TEST_CASE("the line that loads the shards names the type and pattern that were asked for") {
+  const Scratch scratch;
+  const Outcome written = shell(
+      scratch, "plimsoll shard $MODEL -o out --dtype half --file-pattern '{rank}.safetensors'");
+  CHECK_THAT(written.err, Contains("-tp 1 --dtype float16 --model-loader-extra-config "
+                                   "'{\"pattern\":\"{rank}.safetensors\"}'\n"));
+}
+
 TEST_CASE("verifying looks at the files beside the weights too, in both ways") {
   const Scratch scratch;
   REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2 -q").status == 0);

@@ -86,6 +86,9 @@ TEST_CASE("what is not done with GGUF files is refused by name, with the way out
   const Outcome card = shell(scratch, "plimsoll plan m.gguf --gpu H100");
   CHECK(card.status == 2);
   CHECK_THAT(card.err, Catch::Contains("computed on the CPU alone"));
+  const Outcome quantized = shell(scratch, "plimsoll plan m.gguf --quantization fp8");
+  CHECK(quantized.status == 2);
+  CHECK_THAT(quantized.err, Catch::Contains("quantized already"));
   scratch.write("bad.gguf", "GGUF");
   const Outcome bad = shell(scratch, "plimsoll plan bad.gguf; plimsoll run bad.gguf < /dev/null");
   CHECK(bad.status == 5);

@@ -89,5 +89,6 @@ TEST_CASE("packed data that is cut off or damaged is an error behind what could 
 TEST_CASE("a name says how an output is packed") {
   CHECK(packing_for("a.jsonl.gz") == Packing::gzip);
   CHECK(packing_for("a.zst") == Packing::zstd);
+  CHECK_THROWS_WITH(packing_for("a.jsonl.xz"), Catch::Contains(".zst"));
   CHECK(packing_for("a.gz.jsonl") == Packing::none);
 }

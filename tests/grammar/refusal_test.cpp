@@ -79,9 +79,19 @@ TEST_CASE("hostile schemas are refused in bounded time") {
 }
 
 TEST_CASE("what is not strict leaves to the validator what cannot be enforced") {
-  const char* schema = R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})";
-  grammar::SchemaOptions options;
-  options.strict = false;
-  CHECK_NOTHROW(grammar::ebnf_of_schema(schema, options));
-  CHECK_FALSE(grammar::JsonSchema(schema).refuse(R"(["a","a"])").empty());
+  const std::pair<const char*, std::string> rows[] = {
+      {R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})", R"(["a","a"])"},
+      // pydantic's HttpUrl has such bounds
+      {R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})",
+       "\"http://a/" + std::string(2083, 'b') + "\""},
+      {R"({"type": "number", "multipleOf": 12345.678})", "1.5"},
+  };
+  for (const auto& [schema, invalid] : rows) {
+    INFO(schema);
+    check_refused(schema, "");
+    grammar::SchemaOptions options;
+    options.strict = false;
+    CHECK_NOTHROW(grammar::ebnf_of_schema(schema, options));
+    CHECK_FALSE(grammar::JsonSchema(schema).refuse(invalid).empty());
+  }
 }

@@ -173,7 +173,7 @@ TEST_CASE("features of vLLM that our engine lacks are refused by their flag") {
   CHECK(refused([](EngineArgs&) {}).empty());
   CHECK_THAT(refused([](EngineArgs& a) { a.cpu_offload = 1; }), Contains("--cpu-offload-gb"));
   CHECK_THAT(refused([](EngineArgs& a) { a.overrides = std::make_shared<const Json>(); }),
-             Contains("--hf-overrides"));
+             Contains("--hf-overrides") && Contains("--rope-scaling"));
   CHECK_THAT(refused([](EngineArgs& a) { a.lora = true; }), Contains("--enable-lora"));
   CHECK(refused([](EngineArgs& a) { a.quantization = "fp8"; }).empty());
   CHECK_THAT(refused([](EngineArgs& a) { a.quantization = "awq"; }),

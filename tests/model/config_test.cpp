@@ -310,6 +310,8 @@ TEST_CASE("quantization is named, not refused: plan sizes such models too") {
 TEST_CASE("config.json is read from a folder or as a file, Python's NaN included") {
   const Folder folder;
   CHECK_THROWS_WITH(model::read_config(folder.path), Catch::Contains("has no config.json"));
+  std::filesystem::create_directory(folder.path / "snapshots");
+  CHECK_THROWS_WITH(model::read_config(folder.path), Catch::Contains("give its id"));
   folder.write("config.json", R"({"a": [NaN, -Infinity, "NaN \" Infinity"]})");
   const Json expected = {{"a", {"NaN", "-Infinity", "NaN \" Infinity"}}};
   CHECK(model::read_config(folder.path) == expected);

@@ -27,8 +27,10 @@ void finish(Output& output) {
 
 // How the user mends a `difference` from the run that was begun, as the end of an error message.
 // Giving the same command helps only where the program and the machine are the same too.
-std::string_view cure_of(std::string_view difference, Failed failed) {
+std::string_view cure_of(std::string_view difference, Failed failed, const Manifest& manifest) {
   if (difference.starts_with("input.") && failed == Failed::retry) {
+    if (manifest.state == RunState::complete && manifest.failed == 0)
+      return "give its own input (no line of it failed, so that there is none to correct)";
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
            "lines";
   }
@@ -223,7 +225,7 @@ void RunFiles::check_same_job(const std::string& differs) const {
   if (differs.empty()) return;
   fail(ExitCode::foreign_output,
        "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
-       options_.output, differs, cure_of(differs, options_.resume.failed));
+       options_.output, differs, cure_of(differs, options_.resume.failed, manifest_));
 }
 
 // The outputs must be as their run left them; do they have all that is asked for?
