@@ -56,6 +56,12 @@ BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   return {(offline ? 8192 : 2048) * (large ? (offline ? 2 : 4) : 1), many ? 1024 : 256};
 }
 
+BatchDefaults paced_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
+  const BatchDefaults usual = batch_defaults(args, gpu);
+  const int64_t times = args.pace == Pace::throughput ? 2 : 1;
+  return {usual.tokens * times, usual.seqs * times};
+}
+
 }  // namespace
 
 std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args) {
@@ -74,7 +80,7 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len) {
-  const BatchDefaults defaults = batch_defaults(args, gpu);
+  const BatchDefaults defaults = paced_defaults(args, gpu);
   EngineLimits limits;
   limits.utilization = args.gpu_memory_utilization;
   if (limits.utilization == 0)
@@ -120,10 +126,13 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
     for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);
   } else {
-    for (const int64_t size : {1, 2, 4}) {
-      if (size <= most) graphs.piecewise.push_back(size);
+    constexpr int64_t kSmall = 32;
+    const bool each = args.pace == Pace::interactivity;
+    for (int64_t size = 1; size <= std::min(most, each ? kSmall : 4); size += each ? 1 : size) {
+      graphs.piecewise.push_back(size);
     }
-    for (int64_t size = 8; size < 256 && size <= most; size += 8) graphs.piecewise.push_back(size);
+    for (int64_t size = each ? kSmall + 8 : 8; size < 256 && size <= most; size += 8)
+      graphs.piecewise.push_back(size);
     for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
   }
   if (args.version >= VllmVersion{0, 11, 0}) {
