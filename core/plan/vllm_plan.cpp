@@ -8,6 +8,7 @@
 #include "base/size_text.h"
 #include "model/config.h"
 #include "plan/arguments.h"
+#include "vllm/launch/defaults.h"
 #include "vllm/launch/draft.h"
 #include "vllm/launch/dtype.h"
 #include "vllm/launch/host.h"
@@ -239,7 +240,7 @@ void tell_cache(StageLaunch& launch, int64_t bytes) {
 
 PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
   EngineArgs args = given;
-  if (!args.chunked_prefill && reads_whole_prompts(config)) args.chunked_prefill = false;
+  if (!args.chunked_prefill) args.chunked_prefill = usual_chunking(config, args);
   PlanResult result;
   result.engine = "vllm";
   result.version = version_text(args.version);

@@ -33,6 +33,9 @@ enum class Usage : uint8_t { server, offline, batch };
 /// How the cards of several ranks are joined.
 enum class Interconnect : uint8_t { automatic, nvlink, pcie };
 
+/// --performance-mode, from 0.17 on.
+enum class Pace : uint8_t { balanced, interactivity, throughput };
+
 /// By which edge of a figure's bounds a verdict goes.
 enum class Assume : uint8_t { middle, worst };
 
@@ -70,6 +73,7 @@ struct EngineArgs {
   std::optional<bool> prefix_caching;
   std::optional<bool> chunked_prefill;
   bool async_scheduling = true;
+  Pace pace = Pace::balanced;
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
   std::optional<bool> estimate_graphs;     // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS

@@ -60,6 +60,7 @@ const std::vector<Row> kVllm = {
     {"--disable-hybrid-kv-cache-manager"},
     {"--allow-deprecated-quantization"},
     {"--no-async-scheduling"},
+    {"--performance-mode throughput"},
     {"--enable-lora --max-loras 2 --max-lora-rank 32"},
     {"--speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 3, "
      "\"prompt_lookup_max\": 4}'"},

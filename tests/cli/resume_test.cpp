@@ -173,10 +173,10 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--mamba-block-size 64", "--skip-mm-profiling", "--mm-processor-cache-gb 1",
       "--hf-overrides '{}'", "--rope-theta 5", "--rope-scaling '{}'",
       "--disable-hybrid-kv-cache-manager", "--allow-deprecated-quantization", "--async-scheduling",
-      "--usage offline", "--enable-lora", "--max-loras 2", "--max-lora-rank 8",
-      "--speculative-config '{}'", "--flashinfer-sampler", "--interconnect pcie",
-      "--disable-custom-all-reduce", "--assume worst", "--enable-batch-sharded-sampling",
-      "--enable-sleep-mode", "--attention-backend FLASHINFER"};
+      "--performance-mode throughput", "--usage offline", "--enable-lora", "--max-loras 2",
+      "--max-lora-rank 8", "--speculative-config '{}'", "--flashinfer-sampler",
+      "--interconnect pcie", "--disable-custom-all-reduce", "--assume worst",
+      "--enable-batch-sharded-sampling", "--enable-sleep-mode", "--attention-backend FLASHINFER"};
   std::set<std::string> named = {"-h",        "--help",      "-i",
                                  "-o",        "--overwrite", "--retry-failed",
                                  "--publish", "--merge",     "--dry-run"};

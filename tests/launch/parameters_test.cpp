@@ -51,6 +51,7 @@ const std::map<std::string, std::string> kOthers = {
     {"--disable-hybrid-kv-cache-manager", "true"},
     {"--allow-deprecated-quantization", "true"},
     {"--async-scheduling", "false"},
+    {"--performance-mode", "throughput"},
     {"--usage", "offline"},
     {"--disable-custom-all-reduce", "true"},
     {"--enable-batch-sharded-sampling", "true"},

@@ -1,6 +1,7 @@
 // Reasons beside memory that end a launch of vLLM, and differences between releases and cards:
 // lengths, dtypes, blocks of state, kernels of 4-bit experts.
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -291,15 +292,84 @@ TEST_CASE("the first engine on a small card holds more beside its weights") {
   }
 }
 
-TEST_CASE("a GB10 keeps the defaults of a small card from 0.33 on") {
+TEST_CASE("a GB10 keeps the defaults of a small card") {
+  // Logged by 0.11.0, 0.13.0, 0.18.1 and 0.27.1; its driver does not tell vLLM its memory.
   hardware::Gpu spark = hardware::find_gpu("gb10");
   spark.memory_bytes = 120 * kGib;
-  const auto limits = [&](int minor) {
-    const PlanResult plan = plan_vllm({llama_8b(), "config.json"}, at({0, minor, 0}), &spark);
+  const auto limits = [&](int minor, Usage usage) {
+    EngineArgs args = at({0, minor, 0});
+    args.usage = usage;
+    const PlanResult plan = plan_vllm({llama_8b(), "config.json"}, args, &spark);
     return std::pair(plan.max_num_batched_tokens, plan.max_num_seqs);
   };
-  CHECK(limits(32) == std::pair<int64_t, int64_t>(8192, 1024));
-  CHECK(limits(33) == std::pair<int64_t, int64_t>(2048, 256));
+  for (const int minor : {11, 13, 18, 27, 32, 33}) {
+    CHECK(limits(minor, Usage::server) == std::pair<int64_t, int64_t>(2048, 256));
+    CHECK(limits(minor, Usage::offline) == std::pair<int64_t, int64_t>(8192, 256));
+  }
+}
+
+TEST_CASE("the first engine reads prompts of more than 32768 tokens in parts") {
+  struct Row {
+    const char* name;
+    VllmVersion version;
+    std::function<void(EngineArgs&, Json&)> change;
+    int64_t tokens;
+  };
+  const auto longer = [](EngineArgs& args, Json&) { args.max_model_len = 32769; };
+  const Row rows[] = {
+      {"whole, before it did so", {0, 5, 2}, longer, 32769},
+      {"in parts", {0, 5, 3}, longer, 512},
+      {"in parts", {0, 6, 4}, longer, 512},
+      {"in larger parts", {0, 6, 5}, longer, 2048},
+      {"by the model's own length", {0, 7, 3}, [](EngineArgs&, Json&) {}, 2048},
+      {"whole, as short",
+       {0, 7, 3},
+       [](EngineArgs& args, Json&) { args.max_model_len = 32768; },
+       32768},
+      {"whole, as asked",
+       {0, 7, 3},
+       [](EngineArgs& args, Json&) { args.chunked_prefill = false; },
+       131072},
+      {"whole, with adapters",
+       {0, 7, 3},
+       [](EngineArgs& args, Json&) { args.lora = true; },
+       131072},
+      {"whole, with a window",
+       {0, 7, 3},
+       [](EngineArgs&, Json& config) { config["sliding_window"] = 4096; },
+       131072},
+      {"in parts, the window being off",
+       {0, 7, 3},
+       [](EngineArgs&, Json& config) {
+         config["sliding_window"] = 4096, config["use_sliding_window"] = false;
+       },
+       2048},
+      {"whole, with a cache of prefixes",
+       {0, 6, 0},
+       [](EngineArgs& args, Json&) { args.prefix_caching = true; },
+       131072},
+      {"in parts, with a cache of prefixes",
+       {0, 6, 1},
+       [](EngineArgs& args, Json&) { args.prefix_caching = true; },
+       512},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name << " by " << version_text(row.version));
+    EngineArgs args = at(row.version);
+    Json config = llama_8b();
+    row.change(args, config);
+    CHECK(plan_of(config, args).max_num_batched_tokens == row.tokens);
+  }
+}
+
+TEST_CASE("the first engine sorts logits where no flag asks for FlashInfer's sampler") {
+  // 256 rows of 128256 logits in 2 and 36 bytes, states of 2048 and twice 256 tokens, 8 MiB.
+  constexpr int64_t kRows = 256, kLogits = kRows * 128256 * 38;
+  constexpr int64_t kStates = (2048 + 2 * kRows) * 4096 * 2 + 8 * 1048576;
+  EngineArgs args = at({0, 7, 2});
+  CHECK(plan_of(llama_8b(), args, "4090").activation_peak_bytes == kLogits + kStates);
+  args.flashinfer_sampler = true;
+  CHECK(plan_of(llama_8b(), args, "4090").activation_peak_bytes < kLogits);
 }
 
 TEST_CASE("from 0.33 on a cache of 16 bits has the model's type") {

@@ -44,7 +44,7 @@ TEST_CASE("a card shows less than its whole memory, by its class") {
     int64_t kept_mib;
   };
   const Row rows[] = {
-      {"h100", 469},       {"l20", 469},        {"a100-40gb", 469},
+      {"h100", 469},       {"l20", 469},        {"a100-40gb", 522},
       {"h20", 469},        {"gh200", 1103},     {"b200", 469},
       {"rtx5000ada", 469}, {"t4", 448},         {"rtx8000", 448},
       {"2080ti", 448},     {"4090", 484},       {"3090", 355},

@@ -1,5 +1,6 @@
 // Launches of vLLM that were logged, and what of their machine decides: the sampler, what joins the
 // cards, the first boot; and the bounds of what is estimated.
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "plan/configs.h"
@@ -335,4 +336,23 @@ TEST_CASE("the host of a GB10 holds a part of its memory; of other cards a conte
   CHECK(context("3090", 1) < context("h100", 1));
   CHECK(context("h100", 2) - context("h100", 1) == Approx(1.5));
   CHECK(context("3090", 2) - context("3090", 1) == Approx(0.5));
+}
+
+TEST_CASE("what a GB10's host takes in the meantime is gone from the card") {
+  // Of 3.35 GiB that 0.27.1 consumed 1.12 were weights.
+  const auto outside = [](const char* gpu, int ranks) {
+    EngineArgs args = at({0, 27, 1});
+    args.tensor_parallel = ranks;
+    const PlanPart part = non_torch_part(args, &hardware::find_gpu(gpu));
+    return std::array{gib(part.bytes - part.less), gib(part.bytes), gib(part.bytes + part.more)};
+  };
+  for (const char* gpu : {"gb10", "thor"}) {
+    for (const int ranks : {1, 2}) {
+      const auto [least, usual, most] = outside(gpu, ranks);
+      CHECK(least == Approx(1.0));
+      CHECK(usual == Approx(2.0));
+      CHECK(most == Approx(5.7));
+    }
+  }
+  CHECK(outside("gh200-144gb", 1) == outside("h100", 1));
 }

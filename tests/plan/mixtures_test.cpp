@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "plan/configs.h"
+#include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -173,4 +174,50 @@ TEST_CASE("of a mixture as much is kept on the host as is asked, and no more tha
       }
     }
   }
+}
+
+TEST_CASE("room for experts stays from 0.14 on, and before is let go in each layer") {
+  vllm::EngineArgs args;
+  args.max_num_batched_tokens = 4096;
+  args.max_num_seqs = 256;
+  // Four experts a token, each with two rows of its width and two of the model's: here as wide.
+  constexpr int64_t kRoom = 4096 * 4 * 2 * (kHidden + kHidden);
+  args.version = {0, 14, 0};
+  const PlanResult stays = plan_of(mixture(), args, "h100");
+  CHECK(part_bytes(stays, "activation: expert workspace") == kRoom);
+  args.version = {0, 13, 0};
+  const PlanResult goes = plan_of(mixture(), args, "h100");
+  CHECK(part_bytes(goes, "activation: expert workspace") == 0);
+  CHECK(goes.activation_peak_bytes == part_bytes(goes, "activation: sampler"));
+  CHECK(goes.activation_peak_bytes == stays.activation_peak_bytes - kRoom);
+  // With a few sequences the forward pass is the peak, and the room is taken in it.
+  args.max_num_seqs = 1;
+  const PlanResult few = plan_of(mixture(), args, "h100");
+  CHECK(part_bytes(few, "activation: forward pass") > kRoom);
+  args.version = {0, 14, 0};
+  CHECK(few.activation_peak_bytes == plan_of(mixture(), args, "h100").activation_peak_bytes);
+}
+
+TEST_CASE("Blackwell's kernels pad slices of experts in nvfp4 without a gate to 128 rows") {
+  Json config = test::vllm_config(
+      PLIMSOLL_SOURCE_DIR
+      "/tests/data/vllm/configs/nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json");
+  config["quantization_config"] = {{"quant_method", "modelopt"},
+                                   {"quant_algo", "NVFP4"},
+                                   {"group_size", 16},
+                                   {"ignore", {"lm_head"}}};
+  const auto padded = [&](const char* gpu, int ranks, bool whole = false) {
+    vllm::EngineArgs args = at({0, 19, 0});
+    args.tensor_parallel = ranks;
+    args.expert_parallel = whole;
+    return plan_of(config, args, gpu).after_loading_bytes;
+  };
+  // 23 layers of 128 experts; a row more up and a column more down, of 2688 in 4 bits with a byte
+  // for 16. Logged by 0.13 on two cards: 9.83 GiB of weights, of which 9.02 are loaded.
+  constexpr int64_t kRow = int64_t{23} * 128 * 2 * (2688 / 2 + 2688 / 16);
+  CHECK(padded("5080", 2) == kRow * (1024 - 1856 / 2));
+  CHECK(padded("b200", 1) == kRow * (1920 - 1856));
+  CHECK(padded("b200", 4) == kRow * (512 - 1856 / 4));
+  CHECK(padded("b200", 4, true) == kRow / 4 * (1920 - 1856));
+  CHECK(padded("h100", 2) == 0);
 }

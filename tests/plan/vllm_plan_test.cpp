@@ -4,6 +4,7 @@
 #include "plan/configs.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -80,6 +81,36 @@ TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
   CHECK(limits("a100-80gb", {0, 8, 4}).max_num_seqs == 256);
   CHECK(limits("a100-80gb", {0, 8, 3}).max_num_seqs == 1024);
   CHECK(limits("h100", {0, 8, 0}).max_num_batched_tokens == 8192);
+}
+
+TEST_CASE("the performance mode doubles defaults of a step, or records each small one") {
+  const auto planned = [](Pace pace, const std::function<void(EngineArgs&)>& change) {
+    EngineArgs args = at({0, 17, 0});
+    args.pace = pace;
+    change(args);
+    return plan_of(llama_8b(), args, "l40s");
+  };
+  const auto steps = [&](Pace pace, const std::function<void(EngineArgs&)>& change) {
+    const PlanResult plan = planned(pace, change);
+    return std::pair(plan.max_num_batched_tokens, plan.max_num_seqs);
+  };
+  const auto nothing = [](EngineArgs&) {};
+  using Steps = std::pair<int64_t, int64_t>;
+  // Logged by 0.17.0: 4096 tokens, and graphs of whole steps up to 512 sequences.
+  CHECK(steps(Pace::throughput, nothing) == Steps(4096, 512));
+  CHECK(steps(Pace::interactivity, nothing) == Steps(2048, 256));
+  const auto stated = [](EngineArgs& args) {
+    args.max_num_seqs = 64, args.max_num_batched_tokens = 1024;
+  };
+  CHECK(steps(Pace::throughput, stated) == Steps(1024, 64));
+  // Sizes 1, 2, 4, 8 ... 128, or 1 to 32 and 40 ... 128; each as a part and as a whole step, as
+  // far as there are sequences for it.
+  CHECK(planned(Pace::balanced, stated).cuda_graphs == 19 + 11);
+  CHECK(planned(Pace::interactivity, stated).cuda_graphs == 44 + 36);
+  CHECK(planned(Pace::throughput, stated).cuda_graphs == 19 + 11);
+  EngineArgs older = at({0, 16, 0});
+  older.pace = Pace::throughput;
+  CHECK_THAT(refusal_of(llama_8b(), older), Catch::Contains("unrecognized arguments"));
 }
 
 TEST_CASE("hostile configs are refused by key, value and what was expected") {

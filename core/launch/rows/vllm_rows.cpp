@@ -55,6 +55,14 @@ std::vector<Parameter> of_vllm() {
        on_off(&EngineArgs::deprecated_quantization)},
       {kVllm, "--async-scheduling", "", "two batches in flight (default)", kAlone,
        on_off(&EngineArgs::async_scheduling)},
+      {kVllm, "--performance-mode", "balanced|interactivity|throughput",
+       "throughput doubles the defaults of a step; interactivity records each small step", kAlone,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         using enum vllm::Pace;
+         args.pace = chosen<vllm::Pace>(text, {{"balanced", balanced},
+                                               {"interactivity", interactivity},
+                                               {"throughput", throughput}});
+       })},
       {kVllm,
        "--disable-custom-all-reduce",
        "",

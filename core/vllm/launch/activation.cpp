@@ -20,7 +20,8 @@ namespace plimsoll::vllm {
 namespace {
 
 constexpr VllmVersion kTriesKernels{0, 12, 0};
-constexpr VllmVersion kConsumed{0, 27, 0};  // mem_utils.py: all that is gone from free memory
+constexpr VllmVersion kKeepsRoom{0, 14, 0};  // for experts; before: taken and let go in each layer
+constexpr VllmVersion kConsumed{0, 27, 0};   // mem_utils.py: all that is gone from free memory
 
 /// Rows that the sampler sees at once.
 int64_t sampler_rows(const EngineLimits& limits) {
@@ -66,6 +67,25 @@ void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
   forward.bytes = (Amount{forward.bytes} + bytes).value();
   forward.formula += fmt::format(" + {} x {} tokens x {} x {} B between stages", held,
                                  s.tokens.value(), s.hidden.value(), s.element);
+}
+
+/// Room for the products of Triton's experts, with the tokens of a step once for each expert.
+PlanPart expert_room(const EngineArgs& args, const Step& s, const ActivationShape& sizes) {
+  PlanPart room{"expert workspace", 0, "", "Triton's experts"};
+  if (sizes.expert_intermediate <= 0 || !sizes.triton_experts) return room;
+  const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
+  const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);
+  const Amount width = std::max(slice, s.hidden) + std::max(slice * 2, s.hidden);
+  room.bytes = (s.tokens * sizes.experts_per_token * s.element * width).value();
+  room.formula = fmt::format("{} tokens x {} experts x {} B x {}", s.tokens.value(),
+                             sizes.experts_per_token, s.element, width.value());
+  return room;
+}
+
+void add_room(PlanPart& forward, const PlanPart& room) {
+  if (room.bytes == 0) return;
+  forward.bytes = (Amount{forward.bytes} + room.bytes).value();
+  forward.formula += " + " + room.formula;
 }
 
 Step step_of(const EngineLimits& limits, const Stage& stage, int64_t element) {
@@ -144,6 +164,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
       second ? second_runner_sampler(args, step, gpu) : first_runner_sampler(args, step, gpu);
   PlanPart forward = forward_pass(args, step, gpu);
   pass_on(forward, step, stage);
+  const PlanPart room = expert_room(args, step, sizes);
+  if (args.version < kKeepsRoom) add_room(forward, room);
   spread_forward(forward, shape);
   std::vector<PlanPart> parts;
   const bool samples = stage.last && !shape.pooling;
@@ -155,16 +177,7 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   } else {
     parts.push_back(forward);
   }
-  if (sizes.expert_intermediate > 0 && sizes.triton_experts) {
-    const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
-    const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);
-    const Amount width = std::max(slice, step.hidden) + std::max(slice * 2, step.hidden);
-    const Amount bytes = step.tokens * sizes.experts_per_token * element * width;
-    parts.push_back({"expert workspace", bytes.value(),
-                     fmt::format("{} tokens x {} experts x {} B x {}", step.tokens.value(),
-                                 sizes.experts_per_token, element, width.value()),
-                     "Triton's experts"});
-  }
+  if (room.bytes > 0 && args.version >= kKeepsRoom) parts.push_back(room);
   if (encoder.kept > 0) {
     parts.push_back(
         {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});

@@ -12,6 +12,8 @@
 #include "base/lower_case.h"
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
+#include "vllm/launch/length.h"
+#include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -21,12 +23,19 @@ constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were 
 constexpr VllmVersion kSequencesCapped{0, 10, 1};    // by the tokens of a step
 constexpr VllmVersion kTokensCapped{0, 11, 1};       // by what all sequences hold
 
+// The first engine's prompts, which it reads in parts where contexts are long.
+constexpr VllmVersion kLongInParts{0, 5, 3};
+constexpr VllmVersion kCachedInParts{0, 6, 1};  // before: not with a cache of prefixes
+constexpr VllmVersion kImagesWhole{0, 6, 2};
+constexpr VllmVersion kLargerParts{0, 6, 5};  // 2048 tokens; before: 512
+
 struct BatchDefaults {
   int64_t tokens;
   int64_t seqs;
 };
 
-/// GB10, which has the memory of a large card and not its speed: compute capability 12.1.
+/// GB10: compute capability 12.1. Its driver does not tell its memory (NVML answers "not
+/// supported"), which vLLM takes for none; 0.33 keeps it small by name.
 bool is_spark(const hardware::Gpu* gpu) {
   return gpu != nullptr && std::lround(gpu->compute_capability * 10) == 121;
 }
@@ -41,17 +50,37 @@ BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
   bool large = total >= 70 * kGiB;
   if (args.version >= VllmVersion{0, 9, 0}) large = large && !named("a100");
-  if (args.version >= VllmVersion{0, 33, 0}) large = large && !is_spark(gpu);
+  large = large && !is_spark(gpu);
   if (args.version < VllmVersion{0, 8, 5}) large = named("h100") || named("h200");
   const bool many = large || args.version < VllmVersion{0, 8, 4};
   return {(offline ? 8192 : 2048) * (large ? (offline ? 2 : 4) : 1), many ? 1024 : 256};
 }
 
+BatchDefaults paced_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
+  const BatchDefaults usual = batch_defaults(args, gpu);
+  const int64_t times = args.pace == Pace::throughput ? 2 : 1;
+  return {usual.tokens * times, usual.seqs * times};
+}
+
 }  // namespace
+
+std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args) {
+  if (reads_whole_prompts(config)) return false;
+  const VllmVersion& version = args.version;
+  if (version >= kFirstEngineOnly || version < kLongInParts) return std::nullopt;
+  constexpr int64_t kLong = 32768;
+  const int64_t usual = model_length(config, version).usual;
+  if ((args.max_model_len > 0 ? args.max_model_len : usual) <= kLong) return false;
+  const ConfigView text = text_config(config);
+  const bool windows = text.has("sliding_window") && text.flag({"use_sliding_window"}, true);
+  const bool images = version >= kImagesWhole && find_wrapper(architecture_name(config)) != nullptr;
+  const bool cached = version < kCachedInParts && args.prefix_caching.value_or(false);
+  return !windows && !images && !cached && !args.lora && args.draft_method.empty();
+}
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len) {
-  const BatchDefaults defaults = batch_defaults(args, gpu);
+  const BatchDefaults defaults = paced_defaults(args, gpu);
   EngineLimits limits;
   limits.utilization = args.gpu_memory_utilization;
   if (limits.utilization == 0)
@@ -62,7 +91,7 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
     const bool old = args.version < VllmVersion{0, 8, 0};
     const bool chunked = args.chunked_prefill.value_or(!old);
     int64_t tokens = defaults.tokens;
-    if (old && chunked) tokens = 512;
+    if (old && chunked) tokens = args.version >= kLargerParts ? 2048 : 512;
     if (!chunked) tokens = std::max(max_model_len, tokens);
     const Amount most = Amount{limits.max_num_seqs} * max_model_len;
     const bool capped = args.version >= kTokensCapped;
@@ -97,10 +126,13 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
     for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);
   } else {
-    for (const int64_t size : {1, 2, 4}) {
-      if (size <= most) graphs.piecewise.push_back(size);
+    constexpr int64_t kSmall = 32;
+    const bool each = args.pace == Pace::interactivity;
+    for (int64_t size = 1; size <= std::min(most, each ? kSmall : 4); size += each ? 1 : size) {
+      graphs.piecewise.push_back(size);
     }
-    for (int64_t size = 8; size < 256 && size <= most; size += 8) graphs.piecewise.push_back(size);
+    for (int64_t size = each ? kSmall + 8 : 8; size < 256 && size <= most; size += 8)
+      graphs.piecewise.push_back(size);
     for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
   }
   if (args.version >= VllmVersion{0, 11, 0}) {

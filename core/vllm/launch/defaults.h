@@ -2,13 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
 #include "vllm/engine_args.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
+
+/// Whether prompts are read in parts where no flag says so (engine/arg_utils.py: use_long_context);
+/// none: as the release does with every model.
+std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args);
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len);

@@ -39,6 +39,10 @@ constexpr Measured kOther{0.18, 0.1, 0.27,
                           "6000 and a laptop's card"};
 constexpr Measured kOldOther{0.04, 0.01, 0.07,
                              "logs of vLLM 0.10 and 0.11 on an A100 and on cards of 24 GB"};
+/// What the host's own processes take in the meantime is gone from the same memory: the compiler
+/// on a first boot, and inputs of the encoder's profile.
+constexpr Measured kUnified{2.0, 1.0, 5.7,
+                            "logs of vLLM 0.11 to 0.27 on a GB10, whose host shares its memory"};
 // Several ranks.
 constexpr Measured kPair{2.08, 2.0, 2.15, "logs of vLLM 0.19 on H100 cards, two ranks"};
 constexpr Measured kMoreRanks{2.17, 2.08, 2.25, "logs of vLLM 0.19 on H100 cards, four ranks"};
@@ -72,7 +76,13 @@ const Measured& measured_ranks(const EngineArgs& args, const hardware::Gpu* gpu)
   return args.tensor_parallel == 2 ? kPair : kMoreRanks;
 }
 
+/// GB10 and Thor: what vLLM calls free is what the host has left.
+bool is_of_host(const hardware::Gpu* gpu) {
+  return gpu != nullptr && gpu->is_unified() && gpu->compute_capability > 9.0;
+}
+
 const Measured& measured(const EngineArgs& args, const hardware::Gpu* gpu) {
+  if (is_of_host(gpu)) return kUnified;
   if (args.tensor_parallel > 1) return measured_ranks(args, gpu);
   return args.pipeline_parallel > 1 ? kStages : measured_alone(args, gpu);
 }
@@ -129,7 +139,9 @@ bool has_early_cublas(const EngineArgs& args) {
 
 bool samples_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (args.flashinfer_sampler) return *args.flashinfer_sampler;
-  if (args.version < kFlashInferSampler) return args.version < kFlashInferApart;
+  if (args.version < kFlashInferSampler) {
+    return args.version >= kFirstEngineOnly && args.version < kFlashInferApart;
+  }
   constexpr double kLeastCapability = 7.5;
   constexpr int64_t kTooFewProcessors = 16;
   if (gpu == nullptr) return true;
@@ -144,7 +156,8 @@ std::string stated_backend(const std::string& variable, const VllmVersion& versi
 }
 
 bool depends_on_install(const EngineArgs& args) {
-  return !args.flashinfer_sampler && args.version < kFlashInferOptional;
+  return !args.flashinfer_sampler && args.version >= kFirstEngineOnly &&
+         args.version < kFlashInferOptional;
 }
 
 bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
@@ -184,7 +197,7 @@ PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu) {
 int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
   // The host's own processes hold a part of memory that it shares with the card: 113.24 of 121.69
   // GiB were free.
-  if (gpu != nullptr && gpu->is_unified() && gpu->compute_capability > 9.0) return bytes_of(8.45);
+  if (is_of_host(gpu)) return bytes_of(8.45);
   double gib = at_least_hopper(gpu) ? 0.51 : 0.40;
   if (args.tensor_parallel > 1) gib += at_least_hopper(gpu) ? 1.5 : 0.5;
   return bytes_of(gib);

@@ -76,6 +76,12 @@ void check_pipeline(const ConfigView& config, const EngineArgs& args) {
        "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
 }
 
+void check_pace(const EngineArgs& args) {
+  constexpr VllmVersion kPaced{0, 17, 0};
+  if (args.pace == Pace::balanced || args.version >= kPaced) return;
+  fail(ExitCode::usage, "unrecognized arguments: --performance-mode. Leave it out.");
+}
+
 void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len) {
   const bool old = args.version < kFirstEngineOnly;
   if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
@@ -167,6 +173,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
     check_length(length, args.max_model_len, config, args.version);
   check_parallel(config, args);
   check_pipeline(config, args);
+  check_pace(args);
   check_steps(args, limits, max_model_len);
   check_adapters(args, limits);
   check_drafts(args, limits);

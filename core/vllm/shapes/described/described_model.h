@@ -34,6 +34,9 @@ void count_table(const DescribedModel& model, const model::StageOfMany& stage, B
 /// Pads the experts' sizes as vLLM's kernel for mxfp4 requires, where it runs them.
 void pad_experts(Builder& build, RankWeights::Experts& experts);
 
+/// Counts what kernels for nvfp4 add to experts without a gate once they are loaded.
+void tile_experts(Builder& build, const RankWeights::Experts& experts);
+
 /// The caches of an attention with AttentionSpec::compression.
 void add_compressed_caches(const model::AttentionSpec& attention, Builder& build);
 

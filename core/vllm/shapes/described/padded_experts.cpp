@@ -1,4 +1,5 @@
-// Experts in mxfp4, which vLLM pads for their kernel (gpt-oss).
+// Experts that vLLM pads for their kernel: in mxfp4 (gpt-oss) before they are loaded, in nvfp4
+// without a gate (Nemotron) after that.
 #include "vllm/shapes/described/described_model.h"
 
 namespace plimsoll::vllm {
@@ -23,7 +24,28 @@ Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice
   return bytes;
 }
 
+/// What Blackwell's kernels add to one expert in nvfp4 without a gate: they take slices of whole
+/// tiles (quantization/utils/flashinfer_fp4_moe.py). A gated one that is no such is refused.
+Amount tile_rest(int64_t hidden, int64_t slice) {
+  constexpr int64_t kTile = 128, kGroup = 16;
+  const Amount rest = padded_to(slice, kTile) - slice;
+  return rest * 2 * (hidden / 2 + hidden / kGroup);
+}
+
 }  // namespace
+
+void tile_experts(Builder& build, const RankWeights::Experts& experts) {
+  const RankWeights& weights = build.weights;
+  if (weights.quantization().experts(experts.name).format != WeightFormat::nvfp4) return;
+  using enum hardware::Architecture;
+  const bool tiles = build.options.card == blackwell || build.options.card == consumer_blackwell;
+  if (!tiles || experts.up_matrices > 1) return;
+  const bool whole = build.options.expert_parallel;
+  const Amount held =
+      whole ? ceil_div(experts.experts, weights.expert_ranks()) : Amount{experts.experts};
+  const int64_t slice = experts.intermediate / (whole ? 1 : weights.expert_ranks());
+  build.shape.after_loading_bytes += held * tile_rest(experts.hidden, slice);
+}
 
 void pad_experts(Builder& build, RankWeights::Experts& experts) {
   const RankWeights& weights = build.weights;

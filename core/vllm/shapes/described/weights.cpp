@@ -239,6 +239,7 @@ class Table {
            weights_.ranks(), mlp.experts);
     }
     if (experts.bias) pad_experts(build_, experts);
+    tile_experts(build_, experts);
     const int64_t least = spec_.vllm.least_expert_slice * weights_.expert_ranks();
     if (weights_.expert_ranks() > 1) experts.intermediate = std::max(experts.intermediate, least);
     weights_.experts(experts);
