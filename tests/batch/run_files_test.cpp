@@ -102,6 +102,9 @@ TEST_CASE("the failed lines of a run into a stream replace a file only where the
   CHECK(scratch.read("bad") == "mine\n");
   options.existing = files::Existing::replace;
   CHECK(code_of([&] { RunFiles(options, nullptr); }) == ExitCode::done);
+  options.existing = files::Existing::refuse;
+  options.errors = scratch.path("");
+  CHECK(code_of([&] { RunFiles(options, nullptr); }, "is a folder") == ExitCode::output_unwritable);
   close(reading);
 }
 
