@@ -22,7 +22,7 @@ bool are_alike(const model::Part& a, const model::Part& b) {
 void keep_first_experts(model::ModelSpec& spec) {
   for (model::WeightSpec& weight : spec.weights) {
     const size_t each = weight.parts_in_matrix();
-    if (each == 0 || weight.parts.size() == each) continue;  // one tensor of all, or one matrix
+    if (weight.parts.size() == each) continue;  // one matrix
     bool alike = true;
     for (size_t i = each; i < weight.parts.size(); ++i)
       alike = alike && are_alike(weight.parts[i], weight.parts[i % each]);

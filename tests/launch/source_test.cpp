@@ -113,6 +113,8 @@ TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others 
     const model::WeightSpec& weight = weight_named(planned, stack);
     CHECK(weight.parts_of_first == (weight.parts.size() == 2));
     CHECK(weight.parts_in_matrix() == 2);
+    for (const model::WeightSpec& other : planned.weights)
+      CHECK((other.is_stack() || !other.parts_of_first));
     return weight.parts.size();
   };
   const Change same = [](model::Part& part) { part.tensor = "another"; };
