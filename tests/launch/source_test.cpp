@@ -29,10 +29,12 @@ struct Folders {
   Json config = testing::tiny_config("LlamaForCausalLM");
   model::ModelSpec spec = model::make_model_spec(config);
 
-  std::filesystem::path with_weights() const {
+  std::filesystem::path with_weights() const { return with_weights_of(config); }
+  std::filesystem::path with_weights_of(const Json& model) const {
+    const model::ModelSpec stored = model::make_model_spec(model);
     std::filesystem::create_directories(scratch.path("recipe"));
-    scratch.write("recipe/config.json", config.dump());
-    scratch.write("recipe/recipe.json", testing::drawn_recipe(spec, DType::f32).dump());
+    scratch.write("recipe/config.json", model.dump());
+    scratch.write("recipe/recipe.json", testing::drawn_recipe(stored, DType::f32).dump());
     testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
     return scratch.path("model");
   }
@@ -95,6 +97,17 @@ TEST_CASE("weights are read where there are some") {
   CHECK(loaded.reader(spec, {}) != nullptr);
   ModelSource random = folders.source({}, Weights::none);
   CHECK(random.reader(random.spec({}), {}) == nullptr);
+}
+
+TEST_CASE("a source refuses biases that the config does not name, and flags of vLLM alone") {
+  const Folders folders;
+  const auto biased =
+      folders.with_weights_of(testing::tiny_config("LlamaForCausalLM", {{"attention_bias", true}}));
+  CHECK_THROWS_WITH(folders.source(biased, Weights::checkpoint).spec({}),
+                    Contains("has no such bias"));
+  EngineArgs args;
+  args.lora = true;
+  CHECK_THROWS_WITH(folders.source({}, Weights::none).spec(args), Contains("--enable-lora"));
 }
 
 TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others are like it") {
