@@ -71,7 +71,6 @@ void ModelSource::open_checkpoint(const EngineArgs& args, model::ModelSpec& spec
 const model::ModelSpec& ModelSource::stored(const EngineArgs& args) {
   const quantization::Activations activations = launch::keeping(args).activations;
   if (stored_ && stored_->activations == activations) return stored_->spec;
-  stored_.reset();
   model::ModelSpec spec = spec_;
   if (folder_.weights == Weights::sharded_state) {
     open_shards(activations, spec);
