@@ -1,6 +1,5 @@
 #include "batch/output_line.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "batch/json_text.h"
