@@ -154,6 +154,7 @@ TEST_CASE("what people write beside the flags that move memory moves none") {
            "-lcd b",
            "-rea off --reasoning-budget-message stop --no-reasoning-preserve --skip-chat-parsing "
            "--no-prefill-assistant",
+           "--cache-ram {mib} --threads $CORES --port <port> --log-enable",  // as pages have it
        }) {
     INFO(words);
     const Answer answer = ask_llama(model, std::string(words) + " -c 4096 -fit off");
