@@ -1,6 +1,5 @@
 #include "batch/output_line.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "batch/json_text.h"
@@ -68,8 +67,8 @@ void add_answer(const text::ToolAnswer& answer, Choice& choice) {
 void add_completion(const engine::Completion& completion, Choice& choice) {
   choice.token_ids.insert(choice.token_ids.end(), completion.token_ids.begin(),
                           completion.token_ids.end());
-  const size_t count = std::min(completion.token_ids.size(), completion.logprobs.size());
-  for (size_t i = 0; i < count; ++i) {
+  // One for each token, where they were asked for.
+  for (size_t i = 0; i < completion.logprobs.size(); ++i) {
     choice.positions.push_back({completion.token_ids[i], &completion.logprobs[i]});
   }
 }

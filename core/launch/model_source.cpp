@@ -21,9 +21,8 @@ bool are_alike(const model::Part& a, const model::Part& b) {
 /// Leaves stacks of experts the parts of their first matrix, where the others' are alike.
 void keep_first_experts(model::ModelSpec& spec) {
   for (model::WeightSpec& weight : spec.weights) {
-    if (!weight.is_stack() || weight.matrices() < 2) continue;
     const size_t each = weight.parts_in_matrix();
-    if (each == 0 || weight.parts.size() == each) continue;
+    if (weight.parts.size() == each) continue;  // one matrix
     bool alike = true;
     for (size_t i = each; i < weight.parts.size(); ++i)
       alike = alike && are_alike(weight.parts[i], weight.parts[i % each]);
@@ -72,7 +71,6 @@ void ModelSource::open_checkpoint(const EngineArgs& args, model::ModelSpec& spec
 const model::ModelSpec& ModelSource::stored(const EngineArgs& args) {
   const quantization::Activations activations = launch::keeping(args).activations;
   if (stored_ && stored_->activations == activations) return stored_->spec;
-  stored_.reset();
   model::ModelSpec spec = spec_;
   if (folder_.weights == Weights::sharded_state) {
     open_shards(activations, spec);

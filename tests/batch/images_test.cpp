@@ -335,3 +335,23 @@ TEST_CASE("of the images that are kept the one that was not used for longest goe
   CHECK(load('a') == a);
   CHECK(load('b') != b);
 }
+
+TEST_CASE("images fill a loader with 256 MiB beside those that are kept") {
+  ImageLoader loader(rules());
+  uint64_t key = 0;
+  const auto load = [&](int64_t bytes) {
+    auto opened = loader.open({{MediaKind::image, {kOdd}, "image"}}, OrderedJson::object());
+    opened.front().layout = {.shape = {bytes}};
+    opened.front().key = {0, ++key};
+    return loader.load(std::move(opened.front())).get();
+  };
+  const auto almost = load((256 << 20) - 1);  // more than the cache holds, as all but `kept`
+  CHECK(!loader.is_full());
+  const auto kept = load(1000);
+  CHECK(!loader.is_full());
+  {
+    const auto more = load(2 << 20);
+    CHECK(loader.is_full());
+  }
+  CHECK(!loader.is_full());
+}

@@ -103,3 +103,22 @@ TEST_CASE("placeholders in token ids are spelled each by its own image, and coun
                     Catch::Contains("1 placeholder (<soi>) for 2 images"));
   CHECK_THROWS_WITH(spelled_ids({0, 1}, {whole}), Catch::Contains("0 placeholders"));
 }
+
+TEST_CASE("line ends beside an image's are tokens together with them") {
+  const auto tokenizer = text::load_json(R"({"added_tokens":[
+      {"id":5,"content":"<image>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+      {"id":6,"content":"<soi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+      {"id":7,"content":"<eoi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+      "model":{"type":"BPE","vocab":{"a":0,"b":1,"\n":2,"\n\n":3,"\n\n\n":4},
+               "merges":[["\n","\n"],["\n\n","\n"]]}})");
+  model::VisionSpec vision = vision_of(model::VisionKind::gemma3);
+  vision.image_token = 5, vision.begin_token = 6, vision.end_token = 7;
+  const Placeholders placeholders(vision, &tokenizer);
+  using Ids = std::vector<int32_t>;
+  const auto spelled = [&](const Ids& ids) {
+    return placeholders.spell_ids(ids, images_of({tiles(1, 0, 0)}));
+  };
+  CHECK(spelled({0, 6, 1}) == Ids{0, 3, 6, 5, 7, 3, 1});
+  CHECK(spelled({0, 2, 6, 1}) == Ids{0, 4, 6, 5, 7, 3, 1});
+  CHECK(spelled({6, 2, 1}) == Ids{3, 6, 5, 7, 4, 1});
+}

@@ -163,7 +163,9 @@ TEST_CASE("batch lines without a url count by their body, and Azure's urls are t
   CHECK(chat.head.endpoint == Endpoint::chat);
   CHECK(chat.unknown ==
         std::vector<std::string>{"url: is missing; lines whose body has messages count as chats"});
-  CHECK(read(R"({"custom_id":"0","body":{"prompt":"x"}})").head.endpoint == Endpoint::completions);
+  const Read completion = read(R"({"custom_id":"0","body":{"prompt":"x"}})");
+  CHECK(completion.code == "");
+  CHECK(completion.head.endpoint == Endpoint::completions);
   CHECK_THAT(read(R"({"custom_id":"0","body":{}})").message, Catch::Contains("url: is missing"));
   CHECK(read(batch_line(messages, "/chat/completions")).head.endpoint == Endpoint::chat);
   CHECK(read(batch_line(R"({"prompt":"x"})", "/completions")).code == "");

@@ -90,6 +90,24 @@ TEST_CASE("a run into a stream that stops early gives the lines behind a gap too
   CHECK(std::string(buffer, 4) == "a\nc\n");
 }
 
+TEST_CASE("the failed lines of a run into a stream replace a file only where they may") {
+  const Scratch scratch;
+  REQUIRE(mkfifo(scratch.path("pipe").c_str(), 0600) == 0);
+  const int reading = open(scratch.path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  scratch.write("bad", "mine\n");
+  RunFilesOptions options;
+  options.output = scratch.path("pipe");
+  options.errors = scratch.path("bad");
+  CHECK(code_of([&] { RunFiles(options, nullptr); }, "--overwrite") == ExitCode::foreign_output);
+  CHECK(scratch.read("bad") == "mine\n");
+  options.existing = files::Existing::replace;
+  CHECK(code_of([&] { RunFiles(options, nullptr); }) == ExitCode::done);
+  options.existing = files::Existing::refuse;
+  options.errors = scratch.path("");
+  CHECK(code_of([&] { RunFiles(options, nullptr); }, "is a folder") == ExitCode::output_unwritable);
+  close(reading);
+}
+
 TEST_CASE("records beyond 4 GiB are put in order") {
   const Scratch scratch;
   const std::string text[] = {"{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n", "{\"id\":\"c\"}\n"};
@@ -226,6 +244,11 @@ TEST_CASE("another run is refused with the key that differs, unless it may start
   CHECK(code_of([&] { live(scratch, other); }, "input: ") == ExitCode::foreign_output);
   CHECK(scratch.read("out.part") == part);
   other.options.existing = files::Existing::replace;
+  scratch.write("out.ordered.part", part);  // of a publication that was cut off
+  other.stop_after = 3;
+  CHECK(!live(scratch, other));
+  CHECK(!scratch.has("out.ordered.part"));
+  other.stop_after = 1000;
   CHECK(live(scratch, other));
   CHECK(scratch.read("out") == kWhole);
 }

@@ -100,6 +100,21 @@ TEST_CASE("llama.cpp's own code is met in every buffer") {
   CHECK(rows >= 30);
 }
 
+TEST_CASE("a card that gives its last split layer away is passed over") {
+  Headers headers;
+  const auto& model = headers.named("qwen3_30b_a3b.Q4_K_M");
+  // Layers 0 to 2 begin on card 1: card 0 makes two of them whole and takes part of the last.
+  const std::vector<std::vector<std::string>> wanted = {
+      {"2", "ffn_(gate|gate_up|down).*", "CUDA1"},
+      {"4", "ffn_(gate|up|gate_up|down).*", "CPU"},
+      {"5-48", "ffn_(up|down|gate_up|gate)_(ch|)exps", "CPU"}};
+  for (const int64_t middle : {1500, 1600}) {
+    const OrderedJson fit = ask_llama(model, "-c 4096", {2200, middle, 2600}).sizing["fit"];
+    CHECK(fit["tensor_split"] == OrderedJson({3, 0, 46}));
+    CHECK(fit["override_tensor"] == OrderedJson(wanted));
+  }
+}
+
 TEST_CASE("llama.cpp's flags are refused in its words") {
   Headers headers;
   const auto said = [&](const std::string& args) {
@@ -139,6 +154,7 @@ TEST_CASE("what people write beside the flags that move memory moves none") {
            "-lcd b",
            "-rea off --reasoning-budget-message stop --no-reasoning-preserve --skip-chat-parsing "
            "--no-prefill-assistant",
+           "--cache-ram {mib} --threads $CORES --port <port> --log-enable",  // as pages have it
        }) {
     INFO(words);
     const Answer answer = ask_llama(model, std::string(words) + " -c 4096 -fit off");

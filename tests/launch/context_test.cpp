@@ -2,6 +2,7 @@
 #include "launch/context.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "backend/cuda/footprint.h"
 #include "launch/model_source.h"
@@ -59,4 +60,19 @@ TEST_CASE("a context that is stated stays as it is") {
       resolved_with([](ResolvedLaunch& launch) { launch.engine.num_kv_blocks = 2; }, 100);
   CHECK(!stated.auto_model_len);
   CHECK(stated.max_model_len == 100);
+}
+
+TEST_CASE("images of a launch fit into the context that it resolves to") {
+  const Json config = read_json_file(std::string(PLIMSOLL_SOURCE_DIR) +
+                                     "/samples/plans/configs/qwen2.5-vl-3b.json");
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  Arguments arguments;
+  arguments.args.max_model_len = -1;
+  arguments.lone_config = &config;
+  ResolvedLaunch launch = resolve(source, arguments, kContextCard);
+  launch.engine.num_kv_blocks = 64;
+  REQUIRE(launch.engine.images->largest() > 64 * 16);
+  resolve_context(arguments, kContextCard, launch);
+  CHECK(launch.engine.max_model_len == 64 * 16);
+  CHECK(launch.engine.images->largest() < 64 * 16);
 }

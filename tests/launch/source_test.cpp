@@ -13,6 +13,8 @@
 #include "model/tiny_config.h"
 #include "reference/drawn_recipe.h"
 #include "reference/recipe.h"
+#include "shard/model_folder.h"
+#include "shard/writer.h"
 
 using namespace plimsoll;
 using namespace plimsoll::launch;
@@ -29,10 +31,13 @@ struct Folders {
   Json config = testing::tiny_config("LlamaForCausalLM");
   model::ModelSpec spec = model::make_model_spec(config);
 
-  std::filesystem::path with_weights() const {
+  std::filesystem::path with_weights() const { return with_weights_of(config, config); }
+  /// The weights of a model in a folder with the config of another.
+  std::filesystem::path with_weights_of(const Json& weights, const Json& model) const {
+    const model::ModelSpec stored = model::make_model_spec(weights);
     std::filesystem::create_directories(scratch.path("recipe"));
-    scratch.write("recipe/config.json", config.dump());
-    scratch.write("recipe/recipe.json", testing::drawn_recipe(spec, DType::f32).dump());
+    scratch.write("recipe/config.json", model.dump());
+    scratch.write("recipe/recipe.json", testing::drawn_recipe(stored, DType::f32).dump());
     testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
     return scratch.path("model");
   }
@@ -97,6 +102,29 @@ TEST_CASE("weights are read where there are some") {
   CHECK(random.reader(random.spec({}), {}) == nullptr);
 }
 
+TEST_CASE("a source refuses biases that the config does not name, and flags of vLLM alone") {
+  const Folders folders;
+  const auto biased = folders.with_weights_of(
+      testing::tiny_config("LlamaForCausalLM", {{"attention_bias", true}}), folders.config);
+  CHECK_THROWS_WITH(folders.source(biased, Weights::checkpoint).spec({}),
+                    Contains("has no such bias"));
+  EngineArgs args;
+  args.lora = true;
+  CHECK_THROWS_WITH(folders.source({}, Weights::none).spec(args), Contains("--enable-lora"));
+}
+
+TEST_CASE("shards are a source with the head that they hold") {
+  const Folders folders;
+  const Json tied = testing::tiny_config("LlamaForCausalLM", {{"tie_word_embeddings", true}});
+  shard::write_shards(shard::Job(shard::Source(folders.with_weights_of(folders.config, tied)), {}),
+                      folders.scratch.path("out"), {.tool_version = "test"});
+  const ModelFolder shards{folders.scratch.path("out"), Weights::sharded_state};
+  ModelSource source(model::make_model_spec(tied), tied, shards, Experts::all);
+  const model::ModelSpec spec = source.spec({});
+  CHECK(spec.head != spec.embedding);
+  CHECK(source.reader(spec, {}) != nullptr);
+}
+
 TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others are like it") {
   const Json config = testing::tiny_config("MixtralForCausalLM",
                                            {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
@@ -113,6 +141,8 @@ TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others 
     const model::WeightSpec& weight = weight_named(planned, stack);
     CHECK(weight.parts_of_first == (weight.parts.size() == 2));
     CHECK(weight.parts_in_matrix() == 2);
+    for (const model::WeightSpec& other : planned.weights)
+      CHECK((other.is_stack() || !other.parts_of_first));
     return weight.parts.size();
   };
   const Change same = [](model::Part& part) { part.tensor = "another"; };

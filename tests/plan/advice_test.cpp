@@ -123,7 +123,8 @@ TEST_CASE("weights that are kept on the host are no part of what is loaded") {
   for (const VllmVersion version : {VllmVersion{0, 6, 3}, VllmVersion{0, 32, 0}}) {
     EngineArgs args;
     args.version = version;
-    CHECK_THAT(plan(args).reason, Catch::StartsWith("CUDA out of memory while loading"));
+    CHECK_THAT(plan(args).reason, Catch::StartsWith("CUDA out of memory while loading") &&
+                                      Catch::Contains(" per GPU on a card of "));
     CHECK(plan(args).kv_cache_bytes == 0);
     args.cpu_offload = 10 * kGib;
     CHECK(*plan(args).fits);

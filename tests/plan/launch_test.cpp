@@ -173,6 +173,14 @@ TEST_CASE("arguments that vLLM refuses whatever the memory") {
        }},
       {"Consider increasing max_num_batched_tokens",
        [](EngineArgs& a) { a.lora = true, a.draft_tokens = 31, a.draft_method = "ngram"; }},
+      {"max_num_batched_tokens=32 and num_lookahead_tokens=32. Use --max-num-batched-tokens 33",
+       [](EngineArgs& a) {
+         a.max_num_batched_tokens = 32, a.draft_tokens = 31, a.draft_method = "dflash";
+       }},
+      {"max_num_batched_tokens=32 and num_lookahead_tokens=32. Use --max-num-batched-tokens 33",
+       [](EngineArgs& a) {
+         a.max_num_batched_tokens = 32, a.draft_tokens = 32, a.draft_method = "eagle3";
+       }},
       {"max_num_batched_tokens (16) must be greater than or equal to max_num_seqs (32)",
        [](EngineArgs& a) { a.max_num_batched_tokens = 16, a.max_num_seqs = 32; }},
       {"Unknown quantization method: sorcery", [](EngineArgs& a) { a.quantization = "sorcery"; }},

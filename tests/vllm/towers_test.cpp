@@ -1,0 +1,84 @@
+// Image encoders: what configs say of their images, and weights by hand.
+#include <catch2/catch.hpp>
+
+#include "base/json.h"
+#include "vllm/items/item_sizes.h"
+#include "vllm/shapes/model_shape.h"
+
+using namespace plimsoll;
+using namespace plimsoll::vllm;
+
+namespace {
+
+/// A model of the class, whose language model is tiny; `sight` is the rest of its config.
+Json seeing(const char* architecture, const Json& sight) {
+  Json language = {{"hidden_size", 64},        {"num_hidden_layers", 1},
+                   {"num_attention_heads", 4}, {"num_key_value_heads", 4},
+                   {"intermediate_size", 64},  {"vocab_size", 64},
+                   {"model_type", "qwen2"}};
+  Json config = language;
+  config["architectures"] = {architecture};
+  config["text_config"] = std::move(language);
+  config.update(sight);
+  return config;
+}
+
+struct Seen {
+  ModelShape shape;
+  Amount bytes;
+};
+
+Seen shape_of(const Json& config) {
+  const Quantization plain;
+  RankWeights weights(1, 2, plain);
+  ModelShape shape = build_shape(ConfigView(config, "tower"), {}, weights);
+  return {std::move(shape), weights.part_bytes(Part::vision)};
+}
+
+}  // namespace
+
+TEST_CASE("an image smaller than a processor's least is scaled up to it") {
+  struct Row {
+    const char* architecture;
+    int64_t rows, tokens;  // of the encoder, of the language model
+  };
+  const Row rows[] = {{"DotsOCRForCausalLM", 4 * 4, 4},
+                      {"PaddleOCRVLForConditionalGeneration", 28 * 28, 196},
+                      {"Qwen2VLForConditionalGeneration", 4 * 4, 4},
+                      {"Qwen3VLForConditionalGeneration", 16 * 16, 64},
+                      {"Glm4vForConditionalGeneration", 6 * 6, 9}};  // of two frames together
+  for (const Row& row : rows) {
+    INFO(row.architecture);
+    EngineArgs args;
+    args.limits["image"] = {1, 28, 28};
+    const Json config = seeing(row.architecture, {{"vision_config", Json::object()}});
+    const LargestItem item = profiled_image(shape_of(config).shape.vision, args);
+    CHECK(item.rows == row.rows);
+    CHECK(item.tokens == row.tokens);
+  }
+}
+
+TEST_CASE("MiniCPM-V's slices have the patches of the config") {
+  for (const int64_t patch : {14, 16}) {
+    const Json sight = {{"version", 2.6},
+                        {"image_size", 448},
+                        {"query_num", 64},
+                        {"vision_config", {{"patch_size", patch}, {"image_size", 980}}}};
+    const LargestItem item = largest_image(shape_of(seeing("MiniCPMV", sight)).shape.vision, {});
+    CHECK(item.tokens == 10 * 64);  // nine slices and the whole
+    CHECK(item.rows == 10 * (448 / patch) * (448 / patch));
+  }
+}
+
+TEST_CASE("Logics has a SigLIP, the ConvNeXt-XXL of CLIP and a projector") {
+  // A layer: attention, its biases, the MLP, its biases, two norms.
+  constexpr int64_t kWidth = 1152, kInner = 4304;
+  constexpr int64_t kLayer =
+      4 * kWidth * kWidth + 4 * kWidth + 2 * kWidth * kInner + kInner + kWidth + 4 * kWidth;
+  constexpr int64_t kSiglip = 26 * kLayer + (3 * 14 * 14 + 1) * kWidth + 729 * kWidth + 2 * kWidth;
+  constexpr int64_t kConvNext = 846'544'768;  // open_clip: 846.54 million
+  constexpr int64_t kProjector = (4224 + 64 + 2) * 64;
+  const Json sight = {{"mm_hidden_size", 4224}};
+  CHECK(shape_of(seeing("LogicsForConditionalGeneration", sight)).bytes ==
+        Amount{2} * (kSiglip + kConvNext + kProjector));
+}
