@@ -123,6 +123,9 @@ int write(const ShardOptions& options, const Environment& environment) {
 std::optional<std::string> find_difference(const ShardOptions& options,
                                            const Environment& environment) {
   const fs::path folder = options.verify;
+  if (!fs::is_directory(folder)) {
+    fail(ExitCode::usage, "--verify {}: is no folder", options.verify);
+  }
   const fs::path sidecar = folder / shard::kSidecar;
   const bool recorded = fs::exists(sidecar);
   const auto as_recorded = [&]() -> std::optional<std::string> {

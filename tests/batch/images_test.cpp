@@ -116,6 +116,8 @@ TEST_CASE("a line is told what is wrong with its images") {
       {with_images({"/etc/passwd"}), "image_not_allowed", "outside"},
       {with_images({kImages + "/../configs"}), "image_not_allowed", "outside"},
       {with_images({kImages + "/none.png"}), "image_unreadable", "No such file"},
+      {with_images({""}), "image_not_allowed", "the address is empty"},
+      {with_images({"/9j/" + std::string(96, 'A')}), "image_unreadable", "behind data:image"},
       {with_images({"data:image/png;base64,@@@@"}), "image_unreadable", "base64"},
       {with_images({"data:image/png,abc"}), "image_unreadable", "expected data:"},
       {with_images({"data:image/png;base64,AAAA"}), "image_unreadable", ""},

@@ -126,6 +126,8 @@ TEST_CASE("tool_choice and what stands beside it") {
       {R"("tools":[{"function":{"name":"f","parameters":[1]}}],"tool_choice":"required")", "tools",
        "tools[0].function.parameters"},
       {R"("tools":[1])", "tools", "array of objects"},
+      {R"("tools":[{"type":null},{"type":"custom","custom":{"name":"f"}}])", "tools",
+       "tools[1].type: expected function, found custom"},
       {R"("thinking_token_budget":"x")", "thinking_token_budget", "whole number"}};
   for (const Row& row : rows) {
     INFO(row.fields);

@@ -69,6 +69,9 @@ TEST_CASE("every form in which people start vLLM gives its model and flags") {
         "ARG V=x\nFROM --platform=linux/amd64 python:$V AS s\nENV N=4k96 W m\nCMD vllm serve m "
         "--max-model-len $N",
         "FROM a#\nCMD vllm serve m --max-model-len 4096",
+        "(APIServer pid=1) INFO 07-02 [utils.py:253] non-default args: {'model_tag': 'm', 'x': "
+        "Y(a=1),"
+        " 'max_model_len': 4096, 'model': 'm', 'z': {'a': [1]}}\nINFO vllm serve other",
         "FROM a\nENTRYPOINT [\"vllm\", \"serve\"]\nCMD [\"m\", \"--max-model-len=4096\"]",
         "envs:\n  M: m\nresources:\n  accelerators: L40S:2\nsetup: pip install vllm\nrun: |\n  "
         "vllm serve "
@@ -129,10 +132,21 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
   CHECK(image(":v0.10.1.1") == std::pair{std::string("0.10.1"), size_t{0}});
   CHECK(image(":latest") == std::pair{newest, size_t{1}});
   CHECK(image("") == std::pair{newest, size_t{1}});
+  const auto of_nvidia = [](const std::string& tag) {
+    const PlanOptions options = pasted("docker run nvcr.io/nvidia/vllm:" + tag + " vllm serve m");
+    return vllm::version_text(options.launch.args.version) + "; " + options.release_note;
+  };
+  CHECK(of_nvidia("25.11-py3") == "0.11.0; ");
+  CHECK_THAT(of_nvidia("25.09-py3"), Contains("0.10.2; ") && Contains("which 25.10 has"));
+  CHECK_THAT(of_nvidia("26.02-py3"), Contains("0.13.0; ") && Contains("which 26.01 has"));
+  CHECK_THAT(of_nvidia("27.01-py3"), Contains("0.31.0; ") && Contains("which 26.10 has"));
+  CHECK(of_nvidia("latest").starts_with(newest));
   for (const std::string text :
        {"pip install -U 'vllm==0.12.0' --torch-backend=auto && vllm serve m",
-        "uvx vllm@0.12.0 serve m", "uvx --from vllm[flashinfer]==0.12.0 vllm serve m",
-        "uv run --with=vllm==0.12.0 vllm serve m", "pipx run --spec vllm~=0.12.0 vllm serve m",
+        "uvx vllm@0.12.0 serve m",
+        "uvx --from vllm[flashinfer]==0.12.0 vllm serve m",
+        "uv run --with=vllm==0.12.0 vllm serve m",
+        "pipx run --spec vllm~=0.12.0 vllm serve m",
         "uv tool run vllm@0.12.0 serve m",
         "V=0.12.0\npip install https://w.ai/v$V/vllm-${V}+cu129-cp38-abi3-any.whl\nvllm serve m",
         "pip install git+https://github.com/vllm-project/vllm.git@v0.12.0; vllm serve m",
@@ -141,6 +155,8 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
         "FROM a AS b\nRUN pip wheel vllm==0.9.0\nFROM vllm/vllm-openai:v0.12.0 AS c\nRUN echo "
         "it's\n"
         "FROM c\nCMD [\"--model\", \"m\"]",
+        "vLLM API server version 0.12.0\nnon-default args: {'model': 'm'}",
+        "non-default args: {'model': 'm'}\nInitializing a V1 LLM engine (v0.12.0) with config",
         "FROM a\nRUN <<EOF\napt update\npip install vllm==0.12.0\nEOF\nCMD vllm serve m",
         "FROM a\nRUN pip install vllm==0.12.0\nCOPY <<-'E' /x\nFROM b\n\tE\nCMD vllm serve m",
         "conda install -c conda-forge vllm=0.12.0 && vllm serve m",

@@ -47,6 +47,8 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL --verify x", "give one of MODEL"},
       {"shard $MODEL", "give -o DIR"},
       {"shard --unshard x", "give -o DIR"},
+      {"shard $MODEL -o out --format json", "of the table that --dry-run prints"},
+      {"shard --verify x", "--verify x: is no folder"},
       {"shard $MODEL -o out --source x", "--source belongs to --verify"},
       {"shard $MODEL -o out -tp 0", "--tensor-parallel-size: expected a number from 1"},
       {"shard $MODEL -o out -tp 3", "lm_head.weight has 2048 rows with padding, which 3 does not"},

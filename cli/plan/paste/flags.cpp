@@ -13,7 +13,6 @@
 #include "cli/plan/options.h"
 #include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/shell_words.h"
-#include "vllm/launch/machine.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -221,34 +220,6 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// Reads the release that the text installs, else that of "vllm/vllm-openai:v0.11.0", in whose
-/// images FlashInfer is installed; notes that other tags are planned as the newest known.
-void read_release(const PastedLaunch& launch, PlanOptions& options) {
-  if (const auto installed = launch.releases.find("vllm"); installed != launch.releases.end()) {
-    options.launch.args.version = vllm::parse_version(installed->second);
-    return;
-  }
-  const std::string& image = launch.image;
-  if (image.empty()) return;
-  const size_t name = image.rfind('/') + 1;
-  const size_t colon = image.find_first_of(":@", name);
-  std::string tag = colon == std::string::npos ? "latest" : image.substr(colon + 1);
-  if (tag.starts_with("v")) tag.erase(0, 1);
-  if (image.find("vllm") != std::string::npos && tag.starts_with("0.")) {
-    vllm::EngineArgs& args = options.launch.args;
-    args.version = vllm::parse_version(tag);
-    const bool told = std::ranges::any_of(launch.variables, [](const auto& variable) {
-      return variable.first == "VLLM_USE_FLASHINFER_SAMPLER";
-    });
-    if (!told && vllm::depends_on_install(args)) args.flashinfer_sampler = true;
-  } else {
-    options.release_note = fmt::format(
-        "the image {} does not say its release of vLLM: planned as {}, the newest known "
-        "(--vllm-version X.Y.Z says another)",
-        image, vllm::version_text(options.launch.args.version));
-  }
-}
-
 /// Other engines, by what their programs, modules and images are called; those that plan knows,
 /// and those that it does not.
 constexpr std::string_view kKnownEngines[] = {
@@ -335,6 +306,7 @@ std::string with_plain_blanks(std::string text) {
 PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = with_plain_blanks(pasted);
   PastedLaunch launch;
+  if (auto logged = launch_of_log(text)) return *logged;
   if (auto called = launch_of_python(text)) {
     add_notebook_installs(text, called->releases);
     return *called;

@@ -16,6 +16,8 @@
 
 namespace plimsoll::cli {
 
+struct PlanOptions;
+
 using Variables = std::map<std::string, std::string>;
 using Words = std::vector<std::string>;
 using KnownNames = std::span<const std::string_view>;
@@ -62,6 +64,10 @@ std::optional<Json> json_of_yaml(const std::string& text);
 /// none. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);
 
+/// The launch that a log of vLLM says, by its first line with "non-default args: {"; nothing where
+/// there is none.
+std::optional<PastedLaunch> launch_of_log(const std::string& text);
+
 /// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
 /// another program runs.
 bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch);
@@ -74,6 +80,10 @@ bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch
 void add_installed(const Words& command, Variables& releases);
 /// Notes those of a notebook's lines, which begin with "!" or "%".
 void add_notebook_installs(const std::string& text, Variables& releases);
+
+/// Reads the release of vLLM that the text installs, else that of its image: "vllm-openai:v0.11.0",
+/// "nvidia/vllm:25.11-py3". A note says where neither tells it and which release is planned.
+void read_release(const PastedLaunch& launch, PlanOptions& options);
 
 /// Limits the GPUs to those that srun's flags ask for; words behind the flags are the program's.
 void limit_to_slurm(std::span<const std::string> flags, PastedLaunch& launch);

@@ -1,4 +1,5 @@
-// LLM(model="...", tensor_parallel_size=2): a call whose arguments are Python literals.
+// LLM(model="...", tensor_parallel_size=2): a call whose arguments are Python literals; and those
+// of vLLM's log, "non-default args: {'model': '...'}".
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -52,9 +53,12 @@ class PythonReader {
     return std::string(text_.substr(first, at - first));
   }
 
+  /// The literal that begins here.
+  Literal literal() { return literal(0); }
+
   /// A value up to "," or a closing bracket; nothing, and the text is passed, for an expression.
   Literal argument() {
-    Literal value = literal(0);
+    Literal value = literal();
     skip_blank();
     if (at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
     pass_expression();
@@ -241,6 +245,27 @@ void add_flag(const std::string& name, const OrderedJson& value, Words& words) {
   }
 }
 
+void add_argument(const std::string& name, const Literal& value, PastedLaunch& launch) {
+  if (value) {
+    add_flag(name, *value, launch.words);
+  } else {
+    launch.left_out.push_back(name + " (not a literal)");
+  }
+}
+
+/// The release in a log's "vLLM API server version 0.12.0" or "LLM engine (v0.12.0)"; empty: none.
+std::string logged_release(const std::string& text) {
+  for (const std::string mark : {"vLLM API server version ", "LLM engine (v"}) {
+    const size_t found = text.find(mark);
+    if (found == std::string::npos) continue;
+    const size_t first = found + mark.size();
+    const size_t end =
+        text.find_first_not_of("0123456789.abcdeoprstv", first);  // 0.12.1rc1.dev5+g...
+    if (first < text.size() && text[first] == '0') return text.substr(first, end - first);
+  }
+  return {};
+}
+
 /// True when a line of the text imports the module, or names of it.
 bool imports(const std::string& text, const std::string& module) {
   for (std::string_view line : split_text(text, "\n")) {
@@ -274,17 +299,39 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
       reader.at = first;
       name = "model";
     }
-    const Literal value = reader.argument();
-    if (value) {
-      add_flag(name, *value, launch.words);
-    } else {
-      launch.left_out.push_back(name + " (not a literal)");
-    }
+    add_argument(name, reader.argument(), launch);
     if (!reader.take(',') && (reader.skip_blank(), reader.at < text.size()) &&
         text[reader.at] != ')') {
       break;
     }
   }
+  return launch;
+}
+
+std::optional<PastedLaunch> launch_of_log(const std::string& text) {
+  const std::string mark = "non-default args: {";
+  const size_t start = text.find(mark);
+  if (start == std::string::npos) return std::nullopt;
+  PastedLaunch launch;
+  const std::string release = logged_release(text);
+  if (!release.empty()) launch.releases["vllm"] = release;
+  const NamedValues none;
+  PythonReader reader(text, none);
+  reader.at = start + mark.size();
+  bool serves = text.find("API server") < start;
+  bool has_model = false;
+  do {
+    const Literal name = reader.literal();
+    if (!name || !name->is_string() || !reader.take(':')) break;
+    const Literal value = reader.argument();
+    const bool tag = *name == "model_tag";  // `vllm serve MODEL`, which is `model` too
+    serves |= tag;
+    const bool model = tag || *name == "model";
+    if (!model || !has_model)
+      add_argument(model ? "model" : name->get<std::string>(), value, launch);
+    has_model |= model;
+  } while (reader.take(','));
+  launch.usage = serves ? vllm::Usage::server : vllm::Usage::offline;
   return launch;
 }
 

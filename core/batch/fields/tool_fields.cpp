@@ -95,6 +95,14 @@ bool asks_strictly(const OrderedJson& tools) {
   });
 }
 
+/// Refuses OpenAI's tools of free text, as vLLM does; other types are those of templates (GLM-4).
+void check_types(const OrderedJson& tools) {
+  for (size_t i = 0; i < tools.size(); ++i) {
+    if (tools[i].value("type", OrderedJson()) == "custom")
+      refuse_field("tools", fmt::format("tools[{}].type: expected function, found custom", i));
+  }
+}
+
 }  // namespace
 
 void set_tool_choice(const FieldValue& value, RequestFields& fields) {
@@ -118,6 +126,7 @@ void set_tool_choice(const FieldValue& value, RequestFields& fields) {
 }
 
 void read_tools(const OrderedJson& body, RequestFields& fields, bool has_form) {
+  if (fields.tools) check_types(*fields.tools);
   if (!fields.forces_call()) return;
   if (!fields.tools || fields.tools->empty()) {
     refuse_field("tool_choice", fmt::format("tool_choice: {} needs tools beside it",

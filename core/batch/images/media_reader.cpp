@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -94,6 +95,15 @@ std::string path_of(const std::string& url, const std::string& field) {
   return path;
 }
 
+/// True for the bytes of a JPEG, PNG, GIF or WebP file in base64 where an address should be.
+bool is_base64_of_image(std::string_view source) {
+  constexpr size_t kShortest = 100;  // below it: the path of a file, perhaps
+  constexpr std::string_view kStarts[] = {"/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR"};
+  return source.size() >= kShortest && std::ranges::any_of(kStarts, [&](std::string_view start) {
+           return source.starts_with(start);
+         });
+}
+
 /// The path of an open file, all links followed.
 std::string true_path(int descriptor) {
   char path[PATH_MAX];
@@ -125,6 +135,11 @@ std::vector<uint8_t> MediaReader::read(const std::string& source, const std::str
            fmt::format("{}: nothing is fetched over {}; download the file and name it by file: "
                        "below --allowed-local-media-path, or give it as data:image/...;base64,...",
                        shortened(source), scheme));
+  }
+  if (source.empty()) refuse(code::image_not_allowed, field, "the address is empty");
+  if (is_base64_of_image(source)) {
+    refuse(image::code::unreadable, field,
+           fmt::format("{}: base64 goes behind data:image/...;base64,", shortened(source)));
   }
   if (source.find('\0') != std::string::npos) {
     refuse(image::code::unreadable, field, "the name of the file has a zero byte");

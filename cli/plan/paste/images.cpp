@@ -1,0 +1,67 @@
+// The release of vLLM that a pasted launch runs: the one that its text installs, else its image's.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/plan/options.h"
+#include "cli/plan/paste/pasted_launch.h"
+#include "vllm/launch/machine.h"
+
+namespace plimsoll::cli {
+namespace {
+
+struct ImageOfMonth {
+  std::string_view month, release;
+};
+
+// nvcr.io/nvidia/vllm:25.10-py3, by
+// docs.nvidia.com/deeplearning/frameworks/vllm-release-notes; 25.11, 26.01 and 26.08 by logs of
+// vLLM in them (the notes of 26.01 repeat 25.12's), 25.12 by vllm-project/vllm#31424.
+constexpr ImageOfMonth kNvidia[] = {{"25.10", "0.10.2"}, {"25.11", "0.11.0"}, {"25.12", "0.11.1"},
+                                    {"26.01", "0.13.0"}, {"26.03", "0.17.1"}, {"26.05", "0.20.1"},
+                                    {"26.08", "0.27.1"}, {"26.10", "0.31.0"}};
+
+/// The image of that month, else the last known before it; the first where all known are later.
+const ImageOfMonth& nvidia_image(std::string_view month) {
+  const auto after = std::ranges::upper_bound(kNvidia, month, {}, &ImageOfMonth::month);
+  return after == std::begin(kNvidia) ? *after : *std::prev(after);
+}
+
+}  // namespace
+
+void read_release(const PastedLaunch& launch, PlanOptions& options) {
+  vllm::EngineArgs& args = options.launch.args;
+  if (const auto installed = launch.releases.find("vllm"); installed != launch.releases.end()) {
+    args.version = vllm::parse_version(installed->second);
+    return;
+  }
+  const std::string& image = launch.image;
+  if (image.empty()) return;
+  const size_t name = image.rfind('/') + 1;
+  const size_t colon = image.find_first_of(":@", name);
+  std::string tag = colon == std::string::npos ? "latest" : image.substr(colon + 1);
+  if (tag.starts_with("v")) tag.erase(0, 1);
+  const bool of_vllm = image.find("vllm") != std::string::npos;
+  const bool of_month = image.find("nvidia/vllm:") != std::string::npos && tag.size() >= 5 &&
+                        tag[2] == '.' && tag.find_first_not_of("0123456789.") >= 5;
+  const std::string untold = fmt::format("the image {} does not say its release of vLLM", image);
+  if (of_vllm && tag.starts_with("0.")) {
+    args.version = vllm::parse_version(tag);
+  } else if (of_month) {
+    const ImageOfMonth& known = nvidia_image(tag.substr(0, 5));
+    args.version = vllm::parse_version(std::string(known.release));
+    if (!tag.starts_with(known.month))
+      options.release_note = fmt::format("{}: planned as {}, which {} has (--vllm-version X.Y.Z)",
+                                         untold, known.release, known.month);
+  } else {
+    options.release_note =
+        fmt::format("{}: planned as {}, the newest known (--vllm-version X.Y.Z says another)",
+                    untold, vllm::version_text(args.version));
+    return;
+  }
+  // FlashInfer is installed in these images.
+  const bool told = launch.variables.contains("VLLM_USE_FLASHINFER_SAMPLER");
+  if (!told && vllm::depends_on_install(args)) args.flashinfer_sampler = true;
+}
+
+}  // namespace plimsoll::cli
