@@ -59,9 +59,11 @@ class PythonReader {
 
   /// A value up to "," or a closing bracket; nothing, and the text is passed, for an expression.
   Literal argument() {
+    const size_t first = at;
     Literal value = literal();
     skip_blank();
-    if (at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
+    if (value && at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
+    at = first;
     pass_expression();
     return std::nullopt;
   }
@@ -306,7 +308,7 @@ std::optional<PastedLaunch> launch_of_log(const std::string& text) {
   const NamedValues none;
   PythonReader reader(text, none);
   reader.at = start + mark.size();
-  bool serves = text.find("API server") < start;
+  bool serves = std::min(text.find("API server"), text.find("APIServer")) < start;
   bool has_model = false;
   do {
     const Literal name = reader.literal();
