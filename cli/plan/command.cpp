@@ -106,8 +106,11 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
     }
     case PlanFormat::log: {
       std::string log = plan::to_log(result);
-      if (log.empty())
+      if (log.empty() && result.engine == "vllm") {
+        say("--format log: name the card, --gpu NAME");
+      } else if (log.empty()) {
         say(fmt::format("--format log: {} logs no memory at its start", result.engine));
+      }
       return log;
     }
     case PlanFormat::text:

@@ -70,13 +70,14 @@ plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& a
   return plan(args, gpu);
 }
 
-/// True where a flag says among how many cards the launch is divided, be it one.
+/// True where a flag says among how many cards the launch is divided; of tensor parallelism one,
+/// too.
 bool says_ranks(const launch::LaunchRequest& request) {
-  constexpr std::string_view kFlags[] = {"--tensor-parallel-size", "--pipeline-parallel-size",
-                                         "--data-parallel-size"};
-  return std::ranges::any_of(request.given, [&](const launch::Given& given) {
-    return std::ranges::count(kFlags, given.parameter->flag()) > 0;
-  });
+  const auto is_tensor = [](const launch::Given& given) {
+    return given.parameter->flag() == "--tensor-parallel-size";
+  };
+  return std::ranges::any_of(request.given, is_tensor) || request.args.pipeline_parallel > 1 ||
+         request.args.data_parallel > 1;
 }
 
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {

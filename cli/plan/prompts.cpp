@@ -224,9 +224,10 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   std::set<std::string, std::less<>> told;
   survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
     const std::string shown(name.substr(0, kShownName));
-    if (told.size() < kToldFields && told.insert(shown).second) {
-      result.notes.push_back(batch::printable(fmt::format("line {}: {}: {}", line, shown, reason)));
-    }
+    if (told.size() > kToldFields || !told.insert(shown).second) return;
+    result.notes.push_back(batch::printable(
+        told.size() > kToldFields ? "further fields without effect are not named"
+                                  : fmt::format("line {}: {}: {}", line, shown, reason)));
   };
   files::InputFile input = files::InputFile::open(input_paths(run));
   batch::LineIndex index(result.block_size);

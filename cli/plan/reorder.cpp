@@ -8,6 +8,7 @@
 #include "engines/engine.h"
 #include "files/names.h"
 #include "files/output_file.h"
+#include "files/packing.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -26,12 +27,24 @@ void check_reorder(const PlanOptions& options) {
   if (files::is_stream(options.reorder)) {
     fail(ExitCode::usage, "--reorder {}: is no file", options.reorder);
   }
-  std::vector<files::UsedFile> used = {{"--reorder", options.reorder, files::Use::write}};
+  const std::string part = options.reorder + ".part";
+  const std::string record = options.reorder + ".run.json";
+  std::vector<files::UsedFile> used = {{"--reorder", options.reorder, files::Use::write},
+                                       {"--reorder", part, files::Use::write}};
   for (const std::string& input : input_paths(options.run)) {
     used.push_back({"-i", input, files::Use::read});
   }
   files::check_distinct(used);
   files::check_folder(options.reorder);
+  files::check_name(options.reorder);
+  if (files::packing_for(options.reorder) != files::Packing::none) {
+    fail(ExitCode::usage, "--reorder {}: lines are not packed; give another name", options.reorder);
+  }
+  for (const std::string& other : {record, part}) {  // a run that has begun, or answers
+    if (!files::exists(other)) continue;
+    fail(ExitCode::foreign_output, "--reorder {}: {} is there already; choose another name",
+         options.reorder, other);
+  }
   if (options.run.existing == files::Existing::refuse && files::exists(options.reorder)) {
     fail(ExitCode::foreign_output,
          "--reorder {}: is there already; choose another name, or replace it with --overwrite",

@@ -18,11 +18,13 @@ int publish_what_is_there(const RunOptions& options) {
   const batch::Published published = batch::publish_what_is_there(options.publish);
   const batch::Manifest& manifest = published.manifest;
   if (!options.quiet) {
-    say(fmt::format("{}: {} lines answered, {} failed, {} missing{}", options.publish, manifest.ok,
-                    manifest.failed, manifest.missing,
-                    published.in_order ? ""
-                                       : "; the input is not there as it was, so lines keep the "
-                                         "order in which they were finished"));
+    say(published.in_order
+            ? fmt::format("{}: {} lines answered, {} failed, {} missing", options.publish,
+                          manifest.ok, manifest.failed, manifest.missing)
+            : fmt::format("{}: {} lines answered, {} failed; the input is not there as it was, so "
+                          "lines keep the order in which they were finished, and how many are "
+                          "missing is not known",
+                          options.publish, manifest.ok, manifest.failed));
   }
   if (manifest.missing > 0) return static_cast<int>(ExitCode::stopped_resumable);
   return status_of(manifest.failed);

@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf/model.h"
 #include "files/names.h"
+#include "files/packing.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -49,6 +50,7 @@ void add_written(const std::string& role, const std::string& path,
   if (path.empty()) return;
   used.push_back({role, path, Use::write});
   if (files::is_stream(path)) return;
+  files::packing_for(path);  // refuses what it does not write
   files::check_folder(path);
   files::check_name(path);
   for (const char* suffix : suffixes) {

@@ -73,8 +73,11 @@ void check_shard_options(const ShardOptions& options) {
   if (actions != 1) {
     fail(ExitCode::usage, "shard: give one of MODEL, --verify DIR and --unshard DIR");
   }
+  if (options.dry_run && options.model.empty()) {
+    fail(ExitCode::usage, "--dry-run belongs to MODEL");
+  }
   if (options.json && !options.dry_run) {
-    fail(ExitCode::usage, "--format json: of the table that --dry-run prints");
+    fail(ExitCode::usage, "--format json belongs to --dry-run, whose table it prints");
   }
   if (!options.source.empty() && options.verify.empty()) {
     fail(ExitCode::usage, "--source belongs to --verify DIR");

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 
 namespace plimsoll::files {
 namespace {
@@ -168,14 +169,15 @@ Packing packing_of(std::string_view head) {
   return head.starts_with(kZstd) ? Packing::zstd : Packing::none;
 }
 
-Packing packing_for(const std::string& path) {
+Packing packing_for(const std::string& given) {
+  const std::string path = lower_case(given);
   for (const char* other : {".xz", ".bz2", ".lz4", ".zip"}) {
     if (!path.ends_with(other)) continue;
     fail(ExitCode::usage,
-         "{}: outputs are packed with gzip (.gz) or zstd (.zst); give another name", path);
+         "{}: outputs are packed with gzip (.gz) or zstd (.zst); give another name", given);
   }
   if (path.ends_with(".gz")) return Packing::gzip;
-  return path.ends_with(".zst") ? Packing::zstd : Packing::none;
+  return path.ends_with(".zst") || path.ends_with(".zstd") ? Packing::zstd : Packing::none;
 }
 
 std::unique_ptr<Unpacker> Unpacker::make(Packing packing) {

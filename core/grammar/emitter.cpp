@@ -78,9 +78,10 @@ std::string Emitter::any_value() {
   if (!any_.empty()) return any_;
   any_ = "any";
   const std::string str = rules_.any_string();
-  // Doubles hold exponents of up to 299 behind ten digits and more.
+  // Doubles hold exponents of up to 299 behind nine digits. Digits alone are not bounded.
   rules_.add("exp", "[eE] [+\\u002d]? \"0\"* ([0-9]{1,2} | [12] [0-9]{2})");
-  rules_.add("num", "\"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? exp?");
+  rules_.add("frac", "\".\" [0-9]+");
+  rules_.add("num", "\"-\"? ((\"0\" | [1-9] [0-9]*) frac? | (\"0\" | [1-9] [0-9]{0,8}) frac? exp)");
   rules_.add("anymem", fmt::format("{} {} any", str, colon_));
   rules_.add("anyobj", bracketed('{', "", '}') + " | " +
                            bracketed('{', fmt::format("anymem ({} anymem)*", comma_), '}'));

@@ -156,6 +156,7 @@ void Lowering::restrict_numbers(Values& own) {
       restrict(multiples_of(divisor));
     } catch (const TooLarge&) {
       if (options_.strict) throw;
+      own.numbers.loosened = true;
     }
   }
 }

@@ -323,16 +323,23 @@ NumberSet multiples_of(const Decimal& divisor) {
 }
 
 NumberSet complement_of(const NumberSet& a) {
-  return {a.out, a.in};
+  if (!a.loosened) return {a.out, a.in};
+  NumberSet any = all_numbers();
+  any.loosened = true;
+  return any;
 }
 NumberSet intersection_of(const NumberSet& a, const NumberSet& b) {
-  if (a.out->empty() && *a.in == *all_numbers().in) return b;
-  if (b.out->empty() && *b.in == *all_numbers().in) return a;
+  const auto is_all = [](const NumberSet& set) {
+    return !set.loosened && set.out->empty() && *set.in == *all_numbers().in;
+  };
+  if (is_all(a)) return b;
+  if (is_all(b)) return a;
   return {share(combine(*a.in, *b.in, BothWays::intersection)),
-          share(combine(*a.out, *b.out, BothWays::union_))};
+          share(combine(*a.out, *b.out, BothWays::union_)), a.loosened || b.loosened};
 }
 NumberSet union_of(const NumberSet& a, const NumberSet& b) {
-  return complement_of(intersection_of(complement_of(a), complement_of(b)));
+  return {share(combine(*a.in, *b.in, BothWays::union_)),
+          share(combine(*a.out, *b.out, BothWays::intersection)), a.loosened || b.loosened};
 }
 
 }  // namespace plimsoll::grammar

@@ -26,6 +26,7 @@ Decimal decimal_of(const OrderedJson& number);
 struct NumberSet {
   DfaPtr in;
   DfaPtr out;
+  bool loosened = false;  // a condition was left out: more may be in it, and in its complement too
 };
 
 NumberSet all_numbers();

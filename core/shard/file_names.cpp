@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -88,6 +89,11 @@ FilePattern::FilePattern(const std::string& text, int64_t tensor_parallel,
 }
 
 void FilePattern::parse() {
+  try {
+    static_cast<void>(Json(text_).dump());
+  } catch (const Json::exception&) {
+    refuse("", "is not UTF-8");
+  }
   const std::string plain = format(text_, [&](const std::string& written) -> std::string {
     const std::string field = parse_field(text_, written).name;
     if (field == "rank" || field == "tp_rank") {

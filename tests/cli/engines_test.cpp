@@ -221,7 +221,9 @@ TEST_CASE("our flags mean the same to every engine") {
     CHECK(plan["gpus"] == 2);
     CHECK(plan["fits"] == true);
   }
-  for (const Json& plan : planned_json(scratch, "--engine all --gpu 2xh100 -tp 1")["plans"]) {
+  const Json undivided = planned_json(scratch, "--engine all --gpu 2xh100 -tp 1");
+  CHECK(undivided["plans"].size() == 7);
+  for (const Json& plan : undivided["plans"]) {
     INFO(plan.dump());
     if (plan.value("reason", "").find("llama.cpp loads GGUF files") != std::string::npos) continue;
     CHECK(plan["gpus"] == 1);

@@ -27,6 +27,10 @@ TEST_CASE("a log of vLLM is told from a report, and compared with the plan of it
   CHECK_THAT(inside.out, Catch::Contains("weights") && Catch::Contains("inside the bounds") &&
                              Catch::Contains("cold boot"));
   CHECK_THAT(inside.out, Catch::Contains("\n0.24.0,"));
+  // The log's own line says the launch, and the release.
+  const Outcome from_log = shell(scratch, "plimsoll plan " + kQwen + " --gpu 5090 --from " + kLog +
+                                              " --check " + kLog + " --no-flashinfer-sampler");
+  CHECK(from_log.out == inside.out);
   const Outcome outside = shell(scratch, check + " --gpu-memory-utilization 0.8");
   CHECK(outside.status == 6);
   CHECK_THAT(outside.out, Catch::Contains("outside the bounds"));

@@ -309,6 +309,9 @@ TEST_CASE("--reorder names what it needs") {
         Row{"plimsoll plan $MODEL -i in --reorder -", "is no file", 2},
         Row{"plimsoll plan $MODEL -i in --engine sglang --reorder out", "vllm or plimsoll", 2},
         Row{"echo there >here; plimsoll plan $MODEL -i in --reorder here", "is there already", 8},
+        Row{"cp in o.part; plimsoll plan $MODEL -i o.part --reorder o", "o.part", 2},
+        Row{"plimsoll plan $MODEL -i in --reorder o", "o.part is there already", 8},
+        Row{"plimsoll plan $MODEL -i in --reorder in.gz", "lines are not packed", 2},
         Row{"plimsoll plan $MODEL -i in --reorder none/out", "none does not exist", 9},
         Row{"plimsoll run $MODEL -i in --reorder out", "--reorder", 2}}) {
     INFO(row.command);

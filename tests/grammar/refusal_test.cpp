@@ -85,6 +85,7 @@ TEST_CASE("what is not strict leaves to the validator what cannot be enforced") 
       {R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})",
        "\"http://a/" + std::string(2083, 'b') + "\""},
       {R"({"type": "number", "multipleOf": 12345.678})", "1.5"},
+      {R"({"type": "number", "not": {"multipleOf": 12345.678}})", "12345.678"},
   };
   for (const auto& [schema, invalid] : rows) {
     INFO(schema);

@@ -1,6 +1,9 @@
 // Launches in a Dockerfile: the program of ENTRYPOINT and CMD on the image of FROM (Docker's
 // reference, "Overview of Dockerfile instructions").
+#include <cctype>
+#include <optional>
 #include <regex>
+#include <span>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -17,40 +20,79 @@ struct Stage {
   Words entrypoint, command;
 };
 
-/// Takes the mark of a here-document out of an instruction ("RUN <<EOF"), and gives the word that
-/// ends it; empty: there is none.
-std::string take_here_document(std::string& instruction) {
-  static const std::regex form(R"(<<-?(['"]?)([A-Za-z_]\w{0,99})\1(?=\s))");
-  const size_t start = instruction.rfind(" <<");
-  std::smatch match;
-  if (start == std::string::npos) return {};
-  const std::string rest = instruction.substr(start + 1);
-  if (!std::regex_search(rest, match, form, std::regex_constants::match_continuous)) return {};
-  instruction.erase(start + 1, match.length());
-  return match[2];
+/// What begins a here-document, and the line that ends it.
+struct Document {
+  size_t at = 0, size = 0;  // the mark's place in its instruction
+  std::string end;          // empty: there is none
+  bool strips_tabs = false;
+};
+
+/// The first here-document of RUN, COPY or ADD: a word of its own, outside quotes.
+Document document_of(const std::string& instruction) {
+  static const std::regex form(R"(\d{0,9}<<(-?)(['"]?)([^<'"\s]{1,100})\2)");
+  const size_t blank = std::min(instruction.find_first_of(" \t"), instruction.size());
+  const std::string keyword = lower_case(instruction.substr(0, blank));
+  if (keyword != "run" && keyword != "copy" && keyword != "add") return {};
+  char quote = 0;
+  for (size_t at = blank; at < instruction.size(); ++at) {
+    const char c = instruction[at];
+    const bool begins = quote == 0 && (instruction[at - 1] == ' ' || instruction[at - 1] == '\t');
+    if (begins && (c == '<' || std::isdigit(static_cast<unsigned char>(c)) != 0)) {
+      const size_t end = std::min(instruction.find_first_of(" \t", at), instruction.size());
+      const std::string word = instruction.substr(at, end - at);
+      std::smatch match;
+      if (word.size() < 200 && std::regex_match(word, match, form))
+        return {at, word.size(), match[3], match[1].length() > 0};
+    }
+    if (quote == 0 && c == '\\') {
+      ++at;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    }
+  }
+  return {};
 }
 
-/// Instructions without comments, continued lines joined; a here-document is the instruction's
-/// text.
+/// The line behind that ends the document; nothing where there is none.
+std::optional<size_t> end_of(const Document& document, std::span<const std::string> lines,
+                             size_t from) {
+  for (size_t at = from; at < lines.size(); ++at) {
+    const size_t tabs = document.strips_tabs ? lines[at].find_first_not_of('\t') : 0;
+    if (tabs != std::string::npos && lines[at].substr(tabs) == document.end) return at;
+  }
+  return std::nullopt;
+}
+
+/// Instructions without comments, continued lines joined; a here-document is the text of its
+/// instruction, line by line.
 std::vector<std::string> instructions_of(const std::string& text) {
-  std::vector<std::string> instructions;
-  bool continues = false;
-  std::string document;  // the line that ends it
+  constexpr size_t kMostDocuments = 100;  // each is looked for to the text's end
+  std::vector<std::string> lines, instructions;
   for (std::string_view line : split_text(text, "\n")) {
     if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+  }
+  bool continues = false;
+  size_t documents = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string_view line = lines[i];
     const size_t first = line.find_first_not_of(" \t");
-    if (!document.empty()) {
-      const bool ends = first != std::string_view::npos && line.substr(first) == document;
-      if (ends) document.clear();
-      if (!ends) instructions.back().append(line).append("\n");
-      continue;
-    }
     if (first == std::string_view::npos || line[first] == '#') continue;
     if (!continues) instructions.emplace_back();
     continues = line.ends_with('\\');
     if (continues) line.remove_suffix(1);
-    instructions.back() += std::string(line.substr(first)) + " ";
-    if (!continues) document = take_here_document(instructions.back());
+    std::string& instruction = instructions.back();
+    instruction += std::string(line.substr(first)) + " ";
+    if (continues || documents == kMostDocuments) continue;
+    const Document document = document_of(instruction);
+    if (document.end.empty()) continue;
+    ++documents;
+    const std::optional<size_t> end = end_of(document, lines, i + 1);
+    if (!end) continue;
+    instruction.erase(document.at, document.size);
+    while (++i < *end) instruction.append(lines[i]).append("\n");
   }
   return instructions;
 }

@@ -21,6 +21,11 @@ constexpr ImageOfMonth kNvidia[] = {{"25.10", "0.10.2"}, {"25.11", "0.11.0"}, {"
                                     {"26.01", "0.13.0"}, {"26.03", "0.17.1"}, {"26.05", "0.20.1"},
                                     {"26.08", "0.27.1"}, {"26.10", "0.31.0"}};
 
+/// Builds from a source without tags call themselves 0.1.dev1234.
+bool is_untagged(const vllm::VllmVersion& version) {
+  return version < vllm::VllmVersion{0, 2, 0};
+}
+
 /// The image of that month, else the last known before it; the first where all known are later.
 const ImageOfMonth& nvidia_image(std::string_view month) {
   const auto after = std::ranges::upper_bound(kNvidia, month, {}, &ImageOfMonth::month);
@@ -31,8 +36,16 @@ const ImageOfMonth& nvidia_image(std::string_view month) {
 
 void read_release(const PastedLaunch& launch, PlanOptions& options) {
   vllm::EngineArgs& args = options.launch.args;
+  const auto say_untold = [&](const std::string& what) {
+    options.release_note = fmt::format(
+        "{} does not say its release of vLLM: planned as {}, the newest known "
+        "(--vllm-version X.Y.Z says another)",
+        what, vllm::version_text(args.version));
+  };
   if (const auto installed = launch.releases.find("vllm"); installed != launch.releases.end()) {
-    args.version = vllm::parse_version(installed->second);
+    const vllm::VllmVersion version = vllm::parse_version(installed->second);
+    if (is_untagged(version)) return say_untold(installed->second);
+    args.version = version;
     return;
   }
   const std::string& image = launch.image;
@@ -44,20 +57,18 @@ void read_release(const PastedLaunch& launch, PlanOptions& options) {
   const bool of_vllm = image.find("vllm") != std::string::npos;
   const bool of_month = image.find("nvidia/vllm:") != std::string::npos && tag.size() >= 5 &&
                         tag[2] == '.' && tag.find_first_not_of("0123456789.") >= 5;
-  const std::string untold = fmt::format("the image {} does not say its release of vLLM", image);
-  if (of_vllm && tag.starts_with("0.")) {
+  if (of_vllm && tag.starts_with("0.") && !is_untagged(vllm::parse_version(tag))) {
     args.version = vllm::parse_version(tag);
   } else if (of_month) {
     const ImageOfMonth& known = nvidia_image(tag.substr(0, 5));
     args.version = vllm::parse_version(std::string(known.release));
     if (!tag.starts_with(known.month))
-      options.release_note = fmt::format("{}: planned as {}, which {} has (--vllm-version X.Y.Z)",
-                                         untold, known.release, known.month);
+      options.release_note = fmt::format(
+          "the release of vLLM in {} is not known: planned as {}, that of {} (--vllm-version X.Y.Z "
+          "says another)",
+          image, known.release, known.month);
   } else {
-    options.release_note =
-        fmt::format("{}: planned as {}, the newest known (--vllm-version X.Y.Z says another)",
-                    untold, vllm::version_text(args.version));
-    return;
+    return say_untold("the image " + image);
   }
   // FlashInfer is installed in these images.
   const bool told = launch.variables.contains("VLLM_USE_FLASHINFER_SAMPLER");

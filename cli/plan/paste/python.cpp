@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/split_text.h"
 #include "cli/plan/paste/pasted_launch.h"
+#include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -58,9 +59,11 @@ class PythonReader {
 
   /// A value up to "," or a closing bracket; nothing, and the text is passed, for an expression.
   Literal argument() {
+    const size_t first = at;
     Literal value = literal();
     skip_blank();
-    if (at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
+    if (value && at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
+    at = first;
     pass_expression();
     return std::nullopt;
   }
@@ -253,19 +256,6 @@ void add_argument(const std::string& name, const Literal& value, PastedLaunch& l
   }
 }
 
-/// The release in a log's "vLLM API server version 0.12.0" or "LLM engine (v0.12.0)"; empty: none.
-std::string logged_release(const std::string& text) {
-  for (const std::string mark : {"vLLM API server version ", "LLM engine (v"}) {
-    const size_t found = text.find(mark);
-    if (found == std::string::npos) continue;
-    const size_t first = found + mark.size();
-    const size_t end =
-        text.find_first_not_of("0123456789.abcdeoprstv", first);  // 0.12.1rc1.dev5+g...
-    if (first < text.size() && text[first] == '0') return text.substr(first, end - first);
-  }
-  return {};
-}
-
 /// True when a line of the text imports the module, or names of it.
 bool imports(const std::string& text, const std::string& module) {
   for (std::string_view line : split_text(text, "\n")) {
@@ -313,12 +303,12 @@ std::optional<PastedLaunch> launch_of_log(const std::string& text) {
   const size_t start = text.find(mark);
   if (start == std::string::npos) return std::nullopt;
   PastedLaunch launch;
-  const std::string release = logged_release(text);
+  const std::string release = plan::read_vllm_log(text).version;
   if (!release.empty()) launch.releases["vllm"] = release;
   const NamedValues none;
   PythonReader reader(text, none);
   reader.at = start + mark.size();
-  bool serves = text.find("API server") < start;
+  bool serves = std::min(text.find("API server"), text.find("APIServer")) < start;
   bool has_model = false;
   do {
     const Literal name = reader.literal();

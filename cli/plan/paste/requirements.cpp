@@ -19,7 +19,7 @@ constexpr std::string_view kLaunches[] = {"vllm", "serve", "run-batch", "trtllm-
 void add_release(const std::string& given, bool installs, Variables& releases) {
   constexpr size_t kLongest = 300;  // characters of a wheel's address
   static const std::regex form(
-      R"((?:--[\w-]+=)?(?:\S*/)?(vllm|sglang|lmdeploy|tensorrt[-_]llm|transformers)(?:\.git)?(?:\[[^\]]*\])?)"
+      R"((?:--[\w-]+=)?(?:\S*(?:/|::))?(vllm|sglang|lmdeploy|tensorrt[-_]llm|transformers)(?:\.git)?(?:\[[^\]]*\])?)"
       R"((={1,3}|~=|@|-(?=\S*\.whl))v?(\d{1,4}\.\d{1,4}(\.\d{1,4})?(?:\.?(?:post|dev|rc|a|b)\d{1,4})?)(?!\d)\S*)");
   if (given.size() > kLongest || given.find_first_of("=@.") == std::string::npos) return;
   std::string word = lower_case(given.substr(0, given.find(';')));  // markers follow

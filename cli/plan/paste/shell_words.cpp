@@ -178,8 +178,13 @@ class ShellReader {
     end_word();
     ++at_;
     for (const Document& document : documents_) {
+      constexpr int kMostEndless = 64;  // each is looked for to the text's end
+      if (endless_ == kMostEndless) break;
       const auto [body, behind] = body_of(document);
-      if (behind == 0) continue;  // it has no end: the lines are commands
+      if (behind == 0) {  // it has no end: the lines are commands
+        ++endless_;
+        continue;
+      }
       at_ = behind;
       const bool tees = std::ranges::find(words_, "tee") != words_.end();
       const std::string target = !document.target.empty() ? document.target
@@ -368,6 +373,7 @@ class ShellReader {
   bool names_target_ = false;        // and it is the file that is written
   std::string target_;               // the file that the command writes
   std::vector<Document> documents_;  // begun on this line
+  int endless_ = 0;                  // here-documents without an end
   Words words_;
   std::vector<Words> commands_;
 };

@@ -266,13 +266,15 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text) {
     if (!run || !run.IsScalar() || !resources) return std::nullopt;
     Variables variables;
     if (const YAML::Node envs = below(task, {"envs"})) read_variables(envs, variables);
-    YAML::Node accelerators = below(resources, {"accelerators"});
-    for (const char* choice : {"any_of", "ordered"}) {  // one of several is taken
-      const YAML::Node choices = below(resources, {choice});
-      if (!accelerators && choices && choices.IsSequence() && choices.size() > 0)
-        accelerators.reset(below(choices[0], {"accelerators"}));
+    const YAML::Node accelerators = below(resources, {"accelerators"});
+    std::string gpus = accelerators ? count_of(accelerators) : "";
+    for (const char* list : {"any_of", "ordered"}) {  // one of several is taken: the first with any
+      const YAML::Node choices = below(resources, {list});
+      for (const YAML::Node& choice : choices&& choices.IsSequence() ? choices : YAML::Node()) {
+        const YAML::Node of_choice = below(choice, {"accelerators"});
+        if (gpus.empty() && of_choice) gpus = count_of(of_choice);
+      }
     }
-    const std::string gpus = accelerators ? count_of(accelerators) : "";
     if (!gpus.empty()) variables.emplace("SKYPILOT_NUM_GPUS_PER_NODE", gpus);
     auto launch = launch_of_shell(run.Scalar(), std::move(variables));
     if (!launch) return std::nullopt;

@@ -56,7 +56,9 @@ Published publish_what_is_there(const std::string& path) {
   published.dropped_bytes = files.done().dropped_bytes;
   if (!files.finished()) {
     const DoneLines& done = files.done();
-    files.publish(done.ok, done.failed, done.lines - done.ok - done.failed);
+    const uint64_t missing = done.lines - done.ok - done.failed;
+    // Without the input nobody knows how many lack: the run is not complete.
+    files.publish(done.ok, done.failed, input ? missing : std::max<uint64_t>(missing, 1));
   }
   published.manifest = files.manifest();
   return published;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr VllmVersion kTriesKernels{0, 12, 0};
 constexpr VllmVersion kKeepsRoom{0, 14, 0};  // for experts; before: taken and let go in each layer
+constexpr VllmVersion kSharesRoom{0, 8, 5};  // between experts' products; not yet in 0.7.3
 constexpr VllmVersion kConsumed{0, 27, 0};   // mem_utils.py: all that is gone from free memory
 
 /// Rows that the sampler sees at once.
@@ -69,15 +71,30 @@ void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
                                  s.tokens.value(), s.hidden.value(), s.element);
 }
 
+/// Tokens whose experts are computed at once (envs.py: VLLM_FUSED_MOE_CHUNK_SIZE).
+int64_t expert_chunk(const VllmVersion& version) {
+  if (version < VllmVersion{0, 6, 0}) return 65536;
+  if (version < VllmVersion{0, 12, 0}) return 32768;
+  return version < VllmVersion{0, 19, 0} ? 16384 : std::numeric_limits<int64_t>::max();
+}
+
+/// Columns of the room for one token and expert: gate and up, their product, and what comes out.
+Amount expert_columns(const VllmVersion& version, Amount slice, Amount hidden) {
+  if (version < kSharesRoom) return slice * 3 + hidden;
+  const Amount shared = std::max(slice * 2, hidden);  // by what goes in and what comes out
+  return shared + (version < kKeepsRoom ? slice : std::max(slice, hidden));
+}
+
 /// Room for the products of Triton's experts, with the tokens of a step once for each expert.
 PlanPart expert_room(const EngineArgs& args, const Step& s, const ActivationShape& sizes) {
   PlanPart room{"expert workspace", 0, "", "Triton's experts"};
   if (sizes.expert_intermediate <= 0 || !sizes.triton_experts) return room;
   const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
   const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);
-  const Amount width = std::max(slice, s.hidden) + std::max(slice * 2, s.hidden);
-  room.bytes = (s.tokens * sizes.experts_per_token * s.element * width).value();
-  room.formula = fmt::format("{} tokens x {} experts x {} B x {}", s.tokens.value(),
+  const Amount width = expert_columns(args.version, slice, s.hidden);
+  const Amount tokens = std::min(s.tokens, Amount{expert_chunk(args.version)});
+  room.bytes = (tokens * sizes.experts_per_token * s.element * width).value();
+  room.formula = fmt::format("{} tokens x {} experts x {} B x {}", tokens.value(),
                              sizes.experts_per_token, s.element, width.value());
   return room;
 }

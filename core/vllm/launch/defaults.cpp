@@ -74,8 +74,11 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
   const ConfigView text = text_config(config);
   const bool windows = text.has("sliding_window") && text.flag({"use_sliding_window"}, true);
   const bool images = version >= kImagesWhole && find_wrapper(architecture_name(config)) != nullptr;
+  // Jamba's states were not kept between parts (engine/arg_utils.py: has_seqlen_agnostic_layers).
+  const bool states = version >= VllmVersion{0, 5, 4} && version < VllmVersion{0, 6, 3} &&
+                      architecture_name(config) == "JambaForCausalLM";
   const bool cached = version < kCachedInParts && args.prefix_caching.value_or(false);
-  return !windows && !images && !cached && !args.lora && args.draft_method.empty();
+  return !windows && !images && !states && !cached && !args.lora && args.draft_method.empty();
 }
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,

@@ -76,9 +76,10 @@ const Measured& measured_ranks(const EngineArgs& args, const hardware::Gpu* gpu)
   return args.tensor_parallel == 2 ? kPair : kMoreRanks;
 }
 
-/// GB10 and Thor: what vLLM calls free is what the host has left.
+/// Orin, Thor and GB10: what vLLM calls free is what the host has left (utils/mem_utils.py); of a
+/// GH200 it is not.
 bool is_of_host(const hardware::Gpu* gpu) {
-  return gpu != nullptr && gpu->is_unified() && gpu->compute_capability > 9.0;
+  return gpu != nullptr && gpu->is_unified() && gpu->compute_capability != 9.0;
 }
 
 const Measured& measured(const EngineArgs& args, const hardware::Gpu* gpu) {

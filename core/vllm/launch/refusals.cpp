@@ -79,7 +79,9 @@ void check_pipeline(const ConfigView& config, const EngineArgs& args) {
 void check_pace(const EngineArgs& args) {
   constexpr VllmVersion kPaced{0, 17, 0};
   if (args.pace == Pace::balanced || args.version >= kPaced) return;
-  fail(ExitCode::usage, "unrecognized arguments: --performance-mode. Leave it out.");
+  fail(ExitCode::usage,
+       "vllm: error: unrecognized arguments: --performance-mode. vLLM has it from 0.17 on. Leave "
+       "it out.");
 }
 
 void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len) {

@@ -25,7 +25,8 @@ Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice
 }
 
 /// What Blackwell's kernels add to one expert in nvfp4 without a gate: they take slices of whole
-/// tiles (quantization/utils/flashinfer_fp4_moe.py). A gated one that is no such is refused.
+/// tiles (quantization/utils/flashinfer_fp4_moe.py). What later kernels add to the hidden size is
+/// not counted.
 Amount tile_rest(int64_t hidden, int64_t slice) {
   constexpr int64_t kTile = 128, kGroup = 16;
   const Amount rest = padded_to(slice, kTile) - slice;
