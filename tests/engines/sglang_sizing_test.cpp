@@ -112,6 +112,8 @@ TEST_CASE("SGLang's log of its memory names every part") {
               "Memory pool end. avail mem=39.00 GB",
               "max_total_num_tokens=81920, chunked_prefill_size=8192, max_prefill_tokens=16384, "
               "max_running_requests=2048, context_len=131072"});
+  for (const char* key : {"state_layers", "state_slots", "full_bytes_per_layer"})
+    CHECK(!answer.sizing.contains(key));
   const Answer narrow = size_llama({}, 50, {{"v_head_dim", 64}});  // 98304 bytes a token
   REQUIRE(narrow.log.size() == 5);
   CHECK(narrow.log[2] ==
