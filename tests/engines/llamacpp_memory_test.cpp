@@ -49,12 +49,22 @@ class Small {
   }
 
   Answer ask(Flags flags, int cards = 1) const {
+    flags.insert(flags.end(), {"-c", "1024", "-fit", "off", "-np", "1"});
     Question question;
     question.gguf = &models_.front();
     question.words = std::move(flags);
-    question.words.insert(question.words.end(), {"-c", "1024", "-fit", "off", "-np", "1"});
     for (int i = 0; i < cards; ++i)
       question.cards.push_back({fmt::format("CUDA{}", i), 24000 * kMiB, (20000 - 1000 * i) * kMiB});
+    return find_engine("llamacpp")->ask(question);
+  }
+
+  /// Placed by --fit on cards with so many bytes free.
+  Answer fit(Flags flags, const std::vector<int64_t>& free) const {
+    Question question;
+    question.gguf = &models_.front();
+    question.words = std::move(flags);
+    for (size_t i = 0; i < free.size(); ++i)
+      question.cards.push_back({fmt::format("CUDA{}", i), 24000 * kMiB, free[i]});
     return find_engine("llamacpp")->ask(question);
   }
 
@@ -204,4 +214,72 @@ TEST_CASE("llama.cpp's log names every buffer") {
   const std::string& last = answer.says.back();
   CHECK(last.starts_with("common_memory_breakdown_print: |   - CUDA0 | 24000 = 199"));
   CHECK(last.ends_with(" +        4000 |"));
+}
+
+TEST_CASE("llama.cpp changes nothing that fits, to the byte") {
+  const Small small;
+  const Flags flags = {"-c", "2048"};
+  const auto used = [](const Answer& answer) {
+    int64_t bytes = 0;
+    for (const Buffer& buffer : answer.buffers)
+      if (buffer.card >= 0) bytes += buffer.total();
+    return bytes;
+  };
+  const int64_t all = used(small.fit(flags, {20000 * kMiB}));
+  const int64_t needed = all + 1024 * kMiB;
+  const Answer fits = small.fit(flags, {needed}), short_of = small.fit(flags, {needed - 1});
+  REQUIRE(fits.says.size() > 2);
+  CHECK(fits.says[0] ==
+        fmt::format("common_params_fit_impl: projected to use {} MiB of device memory vs. {} MiB "
+                    "of free device memory",
+                    all / kMiB, needed / kMiB));
+  CHECK(fits.says[1] ==
+        "common_params_fit_impl: will leave 1024 >= 1024 MiB of free device memory, no changes "
+        "needed");
+  CHECK(fits.sizing["fit"]["n_gpu_layers"] == -1);
+  CHECK(!short_of.says[1].ends_with("no changes needed"));
+  CHECK(short_of.sizing["fit"]["n_gpu_layers"] != -1);
+  Flags margin = flags;
+  margin.insert(margin.end(), {"-fitt", "100"});
+  CHECK(small.fit(margin, {all + 100 * kMiB}).says[1] ==
+        "common_params_fit_impl: will leave 100 >= 100 MiB of free device memory, no changes "
+        "needed");
+  CHECK(small.fit(flags, {20000 * kMiB, 20000 * kMiB}).says[1] ==
+        "common_params_fit_impl: targets for free memory can be met on all devices, no changes "
+        "needed");
+}
+
+TEST_CASE("llama.cpp says why it leaves a placing as it is") {
+  const Small small;
+  struct Row {
+    Flags flags;
+    size_t cards;
+    const char* why;  // empty: it places
+  };
+  const Row rows[] = {
+      {{}, 1, ""},
+      {{"-ngl", "0"}, 1, "n_gpu_layers already set by user to 0, abort"},
+      {{"-ngl", "99"}, 2, "n_gpu_layers already set by user to 99, abort"},
+      {{"-ts", "1,1"}, 2, "model_params::tensor_split already set by user, abort"},
+      {{"-ts", "1"}, 1, ""},
+      {{"-sm", "tensor"},
+       2,
+       "changing weight allocation for LLAMA_SPLIT_MODE_TENSOR not implemented, abort"},
+      {{"-ot", "attn_q=CPU"}, 1, "model_params::tensor_buft_overrides already set by user, abort"},
+  };
+  for (const Row& row : rows) {
+    INFO(Json(row.flags).dump() << row.cards);
+    Flags flags = row.flags;
+    flags.insert(flags.end(), {"-c", "2048"});
+    // No card has its 1024 MiB free.
+    const Answer answer = small.fit(flags, std::vector<int64_t>(row.cards, 1000 * kMiB));
+    const bool places = row.why[0] == 0;
+    CHECK(answer.sizing["fit"]["status"] == (places ? "success" : "failure"));
+    std::string last;
+    for (const std::string& said : answer.says)
+      if (said.starts_with("common_fit_params: ")) last = said;
+    CHECK(last == (places ? ""
+                          : "common_fit_params: failed to fit params to free device memory: " +
+                                std::string(row.why)));
+  }
 }
