@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "engines/engine.h"
 
 using namespace plimsoll;
@@ -123,4 +125,34 @@ TEST_CASE("fields of TensorRT-LLM that are not counted are named, where they ask
   CHECK_THAT(notes({{"context_parallel_size", 2}}), Catch::Contains("context_parallel_size"));
   CHECK_THAT(notes({{"kv_cache_config", {{"dtype", "nvfp4"}}}}),
              Catch::Contains("nvfp4: counted as 16 bits"));
+}
+
+TEST_CASE("TensorRT-LLM logs what its profile leaves") {
+  constexpr double kStep = 8192.0 * 2 * (3 * 14336 + 6 * 4096) + 2048.0 * 128256 * 4;
+  const Answer answer = ask_trtllm({});
+  const double total = static_cast<double>(hardware::find_gpu("h100").visible_bytes()) / 0x1p30;
+  REQUIRE(answer.says.size() == 2);
+  CHECK(answer.says[0] ==
+        fmt::format("Peak memory during memory usage profiling (torch + non-torch): {:.2f} GiB, "
+                    "available KV cache memory when calculating max tokens: {:.2f} GiB, fraction "
+                    "is set 0.9, kv size per token is 131072. device total memory {:.2f} GiB",
+                    total - kFreeGib + kStep / 0x1p30, 0.9 * (kFreeGib - kStep / 0x1p30), total));
+  const int64_t tokens = answer.figures.kv_tokens;
+  CHECK(answer.says[1] ==
+        fmt::format("[MemUsageChange] Allocated {:.2f} GiB for max tokens in paged KV cache ({}).",
+                    static_cast<double>(tokens) * 131072 / 0x1p30, tokens));
+}
+
+TEST_CASE("flags of TensorRT-LLM win over fields, which keep what they do not name") {
+  const Json cache = {{"kv_cache_config", {{"tokens_per_block", 64}, {"dtype", "fp8"}}}};
+  const Answer answer = ask_trtllm({"--free-gpu-memory-fraction", "0.5"}, cache);
+  CHECK(answer.figures.share == 0.5);
+  CHECK(answer.figures.block_tokens == 64);
+  CHECK(answer.figures.kv_dtype == "fp8");
+  CHECK(ask_trtllm({"--kv-cache-dtype", "auto"}, cache).figures.kv_dtype == "bfloat16");
+  CHECK(ask_trtllm({"--max-batch-size", "4"}, {{"max_batch_size", 9}}).figures.running == 4);
+  for (const char* dtype : {"auto", "fp8", "float16", "bfloat16"}) {
+    INFO(dtype);
+    CHECK(ask_trtllm({}, {{"kv_cache_config", {{"dtype", dtype}}}}).notes.size() == 1);
+  }
 }

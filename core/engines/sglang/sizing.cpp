@@ -37,7 +37,6 @@ class Sizing {
       : launch_(launch), config_(config), free_(free), answer_(answer), json_(answer.sizing) {}
 
   void run() {
-    json_ = OrderedJson::object();
     json_["attn_tp_size"] = launch_.attention_tp;
     json_["attn_dp_size"] = launch_.attention_dp;
     json_["sliding_window"] =

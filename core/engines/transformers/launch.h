@@ -26,7 +26,6 @@ struct Launch {
   int64_t hidden = 0, vocabulary = 0;
   std::vector<LayerGroup> groups;  // in the order in which the config has them
   bool flash = true;
-  bool slices_logits = true;  // the model takes logits_to_keep
   bool processors = false;
   int64_t page = 256;
   double share = 0.9;

@@ -58,14 +58,11 @@ Sectors sectors_of(const Launch& launch) {
   const int64_t a = launch.element, d = launch.head_dim;
   const int64_t logits = launch.hidden * a + 4 * launch.vocabulary;
   const int64_t states = a * (launch.hidden + launch.heads * d + 2 * launch.kv_heads * d + kv * d);
-  out.per_token =
-      std::max(launch.slices_logits ? 0 : logits, states) +
-      out.io * (28 + (launch.logprobs ? 8 : 4) + groups * (4 * launch.blocks_per_request + 16));
+  out.per_token = states + out.io * (28 + (launch.logprobs ? 8 : 4) +
+                                     groups * (4 * launch.blocks_per_request + 16));
   out.with_rest =
       (Amount{out.bytes} + Amount{out.tokens} * (kv * d * a + 8 * out.io * groups)).value();
-  out.fixed = (Amount{2} * out.bytes +
-               (launch.slices_logits ? Amount{launch.requests} * logits : Amount{0}))
-                  .value();
+  out.fixed = (Amount{2} * out.bytes + Amount{launch.requests} * logits).value();
   return out;
 }
 
