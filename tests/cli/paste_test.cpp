@@ -397,24 +397,3 @@ TEST_CASE("what a pasted launch says and plan does not read stands in refusals t
   CHECK(few.status == 6);
   CHECK_THAT(few.out, Contains("and 1 are at hand"));
 }
-
-TEST_CASE("every program of llama.cpp that takes its common flags is known by its name") {
-  using Words = std::vector<std::string>;
-  const std::vector<std::pair<const char*, Words>> programs = {
-      {"llama-server", {}},
-      {"llama-cli", {"--parallel", "1"}},  // one sequence, where a server has four
-      {"llama-mtmd-cli", {"--parallel", "1"}},
-      {"llama-completion", {"--fit-print", "on"}},  // logits of each token
-      {"llama-fit-params", {"--fit-print", "on"}},
-  };
-  for (const auto& [program, defaults] : programs) {
-    INFO(program);
-    PlanOptions options;
-    const std::string line = std::string("./build/bin/") + program + " -m m.gguf -c 4096";
-    Words wanted = {"plan"};
-    wanted.insert(wanted.end(), defaults.begin(), defaults.end());
-    wanted.insert(wanted.end(), {"-m", "m.gguf", "-c", "4096"});
-    CHECK(expand_pasted_line({"plan", "--from", line}, options) == wanted);
-    CHECK(options.engine == "llamacpp");
-  }
-}

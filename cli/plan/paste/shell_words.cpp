@@ -178,18 +178,13 @@ class ShellReader {
     end_word();
     ++at_;
     for (const Document& document : documents_) {
-      constexpr int kMostEndless = 64;  // each is looked for to the text's end
-      if (endless_ == kMostEndless) break;
+      if (endless_ == 64) break;  // each is looked for to the text's end
       const auto [body, behind] = body_of(document);
-      if (behind == 0) {  // it has no end: the lines are commands
-        ++endless_;
-        continue;
-      }
+      if (behind == 0) ++endless_;  // it has no end: the lines are commands
+      if (behind == 0) continue;
       at_ = behind;
-      const bool tees = std::ranges::find(words_, "tee") != words_.end();
-      const std::string target = !document.target.empty() ? document.target
-                                 : tees                   ? words_.back()
-                                                          : target_;
+      const std::string last = std::ranges::count(words_, "tee") > 0 ? words_.back() : target_;
+      const std::string target = document.target.empty() ? last : document.target;
       if (target.empty()) continue;
       variables_[file_variable(target)] =
           document.quoted ? body : ShellReader(body, variables_, expanded_).expanded();
@@ -357,8 +352,7 @@ class ShellReader {
       if (!words_[i].starts_with("-")) body += (body.empty() ? "" : " ") + words_[i];
     for (size_t at = body.find("\\n"); at != std::string::npos; at = body.find("\\n", at))
       body.replace(at, 2, "\n");
-    std::string& file = variables_[file_variable(target_)];
-    file += body + "\n";  // ">>" appends; a file is written once
+    variables_[file_variable(target_)] += body + "\n";  // ">>" appends; a file is written once
   }
 
   const std::string& text_;
