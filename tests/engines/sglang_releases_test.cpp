@@ -38,6 +38,8 @@ TEST_CASE("defaults of every size of card change at their release and not before
       {{0, 4, 4}, 20479, 2048, 8, 80},      {{0, 5, 2}, 20479, 2048, 8, 80},
       {{0, 5, 3}, 20479, 2048, 8, 8},       {{0, 5, 23}, 20479, 2048, 8, 8},
       {{0, 4, 4}, 20480, 2048, 8, 80},      {{0, 5, 2}, 20480, 2048, 8, 80},
+      {{0, 4, 6}, 24999, 2048, 8, 80},      {{0, 4, 6}, 25000, 8192, 160, 160},
+      {{0, 5, 4}, 24999, 2048, 24, 80},     {{0, 4, 7}, 25000, 2048, 8, 80},
       {{0, 5, 3}, 20480, 2048, 16, 80},     {{0, 5, 4}, 20480, 2048, 24, 80},
       {{0, 5, 20}, 35839, 2048, 24, 80},    {{0, 5, 21}, 35839, 4096, 48, 160},
       {{0, 4, 4}, 35840, 8192, 160, 160},   {{0, 5, 2}, 61439, 8192, 160, 160},
@@ -158,6 +160,8 @@ TEST_CASE("the bounds of cards and graphs in SGLang's fraction are where it has 
   const auto asks = [](const char* algorithm) {
     return [=](Inputs& in) { in.speculation = algorithm; };
   };
+  CHECK(fraction({0, 5, 1}, 100000, asks("STANDALONE")) == is(0.852));
+  CHECK(fraction({0, 5, 2}, 100000, asks("STANDALONE")) == is(0.811));
   CHECK(fraction({0, 5, 3}, 100000, asks("STANDALONE")) == is(0.804));
   CHECK(fraction({0, 5, 15}, 100000, asks("STANDALONE")) == is(0.866));
   CHECK(fraction({0, 4, 4}, 81559, [](Inputs& in) { in.tp = 3; }) == is(0.87));

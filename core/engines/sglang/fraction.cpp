@@ -30,15 +30,20 @@ double by_ranks_large_cards(int64_t ranks, double card) {
   return std::min(fraction + 49152 * (1 - fraction) / card, (card - 18432) / card);
 }
 
+double draft_gib(const FractionInputs& in, const Reserve& rule) {
+  return static_cast<double>(in.speculation == "STANDALONE" ? rule.standalone_gib
+                                                            : rule.speculative_gib);
+}
+
 /// 0.4.7 to 0.5.2: a reserve in GiB by the card's size.
-double by_card(const FractionInputs& in, double card, int64_t speculative_gib) {
+double by_card(const FractionInputs& in, double card, const Reserve& rule) {
   const double ranks = static_cast<double>(in.tp * in.pp);
   const double gib = card / 1024;
   double reserve = gib < 35    ? 2.8 + ranks / 10
                    : gib < 90  ? 9.5 + ranks / 2
                    : gib < 160 ? 12 + ranks / 2
                                : 32;
-  if (!in.speculation.empty()) reserve += static_cast<double>(speculative_gib);
+  if (!in.speculation.empty()) reserve += draft_gib(in, rule);
   if (in.attention_dp > 0) reserve += 4;
   return rounded((gib - reserve) / gib);
 }
@@ -69,11 +74,8 @@ double by_reserve(const FractionInputs& in, const Reserve& rule, double card) {
   if (in.deepep && in.decode_graphs && rule.deepep) reserved += 2048;
   if (in.prefill_sizes && rule.prefill_tokens_over > 0)
     reserved += static_cast<double>(chunk / rule.prefill_tokens_over);
-  if (rule.speculative_gib > 0 && !in.speculation.empty() && in.speculation != "NGRAM") {
-    constexpr int64_t kOwnModel = 6;
-    reserved += 1024.0 * static_cast<double>(in.speculation == "STANDALONE" ? kOwnModel
-                                                                            : rule.speculative_gib);
-  }
+  if (rule.speculative_gib > 0 && !in.speculation.empty() && in.speculation != "NGRAM")
+    reserved += 1024 * draft_gib(in, rule);
   return rounded((card - reserved) / card);
 }
 
@@ -89,7 +91,7 @@ double default_fraction(const FractionInputs& inputs) {
     case FractionRule::by_ranks_large_cards:
       return by_ranks_large_cards(inputs.tp * inputs.pp, card);
     case FractionRule::by_card:
-      return by_card(inputs, card, rule.speculative_gib);
+      return by_card(inputs, card, rule);
     case FractionRule::by_reserve:
       break;
   }

@@ -16,13 +16,16 @@ constexpr int64_t kUnknown = 0;  // the row of a card whose memory is not known
 
 // The last row of a boundary that is not younger than the release counts.
 constexpr TierRow kTiers[] = {
-    {{0, 4, 4}, 20480, {2048, 8, 80}},     {{0, 5, 3}, 20480, {2048, 8, 8}},
-    {{0, 4, 4}, 35840, {2048, 8, 80}},     {{0, 5, 3}, 35840, {2048, 16, 80}},
-    {{0, 5, 4}, 35840, {2048, 24, 80}},    {{0, 5, 21}, 35840, {4096, 48, 160}},
-    {{0, 4, 4}, 61440, {8192, 160, 160}},  {{0, 5, 3}, 61440, {4096, 32, 160}},
-    {{0, 4, 4}, 163840, {8192, 160, 160}}, {{0, 5, 3}, 163840, {8192, 256, 512}},
-    {{0, 4, 4}, kAny, {8192, 160, 160}},   {{0, 4, 7}, kAny, {16384, 160, 160}},
-    {{0, 5, 3}, kAny, {16384, 512, 512}},  {{0, 4, 4}, kUnknown, {4096, 160, 160}},
+    {{0, 4, 4}, 20480, {2048, 8, 80}},       {{0, 5, 3}, 20480, {2048, 8, 8}},
+    {{0, 4, 4}, 25000, {2048, 8, 80}},       {{0, 5, 3}, 25000, {2048, 16, 80}},
+    {{0, 5, 4}, 25000, {2048, 24, 80}},      {{0, 5, 21}, 25000, {4096, 48, 160}},
+    {{0, 4, 4}, 35840, {8192, 160, 160}},    {{0, 4, 7}, 35840, {2048, 8, 80}},
+    {{0, 5, 3}, 35840, {2048, 16, 80}},      {{0, 5, 4}, 35840, {2048, 24, 80}},
+    {{0, 5, 21}, 35840, {4096, 48, 160}},    {{0, 4, 4}, 61440, {8192, 160, 160}},
+    {{0, 5, 3}, 61440, {4096, 32, 160}},     {{0, 4, 4}, 163840, {8192, 160, 160}},
+    {{0, 5, 3}, 163840, {8192, 256, 512}},   {{0, 4, 4}, kAny, {8192, 160, 160}},
+    {{0, 4, 7}, kAny, {16384, 160, 160}},    {{0, 5, 3}, kAny, {16384, 512, 512}},
+    {{0, 4, 4}, kUnknown, {4096, 160, 160}},
 };
 
 struct ReserveRow {
@@ -33,7 +36,8 @@ struct ReserveRow {
 constexpr ReserveRow kReserves[] = {
     {{0, 4, 4}, {.rule = FractionRule::by_ranks}},
     {{0, 4, 6}, {.rule = FractionRule::by_ranks_large_cards}},
-    {{0, 4, 7}, {.rule = FractionRule::by_card, .speculative_gib = 2}},
+    {{0, 4, 7}, {.rule = FractionRule::by_card, .speculative_gib = 2, .standalone_gib = 2}},
+    {{0, 5, 2}, {.rule = FractionRule::by_card, .speculative_gib = 2}},
     {{0, 5, 3}, {.graphs_when_off = true, .speculative_gib = 2}},
     {{0, 5, 5}, {.graphs_when_off = true, .prefill_tokens_over = 4, .speculative_gib = 2}},
     {{0, 5, 6}, {.graphs_when_off = true, .prefill_tokens_over = 8, .speculative_gib = 2}},

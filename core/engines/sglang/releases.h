@@ -29,7 +29,8 @@ struct Reserve {
   bool prefill_graphs = false;      // prefill graphs are on by default
   int64_t per_prefill_size = 0;     // MiB for each size of a prefill graph, below the floor
   int64_t prefill_tokens_over = 0;  // prefill graphs, if asked for, take tokens / this after it
-  int64_t speculative_gib = 0;      // after the floor; a draft model of its own takes 6
+  int64_t speculative_gib = 0;      // after the floor
+  int64_t standalone_gib = 6;       // of a draft that is a model of its own, where drafts have any
   bool deepep = false;              // + 2 GiB for DeepEP
   double unknown_card = 0.88;       // the fraction without a known card
 };
