@@ -324,7 +324,14 @@ TEST_CASE("the first engine reads prompts of more than 32768 tokens in parts") {
     int64_t tokens;
   };
   const auto longer = [](EngineArgs& args, Json&) { args.max_model_len = 32769; };
+  const auto images = [](EngineArgs& args, Json& config) {
+    args.max_model_len = 2048;
+    config = test::vllm_config(PLIMSOLL_SOURCE_DIR "/samples/plans/configs/internvl2-2b.json");
+  };
   const Row rows[] = {
+      {"no more, with images", {0, 5, 5}, images, 2048},
+      {"4096, with images", {0, 6, 2}, images, 4096},
+      {"5120, with images", {0, 6, 3}, images, 5120},
       {"whole, before it did so", {0, 5, 2}, longer, 32769},
       {"in parts", {0, 5, 3}, longer, 512},
       {"in parts", {0, 6, 4}, longer, 512},

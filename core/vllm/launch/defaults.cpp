@@ -81,6 +81,13 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
   return !windows && !images && !states && !cached && !args.lora && args.draft_method.empty();
 }
 
+int64_t least_tokens_of_images(const ConfigView& config, const VllmVersion& version) {
+  constexpr VllmVersion kBegins{0, 6, 0}, kMore{0, 6, 3};
+  if (version < kBegins || version >= kFirstEngineOnly) return 0;
+  if (find_wrapper(architecture_name(config)) == nullptr) return 0;
+  return version < kMore ? 4096 : 5120;
+}
+
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len) {
   const BatchDefaults defaults = paced_defaults(args, gpu);

@@ -89,8 +89,9 @@ Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hard
   const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
   terms.limits = resolve_limits(args, gpu, planned);
   if (args.max_num_batched_tokens == 0) {
-    terms.limits.max_num_batched_tokens = std::max(
-        terms.limits.max_num_batched_tokens, std::min(least_batched_tokens(config, args), planned));
+    terms.limits.max_num_batched_tokens =
+        std::max({terms.limits.max_num_batched_tokens, least_tokens_of_images(config, args.version),
+                  std::min(least_batched_tokens(config, args), planned)});
   }
   check_arguments(config, args, terms.limits, length, planned);
   terms.max_model_len = planned;
