@@ -240,7 +240,8 @@ std::string Emitter::object(const ObjectShape& shape) {
       const bool full = counts.most != kNoBound && n == counts.most;
       const std::string& after = next[std::min<uint64_t>(cap, n + 1)];
       if (!full && !after.empty()) {
-        alternatives.push_back((n > 0 ? comma_ + " " : "") + one + " " + after);
+        alternatives.push_back(
+            fmt::format("{}{}{} {}", n > 0 ? comma_ : "", n > 0 ? " " : "", one, after));
       }
       if (!written[i]->required && !next[n].empty()) alternatives.push_back(next[n]);
       now.push_back(alternatives.empty() ? "" : rules_.choice("o", alternatives));

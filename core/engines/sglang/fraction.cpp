@@ -72,8 +72,10 @@ double by_reserve(const FractionInputs& in, const Reserve& rule, double card) {
                     128 * static_cast<double>(in.tp * in.pp) + graphs_mib(in, rule);
   if (card > static_cast<double>(kLargeCard)) reserved = std::max(reserved, kLeastOfLarge);
   if (in.deepep && in.decode_graphs && rule.deepep) reserved += 2048;
-  if (in.prefill_sizes && rule.prefill_tokens_over > 0)
-    reserved += static_cast<double>(chunk / rule.prefill_tokens_over);
+  if (in.prefill_sizes && rule.prefill_tokens_over > 0) {
+    const int64_t of_chunk = chunk / rule.prefill_tokens_over;  // whole MiB
+    reserved += static_cast<double>(of_chunk);
+  }
   if (rule.speculative_gib > 0 && !in.speculation.empty() && in.speculation != "NGRAM")
     reserved += 1024 * draft_gib(in, rule);
   return rounded((card - reserved) / card);
