@@ -27,8 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path find_folder(const std::string& model, const Environment& environment) {
-  const fs::path found =
-      checkpoint::find_model(model, {environment.hub_cache, {}, environment.ollama});
+  fs::path found = checkpoint::find_model(model, {environment.hub_cache, {}, environment.ollama});
   if (!checkpoint::gguf::is_gguf_path(found)) return found;
   fail(ExitCode::checkpoint_unusable,
        "{}: a GGUF file is not sharded, because vLLM loads no shards of its types; `plimsoll run` "
@@ -159,7 +158,7 @@ int verify(const ShardOptions& options, const Environment& environment) {
 /// that it lacks.
 std::string joined_text(const ShardOptions& options) {
   const fs::path sidecar = fs::path(options.unshard) / shard::kSidecar;
-  const std::string done = fmt::format("{}: joined from {}", options.output, options.unshard);
+  std::string done = fmt::format("{}: joined from {}", options.output, options.unshard);
   if (!fs::exists(sidecar))
     return done + "; tensors of the checkpoint that vLLM does not load are not in it";
   const std::vector<std::string> left_out = shard::read_record(sidecar).left_out;
