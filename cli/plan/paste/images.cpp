@@ -34,6 +34,13 @@ const ImageOfMonth& nvidia_image(std::string_view month) {
 
 }  // namespace
 
+std::string tag_of(const std::string& image) {
+  const size_t mark = image.find_first_of(":@", image.rfind('/') + 1);
+  std::string tag = mark == std::string::npos ? "" : image.substr(mark + 1);
+  if (tag.starts_with("v")) tag.erase(0, 1);
+  return tag;
+}
+
 void read_release(const PastedLaunch& launch, PlanOptions& options) {
   vllm::EngineArgs& args = options.launch.args;
   const auto say_untold = [&](const std::string& what) {
@@ -50,10 +57,7 @@ void read_release(const PastedLaunch& launch, PlanOptions& options) {
   }
   const std::string& image = launch.image;
   if (image.empty()) return;
-  const size_t name = image.rfind('/') + 1;
-  const size_t colon = image.find_first_of(":@", name);
-  std::string tag = colon == std::string::npos ? "latest" : image.substr(colon + 1);
-  if (tag.starts_with("v")) tag.erase(0, 1);
+  const std::string tag = tag_of(image);
   const bool of_vllm = image.find("vllm") != std::string::npos;
   const bool of_month = image.find("nvidia/vllm:") != std::string::npos && tag.size() >= 5 &&
                         tag[2] == '.' && tag.find_first_not_of("0123456789.") >= 5;

@@ -111,9 +111,7 @@ std::pair<std::string, size_t> program_of_image(const std::string& image, const 
 
 /// The release in an image's tag: lmsysorg/sglang:v0.5.4-cu128; empty: the tag names none.
 std::string release_in(const std::string& image) {
-  const size_t colon = image.find_first_of(":@", image.rfind('/') + 1);
-  std::string tag = colon == std::string::npos ? "" : image.substr(colon + 1);
-  if (tag.starts_with("v")) tag.erase(0, 1);
+  std::string tag = tag_of(image);
   tag = tag.substr(0, tag.find_first_not_of("0123456789."));
   while (tag.ends_with('.')) tag.pop_back();  // v0.4.7.post1
   return tag.find('.') == std::string::npos ? "" : tag;

@@ -81,6 +81,10 @@ void add_installed(const Words& command, Variables& releases);
 /// Notes those of a notebook's lines, which begin with "!" or "%".
 void add_notebook_installs(const std::string& text, Variables& releases);
 
+/// What follows an image's name, without a "v" before its number: "0.11.0" of
+/// "vllm/vllm-openai:v0.11.0"; empty: nothing.
+std::string tag_of(const std::string& image);
+
 /// Reads the release of vLLM that the text installs, else that of its image: "vllm-openai:v0.11.0",
 /// "nvidia/vllm:25.11-py3". A note says where neither tells it and which release is planned.
 void read_release(const PastedLaunch& launch, PlanOptions& options);
