@@ -271,4 +271,16 @@ std::string explain(const CLI::ParseError& error, const CLI::App& command,
   return name_variable(std::move(message), command, arguments);
 }
 
+std::string shell_quoted(const std::string& text) {
+  const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
+  if (plain && !text.empty()) return text;
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') word += "'\\'";
+    word += c;
+  }
+  word += '\'';
+  return word;
+}
+
 }  // namespace plimsoll::cli

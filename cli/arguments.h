@@ -32,4 +32,7 @@ std::vector<std::string> misspelt_variables(const CLI::App& command);
 std::string explain(const CLI::ParseError& error, const CLI::App& command,
                     const std::vector<std::string>& arguments);
 
+/// Quotes a word for a shell where that is needed.
+std::string shell_quoted(const std::string& text);
+
 }  // namespace plimsoll::cli

@@ -1,4 +1,5 @@
 #include "cli/plan/command.h"
+#include "cli/arguments.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

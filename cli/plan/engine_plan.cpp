@@ -10,6 +10,7 @@
 #include "base/split_text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf/model.h"
+#include "cli/arguments.h"
 #include "cli/plan/parts.h"
 #include "engines/llamacpp/conversion/conversion.h"
 #include "model/config.h"

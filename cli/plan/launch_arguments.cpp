@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "cli/arguments.h"
 #include "cli/plan/parts.h"
 #include "launch/parameters.h"
 #include "launch/values.h"
@@ -50,18 +51,6 @@ OrderedJson value_of(const std::string& flag, const std::string& text) {
 }
 
 }  // namespace
-
-std::string shell_quoted(const std::string& text) {
-  const bool plain = text.find_first_of(" \t\n'\"\\$`*?;&|<>(){}") == std::string::npos;
-  if (plain && !text.empty()) return text;
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') word += "'\\'";
-    word += c;
-  }
-  word += '\'';
-  return word;
-}
 
 void add_given(plan::PlanResult& result, const PlanOptions& options) {
   const vllm::EngineArgs& args = options.launch.args;

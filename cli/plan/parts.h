@@ -53,9 +53,6 @@ std::string json_of_all(const std::vector<plan::PlanResult>& results);
 std::string engine_line(const engines::Engine& engine, const plan::PlanResult& result,
                         const PlanOptions& options);
 
-/// Quotes a word for a shell where that is needed.
-std::string shell_quoted(const std::string& text);
-
 /// Adds figures of the prompts of `-i`, which are read, rendered and tokenized as `run` would;
 /// `folder` is the model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,

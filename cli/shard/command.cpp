@@ -1,4 +1,5 @@
 #include "cli/shard/command.h"
+#include "cli/arguments.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,7 +11,6 @@
 #include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/help.h"
-#include "cli/plan/parts.h"
 #include "cli/shard/progress.h"
 #include "cli/shard/table.h"
 #include "cli/signals.h"
