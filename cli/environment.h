@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/find_model.h"
+
 namespace plimsoll::cli {
 
 /// This process among several processes of one job, by the scheduler's variables.
@@ -28,15 +30,16 @@ struct MpiPlace {
 };
 
 struct Environment {
-  std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
-  std::string ollama;                          // OLLAMA_MODELS, else ~/.ollama/models
-  std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
-  std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB
-  std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION
-  std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
-  std::optional<int> allow_long;               // VLLM_ALLOW_LONG_MAX_MODEL_LEN
-  std::optional<int> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
-  std::optional<int> flashinfer_sampler;       // VLLM_USE_FLASHINFER_SAMPLER
+  /// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...; OLLAMA_MODELS, else ~/.ollama/models;
+  /// LM Studio's by its own files below HOME.
+  checkpoint::ModelStores stores;
+  std::optional<int> threads;                    // OMP_NUM_THREADS, its first number
+  std::optional<std::string> kv_cache_space;     // VLLM_CPU_KVCACHE_SPACE, GiB
+  std::optional<std::string> layer_partition;    // VLLM_PP_LAYER_PARTITION
+  std::optional<int> mm_input_cache;             // VLLM_MM_INPUT_CACHE_GIB
+  std::optional<int> allow_long;                 // VLLM_ALLOW_LONG_MAX_MODEL_LEN
+  std::optional<int> estimate_graphs;            // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<int> flashinfer_sampler;         // VLLM_USE_FLASHINFER_SAMPLER
   std::optional<std::string> attention_backend;  // VLLM_ATTENTION_BACKEND
   std::optional<int> second_runner;              // VLLM_USE_V2_MODEL_RUNNER
   std::vector<std::string> unknown;              // other variables of vLLM that may move memory

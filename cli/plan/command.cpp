@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "checkpoint/read_model.h"
 #include "cli/environment.h"
@@ -52,10 +53,8 @@ fs::path find_config(const PlanOptions& options, const Environment& environment)
   const bool weights = model.ends_with(".safetensors") || checkpoint::gguf::is_gguf_path(model);
   if (fs::is_regular_file(model) && !weights) return model;
   fs::path folder = checkpoint::find_model(
-      model,
-      {environment.hub_cache,
-       options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json",
-       environment.ollama});
+      model, environment.stores,
+      options.has_prompts ? "config.json tokenizer.json tokenizer_config.json" : "config.json");
   if (checkpoint::gguf::is_gguf_path(folder)) {
     if (options.engine != "vllm") return folder;
     fail(ExitCode::usage,

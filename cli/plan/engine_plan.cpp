@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/rounding.h"
 #include "base/split_text.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/arguments.h"
 #include "cli/plan/parts.h"
@@ -29,7 +29,7 @@ Json draft_config(const std::string& model, const Environment& environment) {
   if (fs::is_regular_file(model, ignored) ||
       fs::is_regular_file(fs::path(model) / "config.json", ignored))
     return model::read_config(model);
-  return model::read_config(checkpoint::find_model(model, {environment.hub_cache}));
+  return model::read_config(checkpoint::find_model(model, environment.stores));
 }
 
 /// The name that the engine is told: MODEL, or the folder of a config.json that stands for it.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/resolve_model.h"
 #include "cli/backend_variable.h"
 #include "cli/own_arguments.h"
@@ -73,7 +74,7 @@ void read_draft(const Environment& environment, vllm::EngineArgs& args) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) {
     try {
-      file = checkpoint::find_model(args.draft_model, {environment.hub_cache}) / "config.json";
+      file = checkpoint::find_model(args.draft_model, environment.stores) / "config.json";
     } catch (const Error&) {
       return;
     }

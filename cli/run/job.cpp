@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "files/identity.h"
 #include "files/names.h"
@@ -96,17 +96,17 @@ OrderedJson digests_of(const fs::path& model) {
 OrderedJson describe_job(const RunOptions& options, const Environment& environment,
                          const DeviceChoice& device, files::InputFile& input,
                          const ScannedInput& scanned) {
-  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
   OrderedJson job;
   job["version"] = options.build;
   job["input"] = describe_input(input);
   job["lines"] = batch::lines_json(scanned.slice, scanned.all_lines);
   job["max_line_bytes"] = options.max_line_bytes;
   job["strict"] = options.unknown_fields == batch::UnknownFields::refuse;
-  job["model"] = digests_of(checkpoint::find_model(options.model, cache));
-  job["tokenizer"] = options.tokenizer.empty()
-                         ? OrderedJson()
-                         : digests_of(checkpoint::find_model(options.tokenizer, cache));
+  job["model"] = digests_of(checkpoint::find_model(options.model, environment.stores));
+  job["tokenizer"] =
+      options.tokenizer.empty()
+          ? OrderedJson()
+          : digests_of(checkpoint::find_model(options.tokenizer, environment.stores));
   job["answers"] = describe_answers(options);
   job["launch"] = describe_launch(options, device);
   job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";

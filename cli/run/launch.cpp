@@ -9,6 +9,7 @@
 #include "base/size_text.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/read_model.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
@@ -206,8 +207,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                                DeviceChoice device,
                                const std::function<void(const Launch&)>& before_weights,
                                engine::Processes* processes) {
-  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
-  const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
+  const std::filesystem::path folder = checkpoint::find_model(options.model, environment.stores);
   auto launch = std::make_unique<Launch>();
   launch->device = std::move(device);
   launch->backend = make_backend(options.launch, launch->device, 0);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/tokenizer.h"
 #include "cli/run/launch.h"
 #include "text/chat_template.h"
@@ -78,10 +79,7 @@ PromptSetup read_prompt_setup(const RunOptions& options, const Environment& envi
          "--reasoning-parser: reads text, and --skip-tokenizer-init leaves it out");
   }
   const bool own = options.tokenizer.empty();
-  read_texts(options,
-             own ? folder
-                 : checkpoint::find_model(options.tokenizer,
-                                          {environment.hub_cache, {}, environment.ollama}),
+  read_texts(options, own ? folder : checkpoint::find_model(options.tokenizer, environment.stores),
              setup);
   setup.formats = answer_formats(options, setup.chat);
   if (text::is_suffixed(setup.formats)) {

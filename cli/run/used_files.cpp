@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "files/names.h"
 #include "files/packing.h"
@@ -27,10 +27,10 @@ void add_folder(const std::filesystem::path& folder, std::vector<files::UsedFile
 }
 
 // Adds a model's files. A missing model is no error here: the launch reports it.
-void add_model(const std::string& model, const checkpoint::HubCache& cache,
+void add_model(const std::string& model, const checkpoint::ModelStores& stores,
                std::vector<files::UsedFile>& used) {
   try {
-    const std::filesystem::path found = checkpoint::find_model(model, cache);
+    const std::filesystem::path found = checkpoint::find_model(model, stores);
     if (!checkpoint::gguf::is_gguf_path(found)) return add_folder(found, used);
     const auto parts = checkpoint::gguf::Model::open(found);
     for (const auto& file : parts.files())
@@ -84,9 +84,8 @@ void check_files(const RunOptions& options, const Environment& environment) {
   for (const std::string& input : input_paths(options)) used.push_back({"-i", input, Use::read});
   add_if_file("--chat-template", options.chat_template_given, used);
   add_if_file("--structured-outputs", options.structured_outputs, used);
-  const checkpoint::HubCache cache{environment.hub_cache, {}, environment.ollama};
-  add_model(options.model, cache, used);
-  if (!options.tokenizer.empty()) add_model(options.tokenizer, cache, used);
+  add_model(options.model, environment.stores, used);
+  if (!options.tokenizer.empty()) add_model(options.tokenizer, environment.stores, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
   add_written("-o", options.output,
               {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".running"},

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/help.h"
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path find_folder(const std::string& model, const Environment& environment) {
-  fs::path found = checkpoint::find_model(model, {environment.hub_cache, {}, environment.ollama});
+  fs::path found = checkpoint::find_model(model, environment.stores);
   if (!checkpoint::gguf::is_gguf_path(found)) return found;
   fail(ExitCode::checkpoint_unusable,
        "{}: a GGUF file is not sharded, because vLLM loads no shards of its types; `plimsoll run` "

@@ -16,19 +16,6 @@
 
 namespace plimsoll::checkpoint {
 
-/// Hugging Face's cache of models; the caller reads the environment (HF_HOME, HF_HUB_CACHE, HOME).
-struct HubCache {
-  std::filesystem::path folder;       // ".../hub"
-  std::string wanted = {};            // file names that suffice; empty: the whole model
-  std::filesystem::path ollama = {};  // Ollama's store ("~/.ollama/models"); empty: none
-};
-
-/// The folder or GGUF file of MODEL: a local directory (or the one GGUF model in it), a GGUF file,
-/// "ollama:NAME" or "ollama:NAME:TAG" for one of Ollama's, or a hub id ("org/name",
-/// "org/name@revision") that the cache holds (newest snapshot of refs/main). Throws
-/// Error(checkpoint_unusable); for a miss it names the `hf download` command.
-std::filesystem::path find_model(const std::string& model, const HubCache& cache);
-
 class MappedFile;
 namespace gguf {
 class Model;

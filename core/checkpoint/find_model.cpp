@@ -1,9 +1,12 @@
+#include "checkpoint/find_model.h"
+
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/lm_studio.h"
 #include "checkpoint/gguf/model.h"
 #include "checkpoint/gguf/ollama.h"
 
@@ -13,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kOllama = "ollama:";
+constexpr std::string_view kLmStudio = "lmstudio:";
 
 struct HubId {
   std::string name;      // "org/name" or "name"
@@ -53,9 +57,9 @@ std::optional<HubId> parse_hub_id(std::string_view model) {
   return HubId{std::string(name), std::string(revision)};
 }
 
-std::string download_command(const HubId& id, const HubCache& cache) {
+std::string download_command(const HubId& id, const std::string& wanted) {
   std::string command = "hf download " + id.name;
-  if (!cache.wanted.empty()) command += " " + cache.wanted;
+  if (!wanted.empty()) command += " " + wanted;
   if (!id.revision.empty()) command += " --revision " + id.revision;
   return command;
 }
@@ -86,8 +90,8 @@ std::string only_snapshot(const fs::path& snapshots) {
   return found;
 }
 
-fs::path find_in_cache(const HubId& id, const HubCache& cache) {
-  if (cache.folder.empty()) {
+fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& wanted) {
+  if (hub.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "{} is not a folder, and there is no Hugging Face cache to look it up in: set HF_HOME or "
          "HF_HUB_CACHE",
@@ -97,7 +101,7 @@ fs::path find_in_cache(const HubId& id, const HubCache& cache) {
   if (const size_t slash = escaped.find('/'); slash != std::string::npos) {
     escaped.replace(slash, 1, "--");
   }
-  const fs::path repository = cache.folder / escaped;
+  const fs::path repository = hub / escaped;
   const fs::path snapshots = repository / "snapshots";
   const std::string revision = id.revision.empty() ? "main" : id.revision;
   std::string commit = commit_of(repository, revision);
@@ -107,20 +111,20 @@ fs::path find_in_cache(const HubId& id, const HubCache& cache) {
   if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
     fail(ExitCode::checkpoint_unusable,
          "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
-         id.revision.empty() ? "" : "@" + id.revision, cache.folder.string(),
-         download_command(id, cache));
+         id.revision.empty() ? "" : "@" + id.revision, hub.string(), download_command(id, wanted));
   }
   if (!fs::exists(folder / "config.json", error)) {
     fail(ExitCode::checkpoint_unusable,
          "{} is in the Hugging Face cache without its config.json ({}); complete it with: {}",
-         id.name, folder.string(), download_command(id, cache));
+         id.name, folder.string(), download_command(id, wanted));
   }
   return folder;
 }
 
 }  // namespace
 
-fs::path find_model(const std::string& model, const HubCache& cache) {
+fs::path find_model(const std::string& model, const ModelStores& stores,
+                    const std::string& wanted) {
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
@@ -134,11 +138,13 @@ fs::path find_model(const std::string& model, const HubCache& cache) {
          "{} is a file; expected a model's folder, a GGUF file or a hub id", model);
   }
   if (model.starts_with(kOllama))
-    return gguf::find_ollama(model.substr(kOllama.size()), cache.ollama);
+    return gguf::find_ollama(model.substr(kOllama.size()), stores.ollama);
+  if (model.starts_with(kLmStudio))
+    return gguf::find_lm_studio(model.substr(kLmStudio.size()), stores.lm_studio);
   if (error == std::errc::too_many_symbolic_link_levels) {
     fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
   }
-  if (const auto id = parse_hub_id(model)) return find_in_cache(*id, cache);
+  if (const auto id = parse_hub_id(model)) return find_in_cache(*id, stores.hub, wanted);
   fail(ExitCode::checkpoint_unusable,
        "{}: no such folder, and not a hub id like org/name or org/name@revision", model);
 }

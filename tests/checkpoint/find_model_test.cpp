@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/crafted.h"
+#include "checkpoint/find_model.h"
 
 namespace fs = std::filesystem;
 using namespace plimsoll;
@@ -25,7 +25,7 @@ TempFolder& with_snapshot(TempFolder& cache, const std::string& commit) {
 
 std::string refusal(const std::string& model, const fs::path& cache) {
   try {
-    return "found " + find_model(model, {.folder = cache}).string();
+    return "found " + find_model(model, {.hub = cache}).string();
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::checkpoint_unusable);
     return error.what();
@@ -47,7 +47,7 @@ TEST_CASE("ids are looked up by branch, tag, commit and pull request") {
   cache.write(refs / "v1.0", "bbb222");
   cache.write(refs / "refs/pr/7", "bbb222");
   const fs::path snapshots = cache.path / kRepository / "snapshots";
-  const checkpoint::HubCache hub{.folder = cache.path};
+  const checkpoint::ModelStores hub{.hub = cache.path};
   CHECK(find_model("org/name", hub) == snapshots / "aaa111");
   CHECK(find_model("org/name@main", hub) == snapshots / "aaa111");
   CHECK(find_model("org/name@v1.0", hub) == snapshots / "bbb222");
@@ -60,7 +60,7 @@ TEST_CASE("ids are looked up by branch, tag, commit and pull request") {
 TEST_CASE("without refs the only snapshot is taken") {
   TempFolder cache;
   with_snapshot(cache, "aaa111");
-  CHECK(find_model("org/name", {.folder = cache.path}).filename() == "aaa111");
+  CHECK(find_model("org/name", {.hub = cache.path}).filename() == "aaa111");
   with_snapshot(cache, "bbb222");
   CHECK_THAT(refusal("org/name", cache.path), Catch::Contains("hf download org/name"));
 }
@@ -129,7 +129,7 @@ TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
   store.write(names + "library/list/latest", "[]");
   const auto found = [&](const std::string& name) {
     try {
-      return find_model("ollama:" + name, {.folder = {}, .ollama = store.path}).filename().string();
+      return find_model("ollama:" + name, {.hub = {}, .ollama = store.path}).filename().string();
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::checkpoint_unusable);
       return std::string(error.what());
@@ -153,4 +153,35 @@ TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
     CHECK_THAT(found(row.name), Catch::Contains(row.words));
   }
   CHECK_THROWS_WITH(find_model("ollama:tiny", {}), Catch::Contains("is not in Ollama's store"));
+}
+
+TEST_CASE("models of LM Studio's store are looked up by publisher, model and file") {
+  const TempFolder store;
+  store.write("one/model/m-Q4.gguf", "GGUF");
+  store.write("two/model/m-Q4.gguf", "GGUF");
+  store.write("two/model/m-Q8.gguf", "GGUF");
+  store.write("mlx/model/config.json", "{}");
+  store.write("none/model/readme", "");
+  store.write("secret.gguf", "GGUF");
+  const auto found = [&](const std::string& name) {
+    try {
+      const checkpoint::ModelStores stores{.hub = {}, .lm_studio = store.path};
+      return find_model("lmstudio:" + name, stores).lexically_relative(store.path).string();
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint_unusable);
+      return std::string(error.what());
+    }
+  };
+  CHECK(found("one/model") == "one/model/m-Q4.gguf");
+  CHECK(found("two/model/m-Q8.gguf") == "two/model/m-Q8.gguf");
+  CHECK(found("mlx/model") == "mlx/model");
+  CHECK_THAT(found("two/model"), Catch::Contains("m-Q8.gguf"));
+  CHECK_THAT(found("none/model"), Catch::Contains("neither a GGUF file nor a config.json"));
+  CHECK_THAT(found("one/other"), Catch::Contains("get it with: lms get one/other"));
+  for (const char* name :
+       {"", "one", "one/..", "../secret.gguf", "/etc/passwd", "one/model/", "one/model/x/y"}) {
+    INFO(name);
+    CHECK_THAT(found(name), Catch::Contains("no name of an LM Studio model"));
+  }
+  CHECK_THROWS_WITH(find_model("lmstudio:one/model", {}), Catch::Contains("is not among"));
 }

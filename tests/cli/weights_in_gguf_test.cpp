@@ -118,3 +118,18 @@ TEST_CASE("a model of Ollama's store is found by its manifest") {
   CHECK(bad.status == 5);
   CHECK_THAT(bad.err, Catch::Contains("tiny/bad: \"digest\" is 5"));
 }
+
+TEST_CASE("a model of LM Studio's store is found below HOME, or where its pointer leads") {
+  const Scratch scratch;
+  write_gguf(scratch, "llama_q4_k", "m");
+  const auto status = [&](const std::string& before) {
+    return shell(scratch, before + "HOME=$PWD/home plimsoll plan lmstudio:one/tiny").status;
+  };
+  CHECK(status("mkdir -p home elsewhere/models/one/tiny; ") == 5);
+  CHECK(status("mkdir -p home/.cache/lm-studio/models/one/tiny; "
+               "cp m.gguf home/.cache/lm-studio/models/one/tiny/; ") == 0);
+  CHECK(status("mkdir -p home/.lmstudio/models/one; ") == 5);  // newer, and empty
+  CHECK(status("mv home/.cache/lm-studio/models/one/tiny home/.lmstudio/models/one/; ") == 0);
+  CHECK(status("echo $PWD/elsewhere > home/.lmstudio-home-pointer; ") == 5);
+  CHECK(status("cp m.gguf elsewhere/models/one/tiny/; ") == 0);
+}
