@@ -1,5 +1,6 @@
 #include "cli/own_arguments.h"
 
+#include "checkpoint/find_model.h"
 #include "cli/host_limits.h"
 #include "model/pipeline.h"
 #include "vllm/launch/machine.h"
@@ -36,6 +37,20 @@ launch::Arguments own_arguments(const launch::LaunchRequest& flags,
   arguments.threads = host_threads(flags.threads, environment);
   if (environment.mpi) arguments.processes = environment.mpi->count;
   return arguments;
+}
+
+std::shared_ptr<launch::DraftSource> draft_source(const vllm::EngineArgs& args,
+                                                  const Environment& environment,
+                                                  launch::Weights weights) {
+  if (args.draft_method != launch::kDraftModel || args.draft_model.empty()) return nullptr;
+  std::filesystem::path path = args.draft_model;
+  std::error_code ignored;
+  const bool is_config =
+      weights != launch::Weights::checkpoint && std::filesystem::is_regular_file(path, ignored);
+  if (!is_config) {
+    path = checkpoint::find_model(args.draft_model, environment.stores);
+  }
+  return std::make_shared<launch::DraftSource>(std::move(path), weights);
 }
 
 }  // namespace plimsoll::cli

@@ -1,8 +1,11 @@
 // Arguments of our own engine, from a launch's flags, the environment and this machine.
 #pragma once
 
+#include <memory>
+
 #include "cli/environment.h"
 #include "launch/arguments.h"
+#include "launch/draft_source.h"
 #include "launch/request.h"
 
 namespace plimsoll::cli {
@@ -13,5 +16,11 @@ vllm::EngineArgs with_variables(const launch::LaunchRequest& flags, const Enviro
 
 /// With what the environment and this machine say where flags do not. Throws Error(usage).
 launch::Arguments own_arguments(const launch::LaunchRequest& flags, const Environment& environment);
+
+/// The draft model that --speculative-config names, `weights` as of the large one; null: it names
+/// none. Throws Error(checkpoint_unusable), or Error(usage) where it is not there.
+std::shared_ptr<launch::DraftSource> draft_source(const vllm::EngineArgs& args,
+                                                  const Environment& environment,
+                                                  launch::Weights weights);
 
 }  // namespace plimsoll::cli

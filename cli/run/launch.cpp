@@ -17,6 +17,7 @@
 #include "engine/vision/image_processor.h"
 #include "files/identity.h"
 #include "launch/context.h"
+#include "launch/draft_source.h"
 #include "launch/images.h"
 #include "launch/model_source.h"
 #include "memory/available.h"
@@ -214,6 +215,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const backend::Footprint& footprint = launch->backend->footprint();
   launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
+  arguments.draft =
+      draft_source(arguments.args, environment,
+                   options.random_weights ? launch::Weights::none : launch::Weights::checkpoint);
   auto [config, spec] = checkpoint::read_model(folder);
   launch::ModelSource model(std::move(spec), config,
                             model_folder(options, folder, launch::Weights::checkpoint),
@@ -234,6 +238,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   notes.insert(notes.end(), launch->resolved.notes.begin(), launch->resolved.notes.end());
   for (const std::string& note : notes) {
     if (!options.quiet) say(note);
+  }
+  if (auto& draft = launch->resolved.engine.draft) {
+    draft->weights = launch->resolved.draft->reader(*draft->spec);
   }
   const memory::Available before = memory::available_memory();
   make_engine(model.reader(launch->resolved.spec, arguments.args), processes, *launch);

@@ -85,6 +85,8 @@ void check_files(const RunOptions& options, const Environment& environment) {
   add_if_file("--chat-template", options.chat_template_given, used);
   add_if_file("--structured-outputs", options.structured_outputs, used);
   add_model(options.model, environment.stores, used);
+  const std::string& draft = options.launch.args.draft_model;
+  if (!draft.empty()) add_model(draft, environment.stores, used);
   if (!options.tokenizer.empty()) add_model(options.tokenizer, environment.stores, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
   add_written("-o", options.output,

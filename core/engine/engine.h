@@ -10,8 +10,9 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/admission.h"
-#include "engine/ngram_options.h"
 #include "engine/request.h"
+#include "engine/speculation/draft_model.h"
+#include "engine/speculation/ngram_options.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
 #include "text/tokenizer.h"
@@ -49,7 +50,8 @@ struct EngineOptions {
   int64_t head_start = 0;  // SchedulerLimits::head_start
   int64_t threads = 1;  // threads that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
-  NgramOptions ngram;  // speculation by prompt lookup; none by default
+  NgramOptions ngram;               // speculation by prompt lookup; none by default
+  std::optional<DraftModel> draft;  // speculation by a draft model; none by default
   std::vector<TokenId> eos_token_ids;
   std::optional<ImageOptions> images;  // absent: none are answered, and no tower is loaded
   int64_t replicas = 1;                // of the model, each with requests and KV blocks of its own

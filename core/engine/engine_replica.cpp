@@ -22,13 +22,6 @@ EngineOptions shareable(const model::ModelSpec& spec, EngineOptions options) {
   return options;
 }
 
-// longrope: one table for all tokens of a request, chosen by how long it may become.
-bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
-  return std::ranges::any_of(spec.ropes, [&](const model::RopeSpec& rope) {
-    return rope.long_table && length > rope.original_max_position;
-  });
-}
-
 }  // namespace
 
 Engine::Replica::Replica(const model::ModelSpec& model_spec, const ReplicaRanks& ranks,
@@ -63,6 +56,7 @@ Engine::Replica::Replica(const model::ModelSpec& model_spec, const ReplicaRanks&
   }
   owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
   stages.finish_launch();
+  if (layout.draft) drafter.emplace(spec, launch, layout, backend);
   stats.kv_blocks = layout.num_blocks;
 }
 
@@ -110,6 +104,8 @@ void Engine::Replica::step(std::vector<RequestOutput>& finished) {
   } else {
     finish_step();
   }
+  if (drafter) drafter->propose(decoding);
+  decoding.clear();
   collect(finished);
   update_gauges();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
@@ -272,10 +268,13 @@ void Engine::Replica::accept(ScoredRow& row) {
   if (verify_draft(*row.sequence, row.token)) ++stats.kept_tokens;
   if (!choice.finished()) {
     scheduler.apply_token(*row.sequence);
-    if (row.sequence->decoding()) propose(*row.sequence, options.ngram);
+    if (!row.sequence->decoding()) return;
+    propose(*row.sequence, options.ngram);
+    if (drafter && row.sequence->draft.empty()) decoding.push_back(row.sequence);
     return;
   }
   scheduler.finish(*row.sequence);
+  if (drafter) drafter->forget(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }
 
@@ -283,6 +282,7 @@ void Engine::Replica::fail(RequestState& request, std::string code, std::string 
   request.fail(std::move(code), std::move(message));
   for (const auto& choice : request.choices) {
     if (!choice->finished()) scheduler.remove(choice->sequence());
+    if (drafter) drafter->forget(choice->sequence());
   }
   ended.push_back(&request);
 }

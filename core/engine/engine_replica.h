@@ -14,7 +14,8 @@
 #include "engine/request_state.h"
 #include "engine/row_reader.h"
 #include "engine/scheduler.h"
-#include "engine/speculation.h"
+#include "engine/speculation/drafter.h"
+#include "engine/speculation/speculation.h"
 
 namespace plimsoll::engine {
 
@@ -64,6 +65,7 @@ struct Engine::Replica {
   ImageCache image_cache;
   ImageHolds image_holds;
   Scheduler scheduler;
+  std::optional<Drafter> drafter;
   BatchBuilder builder;
   std::vector<Step> steps;    // one for each slab
   Step* under_way = nullptr;  // the step on the device, whose tokens are not known
@@ -71,6 +73,7 @@ struct Engine::Replica {
   std::vector<RowReader> readers;             // one for each thread
   std::vector<ScoredRow> rows;                // of the slice of logits at hand, read at once
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
+  std::vector<Sequence*> decoding;            // got a token in this step, for the drafter
   std::vector<RequestState*> ended;           // in this step
   /// Requests that have ended, but may have rows in steps under way: by round, as many rounds as
   /// there are steps.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "backend/counting.h"
+#include "base/rounding.h"
 
 namespace plimsoll::engine {
 
@@ -66,6 +67,14 @@ backend::LaunchParts take_parts(const backend::StepShape& shape,
           take_some<std::byte>(host, "host workspace", on_host)};
 }
 
+std::unique_ptr<Launch> make_draft(const EngineLayout& layout, backend::Backend& backend,
+                                   memory::Arena& device, memory::Arena& host) {
+  if (!layout.draft) return nullptr;
+  const memory::Prefix prefix(device, "draft ");
+  return std::make_unique<Launch>(*layout.draft->model.spec, layout.draft->layout, backend, device,
+                                  host);
+}
+
 /// Counting arenas for a launch; one where memory is shared.
 struct CountingArenas {
   explicit CountingArenas(const backend::Footprint& footprint)
@@ -109,7 +118,8 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
       image_staging(take_some<std::byte>(host, "image staging",
                                          static_cast<int64_t>(layout.image_staging_bytes))),
       backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
-      scratch(take_scratch(device, layout.scratch_bytes)) {
+      scratch(take_scratch(device, layout.scratch_bytes)),
+      draft(make_draft(layout, backend, device, host)) {
   backend.use_scratch(scratch);
   if (tower && !host.is_counting()) tower->use_staging(image_staging);
 }
@@ -194,9 +204,29 @@ std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory
       line.used_bytes = blocks * plan.kv_block_bytes;
     } else if (region.name == "step scratch") {
       line.used_bytes = launch.scratch.peak();
+    } else if (region.name == "draft step scratch") {
+      line.used_bytes = launch.draft->scratch.peak();
     }
   }
   return measured;
+}
+
+int64_t DraftLayout::blocks_beside(const KvLayout& kv, int64_t blocks) const {
+  const auto own_groups = std::ssize(layout.kv.groups), groups = std::ssize(kv.groups);
+  const int64_t one =
+      blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
+  return std::max(one, divide_up(blocks * own_groups, std::max<int64_t>(1, groups)));
+}
+
+size_t bytes_per_block(const KvLayout& kv, const KvLayout* draft) {
+  if (draft == nullptr || kv.groups.empty()) return kv.block_bytes;
+  return kv.block_bytes + divide_up(draft->block_bytes * draft->groups.size(), kv.groups.size());
+}
+
+bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
+  return std::ranges::any_of(spec.ropes, [&](const model::RopeSpec& rope) {
+    return rope.long_table && length > rope.original_max_position;
+  });
 }
 
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,

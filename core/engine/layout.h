@@ -25,6 +25,8 @@
 
 namespace plimsoll::engine {
 
+struct DraftLayout;
+
 /// Decisions about a launch that are made before memory is allocated.
 struct EngineLayout {
   DType dtype = DType::bf16;
@@ -46,7 +48,24 @@ struct EngineLayout {
   std::optional<ImageOptions> images;
   /// Prompts have images; a pipeline's first stage alone encodes them.
   bool image_arrays = false;
+  std::shared_ptr<const DraftLayout> draft;  // null: no draft model
 };
+
+/// A draft model, laid out for the sequences of the model that it proposes for.
+struct DraftLayout {
+  DraftModel model;
+  EngineLayout layout;
+
+  /// KV blocks of the draft model beside `blocks` of the other's `kv`: for as many tokens, at least
+  /// those of one sequence.
+  [[nodiscard]] int64_t blocks_beside(const KvLayout& kv, int64_t blocks) const;
+};
+
+/// Bytes of a block of `kv` and of the draft model's blocks that go with it; null: there are none.
+size_t bytes_per_block(const KvLayout& kv, const KvLayout* draft);
+
+/// True where all tokens of a sequence that may become so long have the long table of longrope.
+bool wants_long_rope(const model::ModelSpec& spec, int64_t length);
 
 /// True when tokens are drawn on the device: not in a pipeline, where a device would draw them and
 /// another would embed them.
@@ -62,7 +81,8 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
 
 /// A launch, placed in its arenas. On the device, in order: weights, KV blocks, batch metadata,
 /// workspace, step scratch; on the host: batch metadata, sampling, staging. Where memory is shared
-/// both arenas are one, sampling comes before the step scratch and nothing is staged. `layout`,
+/// both arenas are one, sampling comes before the step scratch and nothing is staged. A draft
+/// model's launch follows, its regions as "draft weights", "draft kv blocks" and so on. `layout`,
 /// `spec` and `backend` must outlive it; the backend takes its scratch from here.
 struct Launch {
   Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
@@ -85,6 +105,7 @@ struct Launch {
   std::span<std::byte> image_staging;
   backend::LaunchParts backend_parts;
   memory::Arena scratch;
+  std::unique_ptr<Launch> draft;  // of the draft model; null: there is none
 };
 
 /// The memory of a launch, taken from its backend.

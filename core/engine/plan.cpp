@@ -69,9 +69,29 @@ int64_t wanted_length(const model::ModelSpec& spec, const EngineOptions& options
   return options.max_model_len == 0 ? usual : options.max_model_len;
 }
 
+/// The draft model beside the model that it proposes for.
+std::shared_ptr<const DraftLayout> resolve_draft(const EngineLayout& layout,
+                                                 const EngineOptions& options,
+                                                 const backend::Footprint& footprint) {
+  if (!options.draft) return nullptr;
+  EngineOptions own;
+  own.dtype = options.dtype;
+  own.block_size = options.block_size;
+  own.max_model_len = std::min(layout.max_model_len, options.draft->spec->max_position);
+  own.max_num_seqs = layout.limits.sequences;
+  own.max_num_batched_tokens = layout.limits.batched_tokens;
+  own.kv_cache_bytes = uint64_t{1} << 60;
+  own.borrows_weights = options.borrows_weights;
+  DraftLayout draft{*options.draft, resolve_layout(*options.draft->spec, own, footprint)};
+  draft.layout.sampling_threads = 0;
+  draft.layout.num_blocks = draft.blocks_beside(layout.kv, layout.num_blocks);
+  return std::make_shared<const DraftLayout>(std::move(draft));
+}
+
 /// A pool that is too small for one sequence.
 struct Shortage {
   const KvLayout& kv;
+  size_t block_bytes = 0;  // with the draft model's share
   const EngineOptions& options;
   int64_t length = 0;
   int64_t blocks = 0;
@@ -86,7 +106,7 @@ struct Shortage {
   const int64_t length = shortage.length, blocks = shortage.blocks;
   const int64_t needed = blocks_of_sequence(kv, length, shortage.batched_tokens);
   const int64_t fitting = shortage.fitting;
-  const uint64_t needed_bytes = static_cast<uint64_t>(needed) * kv.block_bytes;
+  const uint64_t needed_bytes = static_cast<uint64_t>(needed) * shortage.block_bytes;
   const std::string shorter =
       fitting > 0
           ? fmt::format("--max-model-len {} (or auto) would fit; for all of it set ", fitting)
@@ -255,17 +275,22 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   if (layout.kv.dtype == DType::f8_e4m3) check_cache_scales(spec);
   backend::check_card_limits(footprint, spec, layout.kv.groups.size());
   layout.max_model_len = wanted_length(spec, options);
+  std::optional<KvLayout> draft;
+  if (options.draft) {
+    draft = make_kv_layout(*options.draft->spec, layout.kv.block_size, layout.dtype, footprint);
+  }
+  const size_t block_bytes = bytes_per_block(layout.kv, draft ? &*draft : nullptr);
   uint64_t rest = 0;
   bool fills_budget = false;
   if (options.num_kv_blocks) {
     layout.num_blocks = *options.num_kv_blocks;
   } else if (options.kv_cache_memory) {
-    layout.num_blocks = static_cast<int64_t>(*options.kv_cache_memory / layout.kv.block_bytes);
+    layout.num_blocks = static_cast<int64_t>(*options.kv_cache_memory / block_bytes);
   } else if (options.memory_budget) {
     fills_budget = true;
     rest = fill_budget(spec, options, footprint, layout);
   } else {
-    layout.num_blocks = static_cast<int64_t>(options.kv_cache_bytes / layout.kv.block_bytes);
+    layout.num_blocks = static_cast<int64_t>(options.kv_cache_bytes / block_bytes);
   }
   const int64_t wanted = layout.max_model_len;
   int64_t fitting = longest_sequence(layout.kv, layout.num_blocks, wanted, batched_tokens);
@@ -282,7 +307,8 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
     if (fitting > 0) held(fitting);
   }
   if (fitting == 0 || (fitting < wanted && !options.auto_model_len)) {
-    refuse({layout.kv, options, wanted, layout.num_blocks, batched_tokens, rest, fitting});
+    refuse({layout.kv, block_bytes, options, wanted, layout.num_blocks, batched_tokens, rest,
+            fitting});
   }
   layout.num_blocks = shorter.num_blocks;
   layout.max_model_len = fitting;
@@ -299,6 +325,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   if ((options.num_kv_blocks || options.kv_cache_memory) && options.memory_budget) {
     check_budget(options, bytes_beside_blocks(spec, layout, footprint), layout);
   }
+  layout.draft = resolve_draft(layout, options, footprint);
   return layout;
 }
 

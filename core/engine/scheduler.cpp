@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "base/rounding.h"
-#include "engine/speculation.h"
+#include "engine/speculation/speculation.h"
 
 namespace plimsoll::engine {
 

@@ -59,7 +59,7 @@ std::optional<DType> kv_dtype(const EngineArgs& args, DType model,
 /// vLLM's defaults: where one of two bounds is given, both are that one.
 engine::NgramOptions ngram_options(const EngineArgs& args) {
   engine::NgramOptions ngram;
-  if (args.draft_method.empty()) return ngram;
+  if (args.draft_method != "ngram") return ngram;
   ngram.num_speculative_tokens = args.draft_tokens;
   if (const int64_t least = args.lookup_min > 0 ? args.lookup_min : args.lookup_max; least > 0)
     ngram.prompt_lookup_min = least;
@@ -73,9 +73,14 @@ void check_speculation(const EngineArgs& args, const model::ModelSpec& spec) {
     fail(ExitCode::usage, "--speculative-config: {}", why);
   };
   if (args.draft_method.empty()) return;
-  if (args.draft_method != "ngram") {
-    refuse("our own engine has the method ngram, not " + args.draft_method +
+  const bool has_draft = args.draft_method == kDraftModel;
+  if (args.draft_method != "ngram" && !has_draft) {
+    refuse("our own engine has the methods ngram and draft_model, not " + args.draft_method +
            "; plan --engine vllm plans it for vLLM");
+  }
+  if (has_draft && args.draft_model.empty()) refuse("\"model\" must name the draft model");
+  if (has_draft && args.tensor_parallel * args.pipeline_parallel > 1) {
+    refuse("a draft model runs beside a model on one rank alone so far; leave out -tp and -pp");
   }
   if (args.draft_tokens < 1)
     refuse("num_speculative_tokens says how many tokens a step tries beyond its own, such as 8");
@@ -184,7 +189,7 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   }
   engine.kv_dtype = kv_dtype(args, dtype, footprint);
   engine.ngram = ngram_options(args);
-  if (engine.ngram.num_speculative_tokens > 0 && !footprint.shares_memory()) {
+  if (!args.draft_method.empty() && !footprint.shares_memory()) {
     fail(ExitCode::usage,
          "--speculative-config: our own engine speculates on the CPU alone so far; leave the flag "
          "out, or run with --device cpu");

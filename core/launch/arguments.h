@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -17,6 +19,7 @@
 namespace plimsoll::launch {
 
 using vllm::EngineArgs;
+class DraftSource;
 
 /// Arguments under vLLM's names, and what our engine has beside them.
 struct Arguments {
@@ -28,6 +31,7 @@ struct Arguments {
   int64_t processes = 1;                   // among which an MPI launcher divides its ranks
   std::filesystem::path folder;            // the model's; empty: a config alone
   const Json* lone_config = nullptr;       // a config alone; null: a folder's
+  std::shared_ptr<DraftSource> draft;      // null: --speculative-config asks for no draft model
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   bool has_prompts = false;                // whose images are judged
   bool on_host = false;  // this machine's processor is meant: the verdict is about its memory
@@ -39,6 +43,9 @@ DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args);
 /// Notes where weights or cache do not have the dtype that is asked for.
 std::vector<std::string> dtype_notes(const model::ModelSpec& spec, const EngineArgs& args,
                                      const backend::Footprint& footprint);
+
+/// The method of --speculative-config that another model proposes by.
+inline constexpr std::string_view kDraftModel = "draft_model";
 
 /// How weights are kept.
 checkpoint::Keeping keeping(const EngineArgs& args);

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/slices.h"
 #include "base/error.h"
+#include "launch/draft_source.h"
 #include "launch/images.h"
 
 namespace plimsoll::launch {
@@ -60,6 +61,11 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
   launch.engine = engine_options(arguments, launch.dtype, footprint);
+  if (arguments.draft) {
+    launch.draft = arguments.draft;
+    launch.engine.draft = {&launch.draft->spec(launch.spec, launch.dtype), nullptr,
+                           args.draft_tokens};
+  }
   launch.engine.images = image_options(launch.spec, arguments, footprint);
   launch.notes = dtype_notes(launch.spec, args, footprint);
   add_widths_note(arguments, footprint, launch);

@@ -2,6 +2,7 @@
 // `run --dry-run` and `run`.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ResolvedLaunch {
   DType dtype = DType::bf16;              // of weights and activations
   std::vector<shard::StageModel> stages;  // of each replica: what its ranks hold
   engine::EngineOptions engine;           // without the memory budget of cards
+  std::shared_ptr<DraftSource> draft;     // what engine.draft points to; null: no draft model
   std::vector<std::string> notes;         // to tell the user
 
   /// The stages as the engine lays them out; they point into `stages`.

@@ -34,7 +34,7 @@ void* Arena::take(std::string_view name, size_t bytes) {
   }
   used_ = offset + padded;
   peak_ = std::max(peak_, used_);
-  if (scopes_ == 0) regions_.push_back({std::string(name), offset, padded});
+  if (scopes_ == 0) regions_.push_back({prefix_ + std::string(name), offset, padded});
   return base_ + offset;
 }
 

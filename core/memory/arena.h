@@ -55,6 +55,7 @@ class Arena {
 
  private:
   friend class Scope;
+  friend class Prefix;
   Arena(std::byte* base, size_t capacity, bool counting);
 
   std::byte* base_;
@@ -63,6 +64,7 @@ class Arena {
   size_t used_ = 0;
   size_t peak_ = 0;
   int scopes_ = 0;
+  std::string prefix_;
   std::vector<Region> regions_;
 };
 
@@ -81,6 +83,18 @@ class Scope {
  private:
   Arena& arena_;
   size_t mark_;
+};
+
+/// Begins the names of regions that are taken while it is open.
+class Prefix {
+ public:
+  Prefix(Arena& arena, std::string_view prefix) : arena_(arena) { arena_.prefix_ = prefix; }
+  ~Prefix() { arena_.prefix_.clear(); }
+  Prefix(const Prefix&) = delete;
+  Prefix& operator=(const Prefix&) = delete;
+
+ private:
+  Arena& arena_;
 };
 
 }  // namespace plimsoll::memory

@@ -1,6 +1,8 @@
 // `run --speculative-config`: answers as without it, in fewer steps; what has none is told.
 #include <catch2/catch.hpp>
+#include <cstring>
 
+#include "checkpoint/crafted.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
@@ -74,8 +76,8 @@ TEST_CASE("speculation that our engine does not have is refused with the reason"
     }
   };
   refused(R"({"method":"eagle3","model":"x","num_speculative_tokens":2})",
-          "the method ngram, not eagle3");
-  refused(R"({"model":"x","num_speculative_tokens":2})", "the method ngram, not draft_model");
+          "the methods ngram and draft_model, not eagle3");
+  refused(R"({"method":"draft_model","num_speculative_tokens":2})", "must name the draft model");
   refused(R"({"method":"ngram"})", "num_speculative_tokens says how many");
   refused(R"({"method":"ngram","num_speculative_tokens":2,"prompt_lookup_min":4,)"
           R"("prompt_lookup_max":3})",
@@ -85,4 +87,94 @@ TEST_CASE("speculation that our engine does not have is refused with the reason"
   const Outcome card = shell(scratch, std::string("plimsoll plan $MODEL --gpu h100") + kNgram);
   CHECK(card.status == 2);
   CHECK_THAT(card.err, Contains("on the CPU alone"));
+}
+
+namespace {
+
+/// The sample model's folder with changed values in its config, and the tensors of its first layers
+/// alone.
+void write_draft(const Scratch& scratch, const std::string& name, const Json& changes) {
+  REQUIRE(shell(scratch, "cp -r $MODEL " + name + " && chmod -R u+w " + name).status == 0);
+  Json config = parse_json<Json>(scratch.read(name + "/config.json"));
+  config.update(changes);
+  scratch.write(name + "/config.json", config.dump());
+  const std::string file = scratch.read(name + "/model.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  Json header = Json::object();
+  std::string data;
+  const Json tensors = parse_json<Json>(file.substr(8, length));
+  for (const auto& [tensor, entry] : tensors.items()) {
+    const size_t at = tensor.find(".layers.");
+    if (!entry.contains("data_offsets")) continue;
+    if (at != std::string::npos &&
+        std::stoi(tensor.substr(at + 8)) >= config["num_hidden_layers"].get<int>())
+      continue;
+    const auto first = entry["data_offsets"][0].get<size_t>();
+    const size_t bytes = entry["data_offsets"][1].get<size_t>() - first;
+    header[tensor] = entry;
+    header[tensor]["data_offsets"] = {data.size(), data.size() + bytes};
+    data += file.substr(8 + length + first, bytes);
+  }
+  scratch.write(name + "/model.safetensors",
+                plimsoll::testing::safetensors_bytes(header.dump(), data));
+}
+
+std::string drafting(const std::string& model) {
+  return R"( --speculative-config '{"method":"draft_model","model":")" + model +
+         R"(","num_speculative_tokens":3}')";
+}
+
+}  // namespace
+
+TEST_CASE("a draft model changes no byte of the answers, and its memory is planned") {
+  const Scratch scratch;
+  scratch.write("in", kLines);
+  write_draft(scratch, "small", {{"num_hidden_layers", 2}});
+  for (const char* flags : {" --max-num-seqs 1", " -dp 2", " --load-format dummy"}) {
+    INFO(flags);
+    const std::string run = std::string("plimsoll run $MODEL -q -i in --overwrite") + flags;
+    REQUIRE(shell(scratch, run + " -o plain").status == 0);
+    const Outcome fast = shell(scratch, run + " -o fast --report report.json" + drafting("small"));
+    INFO(fast.err);
+    REQUIRE(fast.status == 0);
+    CHECK(scratch.read("plain") == scratch.read("fast"));
+    const Json report = parse_json<Json>(scratch.read("report.json"));
+    CHECK(report["engine"]["drafted_tokens"] > 0);
+    const Json plan =
+        parse_json<Json>(shell(scratch, std::string("plimsoll plan $MODEL --format json") + flags +
+                                            drafting("small"))
+                             .out);
+    int64_t planned = 0, placed = 0;
+    for (const Json& part : plan["parts"])
+      if (part["name"].get<std::string>().starts_with("draft"))
+        planned += part["bytes"].get<int64_t>();
+    for (const Json& region : report["plan"]["regions"])
+      if (region["name"].get<std::string>().starts_with("draft"))
+        placed += region["bytes"].get<int64_t>();
+    CHECK(planned > 0);
+    CHECK(planned == placed);
+    CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
+  }
+}
+
+TEST_CASE("a draft model that cannot propose for the model is refused before weights are read") {
+  const Scratch scratch;
+  write_draft(scratch, "small", {{"num_hidden_layers", 1}});
+  write_draft(scratch, "other", {{"vocab_size", 32000}});
+  write_draft(scratch, "state", {{"model_type", "mamba"}, {"architectures", {"MambaForCausalLM"}}});
+  const auto refused = [&](const std::string& flags, int status, const std::string& why) {
+    for (const char* command :
+         {"plimsoll run $MODEL --dry-run -i /dev/null -o out", "plimsoll plan $MODEL"}) {
+      INFO(command << flags);
+      const Outcome outcome = shell(scratch, command + flags);
+      CHECK(outcome.status == status);
+      CHECK_THAT(outcome.err, Contains(why));
+    }
+  };
+  refused(drafting("other"), 2,
+          "it has 32000 tokens, the model 2048: both must have one tokenizer");
+  refused(drafting("nowhere"), 5, "nowhere");
+  refused(drafting("small") + " -tp 2", 2, "leave out -tp and -pp");
+  refused(drafting("state"), 2, "cannot go back");
 }

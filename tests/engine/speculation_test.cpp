@@ -1,5 +1,5 @@
 // Speculation by prompt lookup: what is proposed, what is kept, and what it saves.
-#include "engine/speculation.h"
+#include "engine/speculation/speculation.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -338,6 +338,7 @@ TEST_CASE("the host of a GB10 holds a part of its memory; of other cards a conte
   CHECK(context("3090", 1) < context("h100", 1));
   CHECK(context("h100", 2) - context("h100", 1) == Approx(1.5));
   CHECK(context("3090", 2) - context("3090", 1) == Approx(0.5));
+  CHECK(context("rtx-5080", 2) - context("rtx-5080", 1) == Approx(0.5));  // over PCIe
 }
 
 TEST_CASE("what a GB10's host takes in the meantime is gone from the card") {

@@ -61,10 +61,18 @@ void load_tower(Stage& stage, uint64_t seed) {
   }
 }
 
+void load_draft(Stage& stage, uint64_t seed) {
+  if (!stage.launch.draft) return;
+  const checkpoint::WeightSource* weights = stage.layout.draft->model.weights;
+  Model& model = stage.launch.draft->model;
+  weights != nullptr ? model.load(*weights) : model.fill_random(seed);
+}
+
 size_t weights_of(const EnginePlan& plan) {
+  size_t bytes = 0;
   for (const memory::Region& region : plan.regions)
-    if (region.name == "weights") return region.bytes;
-  return 0;
+    if (region.name == "weights" || region.name == "draft weights") bytes += region.bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -244,6 +252,7 @@ void Stages::load(uint64_t seed) {
       stage.launch.model.fill_random(seed);
     }
     load_tower(stage, seed);
+    load_draft(stage, seed);
   });
 }
 
@@ -253,6 +262,7 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
     stage.rank.backend->start_launch(stage.launch.backend_parts);
     stage.launch.model.borrow(owner[i].launch.model);
     load_tower(stage, seed);
+    if (stage.launch.draft) stage.launch.draft->model.borrow(owner[i].launch.draft->model);
   }
 }
 

@@ -123,7 +123,7 @@ std::vector<Parameter> of_vllm() {
        "--speculative-config",
        "JSON",
        "speculation; our engine has method ngram: num_speculative_tokens, prompt_lookup_min, "
-       "prompt_lookup_max",
+       "prompt_lookup_max, and draft_model: model, num_speculative_tokens",
        {Engine::both, Place::anywhere, Answers::same, beside},
        {Form::value,
         [](LaunchRequest& request, const std::string& text) {

@@ -14,7 +14,7 @@ std::optional<int64_t> blocks_asked(const RankLaunch& rank, const EngineArgs& ar
   if (args.blocks_override > 0) return args.blocks_override;
   const int64_t bytes = args.available_kv > 0 ? args.available_kv : args.kv_cache_memory;
   if (bytes <= 0) return std::nullopt;
-  return bytes / static_cast<int64_t>(rank.layout.kv.block_bytes);
+  return bytes / rank.block_bytes();
 }
 
 /// Blocks of a rank on a card: as asked, else what is left of the budget.
@@ -30,7 +30,7 @@ int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t 
 int64_t host_blocks(const RankLaunch& rank, const Arguments& arguments) {
   if (arguments.args.blocks_override > 0) return arguments.args.blocks_override;
   const uint64_t cache = arguments.host_cache.value_or(engine::EngineOptions{}.kv_cache_bytes);
-  const auto left = static_cast<int64_t>(cache / rank.layout.kv.block_bytes);
+  const auto left = static_cast<int64_t>(cache) / rank.block_bytes();
   return std::min(blocks_asked(rank, arguments.args).value_or(left), rank.plan.num_kv_blocks);
 }
 

@@ -20,6 +20,8 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
         "weights of {} layers and the rest, {}{}{}", rank.layers, dtype,
         rank.block_types.empty() ? "" : "; blocks as in the file: ", rank.block_types);
   }
+  if (name == "draft weights") return fmt::format("weights of the draft model, {}", dtype);
+  if (name == "draft step") return "arrays and scratch of the draft model's steps";
   if (name == "vision weights") return fmt::format("image encoder and projector, {}", dtype);
   if (name == "image embeddings") {
     return fmt::format("{} embeddings of images that prompts under way need",
@@ -51,6 +53,7 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
 
 /// Arrays of a step are one part.
 std::string part_of(const std::string& region) {
+  if (region.starts_with("draft ")) return region == "draft weights" ? region : "draft step";
   for (const std::string_view known :
        {"weights", "vision weights", "image embeddings", "recurrent states", "logits staging",
         "messages", "hidden states", "step scratch", "device workspace"}) {
@@ -69,11 +72,11 @@ void fill_arena(PlanResult& result, const RankLaunch& rank) {
     result.parts.push_back({name, bytes, std::move(formula), "the engine's own constructors"});
   };
   for (const memory::Region& region : rank.plan.regions) {
-    if (region.name == "kv blocks") continue;
+    if (is_pool(region)) continue;
     const auto bytes = static_cast<int64_t>(region.bytes);
     if (region.name == "weights") {
       result.parameter_bytes = result.weights_bytes = bytes;
-    } else if (region.name == "vision weights") {
+    } else if (region.name == "vision weights" || region.name == "draft weights") {
       result.parameter_bytes += bytes;
       result.weights_bytes += bytes;
     } else {

@@ -69,6 +69,13 @@ std::string block_types(const model::ModelSpec& spec) {
   return text;
 }
 
+/// Bytes of the region of `blocks` blocks.
+int64_t region_bytes(int64_t blocks, size_t block_bytes) {
+  constexpr auto kAlignment = static_cast<int64_t>(memory::Arena::kAlignment);
+  const Amount bytes = Amount{blocks} * static_cast<int64_t>(block_bytes);
+  return (ceil_div(bytes, kAlignment) * kAlignment).value();
+}
+
 RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
                     const backend::Footprint& footprint) {
   RankLaunch rank;
@@ -101,16 +108,29 @@ void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, in
 
 }  // namespace
 
+bool is_pool(const memory::Region& region) {
+  return region.name == "kv blocks" || region.name == "draft kv blocks";
+}
+
 int64_t RankLaunch::pool_bytes(int64_t blocks) const {
-  constexpr auto kAlignment = static_cast<int64_t>(memory::Arena::kAlignment);
-  const Amount bytes = Amount{blocks} * static_cast<int64_t>(layout.kv.block_bytes);
-  return (ceil_div(bytes, kAlignment) * kAlignment).value();
+  return region_bytes(blocks, layout.kv.block_bytes) + draft_pool_bytes(blocks);
+}
+
+int64_t RankLaunch::block_bytes() const {
+  const engine::KvLayout* draft = layout.draft ? &layout.draft->layout.kv : nullptr;
+  return static_cast<int64_t>(engine::bytes_per_block(layout.kv, draft));
+}
+
+int64_t RankLaunch::draft_pool_bytes(int64_t blocks) const {
+  if (!layout.draft) return 0;
+  const engine::DraftLayout& draft = *layout.draft;
+  return region_bytes(draft.blocks_beside(layout.kv, blocks), draft.layout.kv.block_bytes);
 }
 
 int64_t RankLaunch::fixed_bytes() const {
   Amount bytes = 0;
   for (const memory::Region& region : plan.regions) {
-    if (region.name != "kv blocks") bytes += static_cast<int64_t>(region.bytes);
+    if (!is_pool(region)) bytes += static_cast<int64_t>(region.bytes);
   }
   for (const memory::Overhead& overhead : overheads) bytes += static_cast<int64_t>(overhead.bytes);
   return bytes.value();

@@ -24,7 +24,7 @@ struct RankLaunch {
   int64_t first_layer = 0;
   int64_t layers = 0;
   engine::EngineLayout layout;  // its pool has no size yet
-  engine::EnginePlan plan;      // regions; the region of the KV blocks is to be left out
+  engine::EnginePlan plan;      // regions; those of KV blocks are to be left out (is_pool)
   std::vector<memory::Overhead> overheads;  // beside the arena; none on the host
   std::vector<int64_t> page_bytes;          // by layer of the stage
   std::vector<int64_t> windows;             // by layer of the stage
@@ -33,9 +33,16 @@ struct RankLaunch {
 
   /// Bytes beside the KV blocks: arena and overheads.
   [[nodiscard]] int64_t fixed_bytes() const;
-  /// Bytes of the region of `blocks` KV blocks.
+  /// Bytes of the regions of `blocks` KV blocks and of the draft model's beside them.
   [[nodiscard]] int64_t pool_bytes(int64_t blocks) const;
+  /// Bytes of one of these.
+  [[nodiscard]] int64_t block_bytes() const;
+  /// Of pool_bytes(), the draft model's.
+  [[nodiscard]] int64_t draft_pool_bytes(int64_t blocks) const;
 };
+
+/// True for a region whose size hangs on the number of KV blocks.
+bool is_pool(const memory::Region& region);
 
 /// Sizes on the card; null: of the host.
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,

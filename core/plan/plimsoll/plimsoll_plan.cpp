@@ -50,7 +50,7 @@ std::string excess(const PlanResult& result, const RankLaunch& rank, const Engin
       whole <= Amount{result.budget_bytes}) {
     return "";
   }
-  const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
+  const int64_t block = rank.block_bytes();
   const int64_t fitting = std::max<int64_t>(0, result.budget_bytes - rank.fixed_bytes()) / block;
   return fmt::format(
       "{} KV blocks take {}, weights, step and overheads {}, and the budget is {}; {} would fit.",
@@ -89,7 +89,16 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& cont
     result.fits = false;
     result.reason = why;
   }
-  result.parts.push_back({"kv cache", rank.pool_bytes(blocks),
+  const int64_t draft = rank.draft_pool_bytes(blocks);
+  if (draft > 0) {
+    const engine::DraftLayout& layout = *rank.layout.draft;
+    result.parts.push_back(
+        {"draft kv cache", draft,
+         fmt::format("{} blocks x {} B", layout.blocks_beside(rank.layout.kv, blocks),
+                     layout.layout.kv.block_bytes),
+         "for the tokens of the KV cache"});
+  }
+  result.parts.push_back({"kv cache", rank.pool_bytes(blocks) - draft,
                           fmt::format("{} blocks x {} B", blocks, rank.layout.kv.block_bytes),
                           "what is left of the budget"});
 }
@@ -98,8 +107,9 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& cont
 int64_t borrowed_weights(const std::vector<RankLaunch>& ranks) {
   Amount bytes = 0;
   for (const RankLaunch& rank : ranks) {
-    const auto weights = std::ranges::find(rank.plan.regions, "weights", &memory::Region::name);
-    bytes += static_cast<int64_t>(weights->bytes);
+    for (const memory::Region& region : rank.plan.regions)
+      if (region.name == "weights" || region.name == "draft weights")
+        bytes += static_cast<int64_t>(region.bytes);
   }
   return bytes.value();
 }

@@ -199,8 +199,9 @@ int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
   // The host's own processes hold a part of memory that it shares with the card: 113.24 of 121.69
   // GiB were free.
   if (is_of_host(gpu)) return bytes_of(8.45);
-  double gib = at_least_hopper(gpu) ? 0.51 : 0.40;
-  if (args.tensor_parallel > 1) gib += at_least_hopper(gpu) ? 1.5 : 0.5;
+  const bool large = at_least_hopper(gpu);
+  double gib = large ? 0.51 : 0.40;
+  if (args.tensor_parallel > 1) gib += large && joins_ranks_by_nvlink(args, gpu) ? 1.5 : 0.5;
   return bytes_of(gib);
 }
 

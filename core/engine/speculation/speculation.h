@@ -6,8 +6,8 @@
 // draw has a random number of its own. So answers have the same bytes with it and without it.
 #pragma once
 
-#include "engine/ngram_options.h"
 #include "engine/sequence.h"
+#include "engine/speculation/ngram_options.h"
 
 namespace plimsoll::engine {
 
@@ -17,10 +17,16 @@ namespace plimsoll::engine {
 /// token.
 void propose(Sequence& sequence, const NgramOptions& options);
 
-/// How many tokens of the draft pay beside `sequences` that get a token each in the same step. A
-/// row of its own costs each of them, and one token fewer is to be computed if it is kept, which is
-/// as likely as it was for tokens proposed before (Sequence::acceptance).
-int64_t worthwhile_draft(const Sequence& sequence, int64_t sequences);
+/// How many of `most` tokens pay beside `sequences` that get a token each in the same step, where
+/// each is kept with the chance `acceptance` (Sequence::acceptance). A row of its own costs each of
+/// them, and one token fewer is to be computed if it is kept. `cost`: of proposing a token for each
+/// of `sequences`, as a part of what the step takes without drafts.
+int64_t worthwhile_length(double acceptance, int64_t most, int64_t sequences, double cost = 0);
+
+/// How many tokens of the sequence's draft pay, now that they are there.
+inline int64_t worthwhile_draft(const Sequence& sequence, int64_t sequences) {
+  return worthwhile_length(sequence.acceptance, std::ssize(sequence.draft), sequences);
+}
 
 /// Notes the token that was drawn behind the known ones: keeps the rest of the draft where the
 /// draft began with it; else drops the draft and all that is computed from it. `sequence` has the

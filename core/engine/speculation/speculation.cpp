@@ -1,4 +1,4 @@
-#include "engine/speculation.h"
+#include "engine/speculation/speculation.h"
 
 #include <algorithm>
 
@@ -57,14 +57,14 @@ void propose(Sequence& sequence, const NgramOptions& options) {
 
 // A step of n rows takes about kWeightRows + n times the arithmetic of one, since it reads all
 // weights whatever n is. A token of one of `sequences` therefore takes (kWeightRows + sequences) /
-// sequences of it, and a row more pays where it is kept with a chance above the inverse of that. A
-// token of the draft is kept only with all before it.
-int64_t worthwhile_draft(const Sequence& sequence, int64_t sequences) {
+// sequences of it, and a row more pays where it is kept with a chance above the inverse of that;
+// one that must be proposed first, with a chance above the sum of that and of the proposal's cost.
+// A token of the draft is kept only with all before it.
+int64_t worthwhile_length(double acceptance, int64_t most, int64_t sequences, double cost) {
   const double needed =
-      static_cast<double>(sequences) / (kWeightRows + static_cast<double>(sequences));
+      static_cast<double>(sequences) / (kWeightRows + static_cast<double>(sequences)) + cost;
   int64_t length = 0;
-  for (double chance = sequence.acceptance; chance > needed && length < std::ssize(sequence.draft);
-       chance *= sequence.acceptance) {
+  for (double chance = acceptance; chance > needed && length < most; chance *= acceptance) {
     ++length;
   }
   return length;
