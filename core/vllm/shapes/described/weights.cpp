@@ -195,8 +195,8 @@ class Table {
     linear.split = Split::none;
     const int64_t heads = role.attention->kv_heads;
     for (size_t i = 0; i < weight.parts.size(); ++i) {
-      linear.outputs.push_back(
-          part_rows_on_rank(weight, weight.split, i, heads, shares_of(weight)));
+      linear.outputs.push_back(part_rows_on_rank(weight, weight.split, i, weight.parts[i].rows(),
+                                                 heads, shares_of(weight)));
     }
     weights_.linear(role.part, linear);
   }
