@@ -41,6 +41,7 @@ void add_cache_scales(const std::string& method, const std::string& module,
                       const std::string& stored_module, const StoredTensors& stored,
                       std::vector<WeightSpec>& to) {
   const bool compressed = method == "compressed-tensors";
+  const std::string beside = stored_module + ".";
   for (const LayerParameter& parameter : quantization::attention_parameters(method)) {
     WeightSpec weight{.name = module + ".attn." + parameter.name,
                       .shape = std::vector<int64_t>(compressed ? 1 : 0, 1),
@@ -49,12 +50,12 @@ void add_cache_scales(const std::string& method, const std::string& module,
                       .dtype = parameter.dtype};
     const std::vector<std::string> names = stored_names(parameter.name, method);
     const auto found = std::ranges::find_if(
-        names, [&](const std::string& name) { return stored.has(stored_module + "." + name); });
+        names, [&](const std::string& name) { return stored.has(beside + name); });
     if (found == names.end()) {
       const float of_compressed = parameter.holds == Holds::zeros ? 0 : 1;
       weight.constant = {compressed ? of_compressed : -1};
     } else {
-      const std::string tensor = stored_module + "." + *found;
+      const std::string tensor = beside + *found;
       weight.parts = {{.tensor = tensor,
                        .stored_shape = stored.scalar_shape(tensor),
                        .block_rows = 1,

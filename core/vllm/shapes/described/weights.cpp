@@ -13,7 +13,6 @@
 namespace plimsoll::vllm {
 namespace {
 
-using model::AttentionSpec;
 using model::MlpSpec;
 using model::ModelSpec;
 using model::WeightId;
