@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <span>
 
 #include "base/error.h"
@@ -136,30 +135,20 @@ class Splitter {
   Words own_words_, words_, left_out_;
 };
 
-/// The text of a YAML file that the words name, and that the pasted text or this machine has.
-std::optional<std::string> text_of(const std::string& file, const PlanOptions& options) {
-  const auto pasted = options.engine_variables.find(file_variable(file));
-  if (pasted != options.engine_variables.end()) return pasted->second;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
-  return read_text_file(file, 1 << 20);
-}
-
 /// Reads the file of settings that an engine's flag names, if it is there: a plan's arguments
 /// without that flag, and with the flags that the file stands for.
-Words with_file(const engines::Engine& engine, Words words, PlanOptions& options) {
-  if (engine.file_use == engines::FileUse::none) return words;
+Words with_file(const engines::Engine& engine, const Words& arguments, PlanOptions& options) {
+  if (engine.file_use == engines::FileUse::none) return arguments;
   const engines::Flag* const flag = engines::find_flag(engine.flags, engine.file_flag);
-  const auto at = std::ranges::find_if(words, [&](const std::string& word) {
-    return word.starts_with('-') && engines::find_flag(engine.flags, word) == flag;
+  Words words = arguments;
+  const std::optional<std::string> named = take_file_flag(words, [&](const std::string& word) {
+    return engines::find_flag(engine.flags, word) == flag;
   });
-  if (at == words.end()) return words;
-  const bool joined = at->find('=') != std::string::npos;
-  if (!joined && at + 1 == words.end()) return words;
-  const std::string file = joined ? at->substr(at->find('=') + 1) : *(at + 1);
-  const std::optional<std::string> text = text_of(file, options);
-  if (!text && engine.file_use == engines::FileUse::fields) return words;  // the engine notes it
-  words.erase(at, at + (joined ? 1 : 2));
+  if (!named) return arguments;
+  const std::string& file = *named;
+  const std::optional<std::string> text = settings_text(file, options.engine_variables);
+  if (!text && engine.file_use == engines::FileUse::fields)
+    return arguments;  // the engine notes it
   if (!text) {
     options.left_out.push_back(fmt::format("{} {} (not on this machine)", engine.file_flag, file));
   } else if (engine.file_use == engines::FileUse::flags) {
@@ -207,7 +196,7 @@ std::vector<std::string> take_engine_words(std::vector<std::string> arguments,
   add_help_flags(own);
   declare_plan_alone(own, scratch);
   Splitter splitter(*engine, own);
-  splitter.split(with_file(*engine, std::move(arguments), options));
+  splitter.split(with_file(*engine, arguments, options));
   if (!splitter.has_model()) check_download(*engine, splitter.engine_words());
   const Words& left_out = splitter.left_out();
   options.left_out.insert(options.left_out.end(), left_out.begin(), left_out.end());

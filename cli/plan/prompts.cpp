@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "batch/input_scan.h"
 #include "batch/progress.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
@@ -36,7 +37,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kToldFields = 16;  // without effect, each once
-constexpr size_t kShownName = 64;   // bytes of a field's name
 
 int64_t vocabulary(const ConfigView& config) {
   const Json& json = config.json();
@@ -223,7 +223,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   }
   std::set<std::string, std::less<>> told;
   survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
-    const std::string shown(name.substr(0, kShownName));
+    const std::string shown(batch::shown_name(name));
     if (told.size() > kToldFields || !told.insert(shown).second) return;
     result.notes.push_back(batch::printable(
         told.size() > kToldFields ? "further fields without effect are not named"

@@ -17,10 +17,15 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
   return {index * size + std::min(index, larger), size + (index < larger ? 1 : 0)};
 }
 
+std::string_view shown_name(std::string_view name) {
+  return name.substr(0, 64);
+}
+
 UnknownField on_unknown(UnknownFields policy) {
   if (policy == UnknownFields::warn) return [](std::string_view, std::string_view) {};
   return [](std::string_view name, std::string_view reason) {
-    throw LineError(code::bad_field, std::string(name) + ": " + std::string(reason), name);
+    const std::string shown(shown_name(name));
+    throw LineError(code::bad_field, shown + ": " + std::string(reason), shown);
   };
 }
 

@@ -17,7 +17,6 @@ constexpr size_t kHeldBackBytes = size_t{64} << 20;
 constexpr size_t kPrepared = 64;
 constexpr size_t kNamedUnknownFields = 100;
 constexpr uint64_t kToldFailures = 3;  // of an input that cannot be scanned
-constexpr size_t kShownName = 64;      // bytes of an unknown name
 
 }  // namespace
 
@@ -297,8 +296,8 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
 }
 
 void Runner::meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason) {
-  const std::string shown(name.substr(0, kShownName));
-  on_unknown(options_.unknown_fields)(shown, reason);
+  on_unknown(options_.unknown_fields)(name, reason);
+  const std::string shown(shown_name(name));
   const auto known = counts_.unknown_fields.find(shown);
   if (known != counts_.unknown_fields.end()) {
     ++known->second;

@@ -251,13 +251,6 @@ void Quantization::leave_all_but_experts() {
   }
 }
 
-int64_t Quantization::attention_scale_bytes(bool latent, int64_t element) const {
-  if (!(latent ? latent_attention_scales_ : attention_scales_)) return 0;
-  // compressed-tensors: float32 scales and zero points of q, k, v; others: q, k, v, probabilities.
-  if (method_ == "compressed-tensors") return 3 * int64_t{sizeof(float)} + 3 * element;
-  return 4 * element;
-}
-
 void Quantization::specialize_for_deepseek_v4(const std::string& expert_dtype,
                                               const std::string& expert_method) {
   if (method_ != "fp8" || expert_dtype != "fp4") return;

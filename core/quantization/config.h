@@ -40,8 +40,10 @@ class Quantization {
   [[nodiscard]] const WeightScheme& usual() const { return base_; }
   /// The scheme of experts, where they have one of their own.
   [[nodiscard]] const std::optional<WeightScheme>& expert_scheme() const { return expert_scheme_; }
-  /// Bytes of the scales that an attention layer holds as parameters.
-  [[nodiscard]] int64_t attention_scale_bytes(bool latent, int64_t element) const;
+  /// True where an attention layer holds scales as parameters (attention_parameters).
+  [[nodiscard]] bool has_attention_scales(bool latent) const {
+    return latent ? latent_attention_scales_ : attention_scales_;
+  }
   /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.
   void specialize_for_deepseek_v4(const std::string& expert_dtype,
                                   const std::string& expert_method);

@@ -140,6 +140,23 @@ std::vector<LayerParameter> layer_parameters(const WeightScheme& scheme, LayerKi
   return {};
 }
 
+std::vector<LayerParameter> attention_parameters(const std::string& method) {
+  const auto value = [](const char* name, Holds holds, std::optional<DType> dtype) {
+    return LayerParameter{.name = name, .holds = holds, .dtype = dtype, .values = Values::matrix};
+  };
+  Parameters all;
+  if (method != "compressed-tensors") {  // vLLM's BaseKVCacheMethod
+    for (const char* name : {"q_scale", "k_scale", "v_scale", "prob_scale"})
+      all.push_back(value(name, Holds::scales, std::nullopt));
+    return all;
+  }
+  for (const char* name : {"k_scale", "v_scale", "q_scale"})
+    all.push_back(value(name, Holds::scales, DType::f32));
+  for (const char* name : {"k_zero_point", "v_zero_point", "q_zero_point"})
+    all.push_back(value(name, Holds::zeros, std::nullopt));
+  return all;
+}
+
 bool cuts_blocks(const model::ExpertBlocks& blocks, bool split) {
   return blocks.intermediate % blocks.outputs != 0 ||
          (split && blocks.intermediate % blocks.inputs != 0);

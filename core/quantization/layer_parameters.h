@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/dtype.h"
@@ -44,6 +45,11 @@ struct LayerParameter {
   bool partial = false;             // the last block may be smaller
   bool whole = false;               // each rank has the values of all inputs
   Packed packed = Packed::none;
+
+  /// Bytes of an element in a model whose dtype takes `model`.
+  [[nodiscard]] int64_t element_bytes(int64_t model) const {
+    return dtype ? static_cast<int64_t>(dtype_size(*dtype)) : model;
+  }
 };
 
 enum class LayerKind : uint8_t {
@@ -54,6 +60,9 @@ enum class LayerKind : uint8_t {
 
 /// The parameters in vLLM's order; none: no configuration of vLLM's names the format.
 std::vector<LayerParameter> layer_parameters(const WeightScheme& scheme, LayerKind kind);
+
+/// The parameters of an attention layer where Quantization::has_attention_scales(): a value each.
+std::vector<LayerParameter> attention_parameters(const std::string& method);
 
 /// The scheme with scales of groups of inputs (MXFP8) rewritten as scales of blocks of one output.
 WeightScheme groups_as_blocks(WeightScheme scheme);

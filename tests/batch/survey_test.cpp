@@ -45,6 +45,12 @@ TEST_CASE("a survey tells fields that have no effect, with the line and the near
   CHECK(told.starts_with("2 tempereture is no known field"));
 }
 
+TEST_CASE("a refusal of an unknown field shows the beginning of a long name, as a note does") {
+  const std::string name(100, 'x'), shown(64, 'x');
+  CHECK(shown_name(name) == shown);
+  CHECK_THROWS_WITH(on_unknown(UnknownFields::refuse)(name, "is unknown"), shown + ": is unknown");
+}
+
 TEST_CASE("whole blocks that stood before are shared, but for the one of a prompt's last token") {
   struct Row {
     const char* name;

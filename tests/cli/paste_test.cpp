@@ -264,6 +264,8 @@ TEST_CASE("a config file of vLLM counts as flags before those of the line") {
   CHECK(options.launch.args.enforce_eager);
   CHECK(pasted("vllm serve --config=" + file).model == "other");
   CHECK(pasted(file).model == "other");  // the file itself
+  CHECK(pasted("cat > c.yaml <<EOF\nmax-model-len: 1024\nEOF\nvllm serve m --config c.yaml")
+            .launch.args.max_model_len == 1024);  // a file that the pasted text writes
   CHECK(pasted("vllm serve m --config absent.yaml").left_out ==
         std::vector<std::string>{"--config absent.yaml (not on this machine)"});
 }

@@ -361,6 +361,18 @@ TEST_CASE("fused attention is whole on every rank while vLLM runs transformers' 
   CHECK(bytes({0, 24, 0}, 2) < bytes({0, 28, 0}, 2));
 }
 
+TEST_CASE("the largest matrix of a rank may be that of its queries, keys and values") {
+  const auto config = parse_json<Json>(R"({"architectures": ["LlamaForCausalLM"], "vocab_size": 64,
+    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "head_dim": 64,
+    "num_attention_heads": 4, "num_key_value_heads": 1})");
+  const Quantization plain;
+  RankWeights weights(2, 2, plain);
+  ShapeOptions options;
+  options.tensor_parallel = 2;
+  static_cast<void>(build_shape(ConfigView(config, "llama"), options, weights));
+  CHECK(weights.largest_matrix_bytes() == (2 + 1 + 1) * 64 * 64 * 2);
+}
+
 TEST_CASE("configs as transformers 5 saves them count as the published ones") {
   CHECK(model::is_language_model("PhimoeForCausalLM"));
   const auto bytes = [](const char* full_layers) {

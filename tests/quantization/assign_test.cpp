@@ -257,11 +257,11 @@ TEST_CASE("compressed-tensors' MXFP4 is that of all layers, but where experts al
   const ModuleName experts{.path = "layers.0.mlp", .leaf = "experts", .shards = {}, .stored = {}};
   Quantization schemes(ConfigView(settings, "quantization_config"));
   CHECK(schemes.linear(layer).format == WeightFormat::mxfp4);
-  CHECK(schemes.attention_scale_bytes(false, 2) > 0);
+  CHECK(schemes.has_attention_scales(false));
   schemes.leave_all_but_experts();
   CHECK(schemes.linear(layer).plain());
   CHECK(schemes.experts(experts).format == WeightFormat::mxfp4);
-  CHECK(schemes.attention_scale_bytes(false, 2) == 0);
+  CHECK_FALSE(schemes.has_attention_scales(false));
 }
 
 TEST_CASE("an expert that is left whole, or one of its matrices, is refused by name") {

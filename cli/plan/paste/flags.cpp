@@ -274,21 +274,15 @@ void check_flags_alone(const Words& words) {
 
 /// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
 void read_config_file(PastedLaunch& launch) {
-  const auto at = std::ranges::find_if(launch.words, [](const std::string& word) {
-    return word == "--config" || word.starts_with("--config=");
-  });
-  if (at == launch.words.end()) return;
-  const size_t equals = at->find('=');
-  auto end = at + 1;
-  std::string file = equals == std::string::npos ? "" : at->substr(equals + 1);
-  if (equals == std::string::npos && end != launch.words.end()) file = *end++;
-  launch.words.erase(at, end);
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
-    launch.left_out.push_back(fmt::format("--config {} (not on this machine)", file));
+  const std::optional<std::string> file =
+      take_file_flag(launch.words, [](const std::string& flag) { return flag == "--config"; });
+  if (!file) return;
+  const std::optional<std::string> text = settings_text(*file, launch.variables);
+  if (!text) {
+    launch.left_out.push_back(fmt::format("--config {} (not on this machine)", *file));
     return;
   }
-  Words flags = flags_of_yaml(read_text_file(file, 1 << 20));
+  Words flags = flags_of_yaml(*text);
   const bool names_model = !launch.words.empty() && !launch.words.front().starts_with("-");
   if (names_model)
     std::erase_if(flags, [](const std::string& flag) { return flag.starts_with("--model="); });
@@ -362,6 +356,28 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   }
   arguments.erase(from, end);
   return arguments;
+}
+
+std::optional<std::string> take_file_flag(Words& words,
+                                          const std::function<bool(const std::string&)>& is_flag) {
+  const auto at = std::ranges::find_if(words, [&](const std::string& word) {
+    return word.starts_with('-') && is_flag(word.substr(0, word.find('=')));
+  });
+  if (at == words.end()) return std::nullopt;
+  const size_t equals = at->find('=');
+  const bool joined = equals != std::string::npos;
+  if (!joined && at + 1 == words.end()) return std::nullopt;
+  std::string file = joined ? at->substr(equals + 1) : *(at + 1);
+  words.erase(at, at + (joined ? 1 : 2));
+  return file;
+}
+
+std::optional<std::string> settings_text(const std::string& file, const Variables& pasted) {
+  const auto written = pasted.find(file_variable(file));
+  if (written != pasted.end()) return written->second;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
+  return read_text_file(file, 1 << 20);
 }
 
 std::string left_out_text(const PlanOptions& options) {

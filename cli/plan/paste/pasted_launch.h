@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -56,6 +57,12 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text);
 /// a model of KServe, Ray Serve or vLLM's Helm chart, a config file of `vllm serve --config`;
 /// nothing where the text is no such YAML. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
+/// Takes the first flag that `is_flag` accepts out of a line, with the file that it names; nothing
+/// where there is none, or no value behind it.
+std::optional<std::string> take_file_flag(Words& words,
+                                          const std::function<bool(const std::string&)>& is_flag);
+/// The text of a file of settings that the pasted text writes, or that this machine has.
+std::optional<std::string> settings_text(const std::string& file, const Variables& pasted);
 /// The flags of a config file of `vllm serve --config`; empty where the text is no such file.
 Words flags_of_yaml(const std::string& text);
 /// A YAML text as JSON; nothing where it is no YAML.

@@ -180,8 +180,10 @@ class ShellReader {
     for (const Document& document : documents_) {
       if (endless_ == 64) break;  // each is looked for to the text's end
       const auto [body, behind] = body_of(document);
-      if (behind == 0) ++endless_;  // it has no end: the lines are commands
-      if (behind == 0) continue;
+      if (behind == 0) {  // it has no end: the lines are commands
+        ++endless_;
+        continue;
+      }
       at_ = behind;
       const std::string last = std::ranges::count(words_, "tee") > 0 ? words_.back() : target_;
       const std::string target = document.target.empty() ? last : document.target;

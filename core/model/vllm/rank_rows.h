@@ -12,24 +12,29 @@ namespace plimsoll::model {
 //   kv_cuts(kv_heads)   shares of the rows of KV heads: one for each rank, or head if fewer
 //   vocabulary(padded)  a rank's share of rows that were padded
 
-/// Rows of part `index` on a rank; each stored row stands `repeat` times.
+/// True when a rank has all outputs of the matrices that it has.
+constexpr bool is_whole(Split split) {
+  return split == Split::replicated || split == Split::row || split == Split::experts;
+}
+
+/// Rows of part `index` on a rank, of `rows` that it has in all. The last two parts of three or
+/// more are keys and values.
 template <typename Ranks>
-int64_t part_rows_on_rank(const WeightSpec& weight, Split split, size_t index, int64_t kv_heads,
-                          const Ranks& ranks, int64_t repeat = 1) {
-  const int64_t rows = weight.parts[index].rows() * repeat;
-  if (weight.parts[index].every_rank) return rows;
+int64_t part_rows_on_rank(const WeightSpec& weight, Split split, size_t index, int64_t rows,
+                          int64_t kv_heads, const Ranks& ranks) {
+  if (is_whole(split) || weight.parts[index].every_rank) return rows;
   const bool kv = split == Split::kv || (split == Split::qkv && index + 2 >= weight.parts.size());
   return kv ? rows / ranks.kv_cuts(kv_heads) : ranks.share(rows);
 }
 
-/// Rows of one matrix of a weight on a rank; columns where these are its outputs.
+/// Rows of one matrix of a weight on a rank, columns where these are its outputs; each stored row
+/// stands `repeat` times.
 template <typename Ranks>
 int64_t rows_on_rank(const WeightSpec& weight, Split split, int64_t kv_heads, const Ranks& ranks,
                      int64_t repeat = 1) {
   const bool by_rows = weight.outputs == OutputAxis::rows;
   const int64_t outputs = by_rows ? weight.rows() * repeat : weight.columns();
-  const bool whole = split == Split::replicated || split == Split::row || split == Split::experts;
-  if (whole) return outputs;
+  if (is_whole(split)) return outputs;
   if (split == Split::kv) return outputs / ranks.kv_cuts(kv_heads);
   if (split == Split::vocabulary) {
     return ranks.vocabulary(round_up(outputs * weight.outputs_per_row, kVocabularyPadding));
@@ -37,7 +42,7 @@ int64_t rows_on_rank(const WeightSpec& weight, Split split, int64_t kv_heads, co
   if (split == Split::column || weight.parts_in_matrix() == 0) return ranks.share(outputs);
   int64_t rows = 0;
   for (size_t i = 0; i < weight.parts_in_matrix(); ++i) {
-    rows += part_rows_on_rank(weight, split, i, kv_heads, ranks, repeat);
+    rows += part_rows_on_rank(weight, split, i, weight.parts[i].rows() * repeat, kv_heads, ranks);
   }
   return rows;
 }

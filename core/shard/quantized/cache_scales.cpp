@@ -2,56 +2,37 @@
 
 #include <algorithm>
 
+#include "quantization/layer_parameters.h"
+
 namespace plimsoll::shard {
 namespace {
 
 using model::WeightSpec;
+using quantization::Holds;
+using quantization::LayerParameter;
 
-struct Parameter {
-  std::string name;
-  std::vector<std::string> stored;  // below the checkpoint's module: vLLM 0.32's scale mappers
-  std::optional<DType> dtype;       // none: the model's
-  std::vector<int64_t> shape;
-  float absent = 0;
-};
-
-std::vector<std::string> names_of(const std::string& letter, bool with_projections) {
-  std::vector<std::string> names = {"attn." + letter + "_scale", letter + "_scale"};
-  if (!with_projections) return names;
-  for (const std::string& module : {letter + "_proj", std::string("qkv_proj")}) {
-    names.push_back(module + "." + letter + "_scale");
+/// Names below the checkpoint's module that vLLM 0.32's mappers give to a parameter.
+std::vector<std::string> stored_names(const std::string& parameter, const std::string& method) {
+  const bool output_scales = method == "fp8" || method == "quark";  // those of the projections too
+  std::vector<std::string> names = {"attn." + parameter};
+  if (parameter == "prob_scale") {
+    if (output_scales) names.emplace_back("prob_output_scale");
+    return names;
   }
-  names.push_back(letter + "_cache.scale");
+  names.push_back(parameter);
+  if (!parameter.ends_with("_scale")) return names;
+  const std::string letter = parameter.substr(0, 1);
+  if (letter != "q") {
+    for (const std::string& module : {letter + "_proj.", std::string("qkv_proj.")}) {
+      names.push_back(module + parameter);
+    }
+    names.push_back(letter + "_cache.scale");
+  }
   if (letter == "k")
     names.emplace_back("kv_scale");  // of both; vLLM's attention takes it for v too
+  if (output_scales) names.push_back(letter + "_proj.output_scale");
+  if (letter == "q" && method != "compressed-tensors") names.emplace_back("q.scale");
   return names;
-}
-
-/// vLLM's BaseKVCacheMethod; `output_scales`: the method looks for those of the projections too.
-std::vector<Parameter> base_parameters(bool output_scales) {
-  std::vector<Parameter> parameters;
-  for (const std::string letter : {"q", "k", "v"}) {
-    std::vector<std::string> names = names_of(letter, letter != "q");
-    if (output_scales) names.push_back(letter + "_proj.output_scale");
-    if (letter == "q") names.emplace_back("q.scale");
-    parameters.push_back({letter + "_scale", std::move(names), std::nullopt, {}, -1});
-  }
-  std::vector<std::string> names = {"attn.prob_scale"};
-  if (output_scales) names.emplace_back("prob_output_scale");
-  parameters.push_back({"prob_scale", std::move(names), std::nullopt, {}, -1});
-  return parameters;
-}
-
-std::vector<Parameter> compressed_parameters() {
-  std::vector<Parameter> parameters;
-  for (const std::string letter : {"k", "v", "q"}) {
-    parameters.push_back({letter + "_scale", names_of(letter, letter != "q"), DType::f32, {1}, 1});
-  }
-  for (const std::string letter : {"k", "v", "q"}) {
-    const std::string name = letter + "_zero_point";
-    parameters.push_back({name, {"attn." + name, name}, std::nullopt, {1}, 0});
-  }
-  return parameters;
 }
 
 }  // namespace
@@ -59,22 +40,22 @@ std::vector<Parameter> compressed_parameters() {
 void add_cache_scales(const std::string& method, const std::string& module,
                       const std::string& stored_module, const StoredTensors& stored,
                       std::vector<WeightSpec>& to) {
-  const std::vector<Parameter> parameters =
-      method == "compressed-tensors" ? compressed_parameters()
-                                     : base_parameters(method == "fp8" || method == "quark");
-  for (const Parameter& parameter : parameters) {
+  const bool compressed = method == "compressed-tensors";
+  const std::string beside = stored_module + ".";
+  for (const LayerParameter& parameter : quantization::attention_parameters(method)) {
     WeightSpec weight{.name = module + ".attn." + parameter.name,
-                      .shape = parameter.shape,
+                      .shape = std::vector<int64_t>(compressed ? 1 : 0, 1),
                       .use = model::WeightUse::vector,
                       .outputs = model::OutputAxis::none,
                       .dtype = parameter.dtype};
-    const auto found = std::ranges::find_if(parameter.stored, [&](const std::string& name) {
-      return stored.has(stored_module + "." + name);
-    });
-    if (found == parameter.stored.end()) {
-      weight.constant = {parameter.absent};
+    const std::vector<std::string> names = stored_names(parameter.name, method);
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& name) { return stored.has(beside + name); });
+    if (found == names.end()) {
+      const float of_compressed = parameter.holds == Holds::zeros ? 0 : 1;
+      weight.constant = {compressed ? of_compressed : -1};
     } else {
-      const std::string tensor = stored_module + "." + *found;
+      const std::string tensor = beside + *found;
       weight.parts = {{.tensor = tensor,
                        .stored_shape = stored.scalar_shape(tensor),
                        .block_rows = 1,

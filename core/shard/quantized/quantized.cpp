@@ -220,7 +220,7 @@ class Conversion {
 
   void add_attention(const model::AttentionSpec& attention) {
     const std::string& stored = spec_.weight(attention.out.weight).parts.front().tensor;
-    if (quantization_.attention_scale_bytes(/*latent=*/false, 1) == 0) return;
+    if (!quantization_.has_attention_scales(/*latent=*/false)) return;
     add_cache_scales(quantization_.method(), attention_module(spec_, attention),
                      std::string(module_of(module_of(stored))), stored_, weights_);
   }

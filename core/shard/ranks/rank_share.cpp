@@ -80,7 +80,8 @@ void check_blocks(const ShardTensor& tensor, const Shares& shares) {
   }
   if (weight.output_multiple == 1) return;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const int64_t rows = part_rows_on_rank(weight, tensor.split, i, shares.heads.kv, shares);
+    const int64_t rows =
+        part_rows_on_rank(weight, tensor.split, i, weight.parts[i].rows(), shares.heads.kv, shares);
     check_multiple(tensor, "outputs of a part", rows, weight.output_multiple);
   }
 }

@@ -1,8 +1,8 @@
 // The split rules of vLLM's layer classes (spec sharded_state.md, 4.1 to 4.3).
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "model/vllm/rank_rows.h"
 #include "shard/layout.h"
 
 namespace plimsoll::shard {
@@ -12,55 +12,44 @@ using model::Part;
 using model::Split;
 using model::WeightSpec;
 
-/// Rank `rank`'s part of [0, count), which `ranks` divides.
 struct Range {
   int64_t first = 0;
   int64_t count = 0;
 };
 
-Range share(int64_t count, int64_t rank, int64_t ranks) {
-  return {rank * (count / ranks), count / ranks};
+/// The `own` of `count` numbers that rank `rank` has: where fewer shares than ranks make them up,
+/// each stands on as many ranks.
+Range range_of(int64_t count, int64_t own, int64_t rank, int64_t ranks) {
+  return {own == count ? 0 : rank * (count / own) / ranks * own, own};
 }
 
-// K and V rows: heads are divided while they last, then each stands on several ranks.
-Range kv_share(int64_t rows, int64_t kv_heads, int64_t rank, int64_t ranks) {
-  if (ranks <= kv_heads) return share(rows, rank, ranks);
-  return share(rows, rank / (ranks / kv_heads), kv_heads);
-}
+/// Sizes that divide, as cut_to_share has checked (model/vllm/rank_rows.h).
+struct DividedShares {
+  int64_t ranks;
+  [[nodiscard]] int64_t share(int64_t size) const { return size / ranks; }
+  [[nodiscard]] int64_t kv_cuts(int64_t kv_heads) const { return std::min(ranks, kv_heads); }
+};
 
 Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
   const int64_t first = std::min(rank * rank_rows, rows);
   return {first, std::min(first + rank_rows, rows) - first};
 }
 
-// A rank's range of the `count` outputs of part `index`, or of a tensor; q's part is number 0.
+/// Rank `rank`'s range of the `count` outputs of part `index`, or of its tensor.
 Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t rank,
                  int64_t ranks) {
-  if (tensor.weight->parts[index].every_rank) return {0, count};
-  switch (tensor.split) {
-    case Split::column:
-    case Split::merged_column:
-      return share(count, rank, ranks);
-    case Split::qkv:
-      return index == 0 ? share(count, rank, ranks) : kv_share(count, tensor.kv_heads, rank, ranks);
-    case Split::kv:
-      return kv_share(count, tensor.kv_heads, rank, ranks);
-    case Split::vocabulary:
-      return vocabulary_share(count, rank,
-                              tensor.weight->outputs == model::OutputAxis::rows
-                                  ? tensor.shape[0]
-                                  : tensor.shape.back());
-    case Split::replicated:
-    case Split::row:
-    case Split::experts:
-      return {0, count};
+  const WeightSpec& weight = *tensor.weight;
+  if (tensor.split == Split::vocabulary) {
+    const bool by_rows = weight.outputs == model::OutputAxis::rows;
+    return vocabulary_share(count, rank, by_rows ? tensor.shape[0] : tensor.shape.back());
   }
-  assert(false);
-  return {};
+  const int64_t own =
+      part_rows_on_rank(weight, tensor.split, index, count, tensor.kv_heads, DividedShares{ranks});
+  return range_of(count, own, rank, ranks);
 }
 
 Range inputs_of(const ShardTensor& tensor, int64_t count, int64_t rank, int64_t ranks) {
-  return tensor.split == Split::row ? share(count, rank, ranks) : Range{0, count};
+  return range_of(count, tensor.split == Split::row ? count / ranks : count, rank, ranks);
 }
 
 // First rows of parts in their tensors, part after part. vLLM cuts the outputs of a fused tensor as
@@ -109,8 +98,8 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   return slices;
 }
 
-// Slices of all rows of interleaved tensors, in their own order, one tensor after the other. A
-// tensor that holds q, k and v alike is cut as q is; the last two of three are k and v.
+// Slices of all rows of interleaved tensors, in their own order, one tensor after the other. Each
+// is cut as its first part is: one that holds q, k and v alike as q.
 std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& columns, int64_t rank,
                                    int64_t ranks) {
   std::vector<Slice> slices;
@@ -118,8 +107,7 @@ std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& colum
   const std::vector<Part>& parts = tensor.weight->parts;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0 && parts[i].tensor == parts[i - 1].tensor) continue;
-    const Range rows =
-        outputs_of(tensor, slices.size(), parts[i].stored_shape.front(), rank, ranks);
+    const Range rows = outputs_of(tensor, i, parts[i].stored_shape.front(), rank, ranks);
     slices.push_back({.part = &parts[i],
                       .row = rows.first,
                       .rows = rows.count,
@@ -203,9 +191,7 @@ std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t ra
   const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
   std::vector<checkpoint::Block> blocks;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const bool is_q = tensor.split == Split::qkv && i + 2 < weight.parts.size();  // or its gates
-    const Range rows =
-        outputs_of(tensor, is_q ? 0 : i, weight.parts[i].rows(), rank, tensor_parallel);
+    const Range rows = outputs_of(tensor, i, weight.parts[i].rows(), rank, tensor_parallel);
     blocks.push_back({rows.first, rows.count, columns.first, columns.count});
   }
   return blocks;
@@ -215,17 +201,14 @@ std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t ra
                                            int64_t tensor_parallel) {
   const WeightSpec& weight = *tensor.weight;
   if (tensor.split == Split::experts) {
-    const Range rows = share(weight.matrices() * weight.rows(), rank, tensor_parallel);
+    const int64_t all = weight.matrices() * weight.rows();
+    const Range rows = range_of(all, all / tensor_parallel, rank, tensor_parallel);
     return {{rows.first, rows.count, 0, weight.columns()}};
   }
   if (weight.parts.empty() || has_heads_in_parts(tensor)) {
     const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
-    Range rows{0, weight.rows()};
-    if (tensor.split == Split::kv) {
-      rows = kv_share(rows.count, tensor.kv_heads, rank, tensor_parallel);
-    } else if (tensor.split != Split::replicated) {
-      rows = share(rows.count, rank, tensor_parallel);
-    }
+    const int64_t own = tensor.shape.empty() ? 1 : tensor.shape.front();
+    const Range rows = range_of(weight.rows(), own, rank, tensor_parallel);
     return {{rows.first, rows.count, columns.first, columns.count}};
   }
   std::vector<checkpoint::Block> blocks = part_blocks(tensor, rank, tensor_parallel);

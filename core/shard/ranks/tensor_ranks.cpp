@@ -19,11 +19,9 @@ using model::LayerSpec;
 using model::ModelSpec;
 using model::WeightSpec;
 
-void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
-  const bool is_mamba2 = recurrent.kind == model::RecurrentKind::mamba2;
-  // B and C of one group are every rank's.
-  const int64_t shared = is_mamba2 && recurrent.groups == 1 ? 2 * recurrent.state : 0;
-  recurrent.conv.width = (recurrent.conv.width - shared) / ranks + shared;
+void cut_recurrent(const ModelSpec& rank, int64_t ranks, model::RecurrentSpec& recurrent) {
+  if (recurrent.conv.weight != model::kNoWeight)
+    recurrent.conv.width = rank.weight(recurrent.conv.weight).rows();
   recurrent.heads /= ranks;
   if (recurrent.groups > 1) recurrent.groups /= ranks;
   if (!spans_ranks(recurrent, ranks)) {
@@ -100,7 +98,7 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, Laye
            rank.weight(id).columns() != spec.weight(id).columns();
   };
   if (layer.recurrent && is_cut(layer.recurrent->out.weight)) {
-    cut_recurrent(ranks, *layer.recurrent);
+    cut_recurrent(rank, ranks, *layer.recurrent);
   }
   if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
     layer.mlp.intermediate /= ranks;

@@ -18,9 +18,7 @@ struct Shares {
   const char* what;
   [[nodiscard]] int64_t share(int64_t size) const { return weights.share(size, what); }
   [[nodiscard]] int64_t kv_cuts(int64_t heads) const { return heads / weights.kv_heads(heads); }
-  [[nodiscard]] int64_t vocabulary(int64_t padded) const {
-    return weights.share(padded, "the vocabulary, padded to a multiple of 64");
-  }
+  [[nodiscard]] int64_t vocabulary(int64_t padded) const { return weights.vocabulary_rows(padded); }
 };
 
 /// Dimensions of a language model under the names that configs use.

@@ -49,7 +49,7 @@ void add_third_ends(Builder& build, int64_t target_vocabulary) {
   }
   build.norm(hidden);
   const int64_t words = config.integer({"draft_vocab_size"}, build.dims.vocabulary, {1, 1 << 28});
-  weights.lm_head(words, hidden, false);
+  weights.lm_head(words, hidden);
   constexpr int64_t kWordId = 8;  // int64
   if (words != target_vocabulary) weights.parameters(Part::lm_head, Amount{words} * kWordId);
 }

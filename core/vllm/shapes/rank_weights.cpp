@@ -1,14 +1,15 @@
 #include "vllm/shapes/rank_weights.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
-#include "vllm/shapes/weight_scheme.h"
+#include "model/model_spec.h"
+#include "model/vocabulary.h"
+#include "quantization/layer_parameters.h"
 
 namespace plimsoll::vllm {
 namespace {
-
-constexpr int64_t kScalesPerAttention = 4;  // query, key, value, probabilities
 
 /// Bytes of a tensor's segment that are neither used nor split off.
 Amount segment_slack(Amount bytes) {
@@ -55,21 +56,25 @@ Amount RankWeights::parameter_bytes() const {
 }
 
 void RankWeights::linear(Part part, const Linear& linear) {
-  MatrixShape shape{linear.inputs, linear.inputs, linear.outputs, 0};
-  Amount rank_outputs = 0;
+  const char* const what = linear.name.leaf.c_str();
+  const bool cuts_outputs = ranks_ > 1 && linear.split == Split::outputs;
+  MatrixShape shape{linear.inputs, linear.inputs, linear.outputs, cuts_outputs};
+  if (linear.split == Split::inputs) shape.inputs = share(linear.inputs, what);
   for (int64_t& width : shape.widths) {
-    shape.full_outputs += width;
-    if (linear.split == Split::outputs) width = share(width, linear.name.leaf.c_str());
-    rank_outputs += width;
+    if (cuts_outputs) width = share(width, what);
   }
-  if (linear.split == Split::inputs) shape.inputs = share(linear.inputs, linear.name.leaf.c_str());
-  const WeightScheme scheme =
-      linear.quantized ? quantization_->linear(linear.name) : WeightScheme{};
+  matrix(part, linear.name, shape, linear.quantized);
+  if (linear.bias) parameters(part, shape.outputs() * element_);
+}
+
+void RankWeights::matrix(Part part, const ModuleName& name, const MatrixShape& shape,
+                         bool quantized) {
+  const WeightScheme scheme = quantized ? quantization_->linear(name) : WeightScheme{};
   const Amount bytes = matrix_bytes(scheme, shape, element_);
   largest_matrix_ = std::max(largest_matrix_, bytes);
   parameters(part, bytes);
-  if (linear.bias) parameters(part, rank_outputs * element_);
-  if (part != Part::vision) adapt_each(shape.inputs, shape.widths);
+  if (part == Part::vision) return;
+  for (const int64_t width : shape.widths) adapt(shape.inputs, width);
 }
 
 void RankWeights::adapt(Amount inputs, Amount outputs, Amount count) {
@@ -82,40 +87,19 @@ void RankWeights::adapt_rows(Amount elements) {
   slack_bytes_ += segment_slack(bytes);
 }
 
-void RankWeights::adapt_each(Amount inputs, const std::vector<int64_t>& widths) {
-  for (const int64_t width : widths) adapt(inputs, width);
-}
-
-void RankWeights::qkv(Part part, const Qkv& qkv) {
-  const int64_t value_size = qkv.value_size > 0 ? qkv.value_size : qkv.head_size;
-  const int64_t heads = share(qkv.heads, "the number of attention heads");
-  const int64_t kv = kv_heads(qkv.kv_heads);
-  const MatrixShape shape{qkv.hidden,
-                          qkv.hidden,
-                          {heads * qkv.head_size, kv * qkv.head_size, kv * value_size},
-                          (heads * qkv.head_size + kv * (qkv.head_size + value_size)) * ranks_};
-  const ModuleName name{qkv.path, qkv.leaf, qkv.shards};
-  const WeightScheme scheme = qkv.quantized ? quantization_->linear(name) : WeightScheme{};
-  parameters(part, matrix_bytes(scheme, shape, element_));
-  if (qkv.bias) {
-    for (const int64_t width : shape.widths) parameters(part, Amount{width} * element_);
-  }
-  if (part != Part::vision) adapt_each(shape.inputs, shape.widths);
+int64_t RankWeights::vocabulary_rows(int64_t rows) const {
+  return share(padded_to(rows, model::kVocabularyPadding).value(),
+               "the vocabulary, padded to a multiple of 64");
 }
 
 void RankWeights::vocabulary(Part part, int64_t rows, int64_t columns) {
-  const Amount padded = padded_to(rows, kVocabularyPadding);
-  const int64_t own = share(padded.value(), "the vocabulary, padded to a multiple of 64");
-  parameters(part, Amount{own} * columns * element_);
+  parameters(part, Amount{vocabulary_rows(rows)} * columns * element_);
 }
 
-void RankWeights::lm_head(int64_t rows, int64_t columns, bool bias) {
-  const int64_t padded = padded_to(rows, kVocabularyPadding).value();
-  const int64_t own = share(padded, "the vocabulary, padded to a multiple of 64");
+void RankWeights::lm_head(int64_t rows, int64_t columns) {
   const WeightScheme scheme = quantization_->lm_head({"", "lm_head", {}});
-  const MatrixShape shape{columns, columns, {own}, padded};
+  const MatrixShape shape{columns, columns, {vocabulary_rows(rows)}, ranks_ > 1};
   parameters(Part::lm_head, matrix_bytes(scheme, shape, element_));
-  if (bias) parameters(Part::lm_head, Amount{own} * element_);
 }
 
 void RankWeights::experts(const Experts& experts) {
@@ -141,7 +125,7 @@ void RankWeights::experts(const Experts& experts) {
   }
   WeightScheme scheme = quantization_->experts(experts.name);
   scheme.refine_expert_blocks &= refined_blocks_;
-  if (scheme.format == WeightFormat::plain) {
+  if (scheme.plain()) {
     shape.intermediate = padded_to(shape.intermediate, plain_expert_multiple_);
   }
   const Amount bytes = expert_bytes(scheme, shape, element_);
@@ -162,13 +146,14 @@ void RankWeights::rotary(const RotaryTable& table) {
 }
 
 void RankWeights::attention_buffers() {
-  buffer(kScalesPerAttention * kFloat32);
+  buffer(Amount{std::ssize(model::kScaleNames)} * kFloat32);
 }
 
 void RankWeights::attention_scales(bool latent) {
   attention_buffers();
-  const Amount stored = quantization_->attention_scale_bytes(latent, element_);
-  parameters(Part::attention, stored);
+  if (!quantization_->has_attention_scales(latent)) return;
+  for (const auto& each : quantization::attention_parameters(quantization_->method()))
+    parameters(Part::attention, each.element_bytes(element_));
 }
 
 }  // namespace plimsoll::vllm

@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "base/amount.h"
-#include "model/vocabulary.h"
 #include "quantization/config.h"
+#include "vllm/shapes/weight_scheme.h"
 
 namespace plimsoll::vllm {
 
-using model::kVocabularyPadding;
 using quantization::ModuleName;
 using quantization::Quantization;
-using quantization::WeightFormat;
 
 /// Parts of the weights that a breakdown shows.
 enum class Part : uint8_t { embedding, attention, mlp, experts, norm, vision, lm_head };
@@ -60,28 +58,16 @@ class RankWeights {
   [[nodiscard]] const Quantization& quantization() const { return *quantization_; }
   /// size / ranks; throws Error(usage) naming `what` when it does not divide.
   [[nodiscard]] int64_t share(int64_t size, const char* what) const;
+  /// Rows of this rank of a table of so many, padded to a multiple of 64.
+  [[nodiscard]] int64_t vocabulary_rows(int64_t rows) const;
   /// Heads of this rank: at least one, replicated when there are fewer than ranks.
   [[nodiscard]] int64_t kv_heads(int64_t total) const;
 
   void linear(Part part, const Linear& linear);
-  /// Queries, keys and values fused; key-value heads are replicated when there are fewer than
-  /// ranks.
-  struct Qkv {
-    std::string path;
-    int64_t hidden = 0;
-    int64_t heads = 0;
-    int64_t kv_heads = 0;
-    int64_t head_size = 0;
-    int64_t value_size = 0;  // 0: as head_size
-    bool bias = false;
-    const char* leaf = "qkv_proj";
-    std::vector<std::string> shards = {"q_proj", "k_proj", "v_proj"};
-    bool quantized = true;
-  };
-  void qkv(Part part, const Qkv& qkv);
-  /// Rows padded to a multiple of 64, then divided over ranks.
+  /// A linear layer of which this rank has `shape`; without its bias.
+  void matrix(Part part, const ModuleName& name, const MatrixShape& shape, bool quantized);
   void vocabulary(Part part, int64_t rows, int64_t columns);
-  void lm_head(int64_t rows, int64_t columns, bool bias);
+  void lm_head(int64_t rows, int64_t columns);
   struct Experts {
     ModuleName name;
     int64_t experts = 0;
@@ -141,8 +127,6 @@ class RankWeights {
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
 
  private:
-  void adapt_each(Amount inputs, const std::vector<int64_t>& widths);
-
   int64_t ranks_;
   int64_t replicas_ = 1;
   int64_t element_;

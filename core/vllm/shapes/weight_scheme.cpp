@@ -23,15 +23,14 @@ void check_divides(Amount size, int64_t block, const char* which, const char* bl
 }
 
 /// Checks blocks as vLLM does: a slice must not cut a block, and fused matrices must begin on one.
-void check_blocks(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs) {
+void check_blocks(const WeightScheme& scheme, const MatrixShape& shape) {
   const bool by_groups = scheme.block_out == 1;  // MXFP8: whole groups at one rank too
   if (shape.inputs < shape.full_inputs || by_groups) {
     check_divides(shape.inputs, scheme.block_in, "input_size_per_partition", "block_k");
   }
-  const bool split = outputs < shape.full_outputs;
   const bool merged = shape.widths.size() > 1;
-  if ((!split && !merged) || (merged && !scheme.check_merged)) return;
-  const size_t checked = split ? shape.widths.size() : shape.widths.size() - 1;
+  if ((!shape.cuts_outputs && !merged) || (merged && !scheme.check_merged)) return;
+  const size_t checked = shape.cuts_outputs ? shape.widths.size() : shape.widths.size() - 1;
   for (size_t i = 0; i < checked; ++i) {
     check_divides(shape.widths[i], scheme.block_out, "output_partition_size", "block_n");
   }
@@ -51,11 +50,11 @@ void check_groups(const WeightScheme& scheme, const MatrixShape& shape) {
 }
 
 /// Checks what vLLM's layers of the scheme ask of a rank's slice.
-void check_slice(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs) {
+void check_slice(const WeightScheme& scheme, const MatrixShape& shape) {
   switch (scheme.format) {
     case WeightFormat::fp8:
     case WeightFormat::int8:
-      if (scheme.scales == Scales::block) check_blocks(scheme, shape, outputs);
+      if (scheme.scales == Scales::block) check_blocks(scheme, shape);
       return;
     case WeightFormat::awq:
     case WeightFormat::packed:
@@ -69,13 +68,10 @@ void check_slice(const WeightScheme& scheme, const MatrixShape& shape, Amount ou
 
 Amount parameter_bytes(const LayerParameter& parameter, const WeightScheme& scheme,
                        const MatrixShape& shape, int64_t element) {
-  const int64_t size =
-      parameter.dtype ? static_cast<int64_t>(dtype_size(*parameter.dtype)) : element;
+  const int64_t size = parameter.element_bytes(element);
   if (parameter.values == Values::part) return size * static_cast<int64_t>(shape.widths.size());
   if (parameter.values == Values::matrix) return size * (parameter.holds == Holds::shape ? 2 : 1);
-  Amount rows = 0;
-  for (const int64_t width : shape.widths) rows += width;
-  rows = parameter.outputs > 0 ? ceil_div(rows, parameter.outputs) : Amount{1};
+  Amount rows = parameter.outputs > 0 ? ceil_div(shape.outputs(), parameter.outputs) : Amount{1};
   Amount columns = parameter.whole ? shape.full_inputs : shape.inputs;
   if (parameter.inputs == 0) {
     columns = 1;
@@ -103,9 +99,7 @@ Amount sum_of_parameters(const WeightScheme& scheme, LayerKind kind, const Matri
 
 Amount matrix_bytes(const WeightScheme& stated, const MatrixShape& shape, int64_t element) {
   const WeightScheme scheme = quantization::groups_as_blocks(stated);
-  Amount outputs = 0;
-  for (const int64_t width : shape.widths) outputs += width;
-  check_slice(scheme, shape, outputs);
+  check_slice(scheme, shape);
   return sum_of_parameters(scheme, LayerKind::linear, shape, element);
 }
 
@@ -186,8 +180,8 @@ Amount expert_bytes(const WeightScheme& stated, const ExpertShape& shape, int64_
   WeightScheme scheme = quantization::groups_as_blocks(stated);
   const int64_t slice = shape.intermediate.value(), hidden = shape.hidden.value();
   const LayerKind kind = fit_experts(slice, hidden, shape.split, scheme);
-  const MatrixShape up{hidden, hidden, std::vector<int64_t>(shape.up_matrices, slice), 0};
-  const MatrixShape down{slice, slice, {hidden}, 0};
+  const MatrixShape up{hidden, hidden, std::vector<int64_t>(shape.up_matrices, slice)};
+  const MatrixShape down{slice, slice, {hidden}};
   Amount bytes = 0;
   for (const MatrixShape& matrix : {up, down}) {
     bytes += sum_of_parameters(scheme, kind, matrix, element);

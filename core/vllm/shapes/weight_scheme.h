@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "base/amount.h"
@@ -18,7 +19,11 @@ struct MatrixShape {
   Amount inputs;                // of this rank
   Amount full_inputs;           // of all ranks
   std::vector<int64_t> widths;  // outputs of this rank, per fused matrix
-  Amount full_outputs;
+  bool cuts_outputs = false;    // other ranks have other outputs
+
+  [[nodiscard]] Amount outputs() const {
+    return std::accumulate(widths.begin(), widths.end(), Amount{0});
+  }
 };
 
 /// Bytes of weight, scales and zero points; without the bias. `element` is the size of the model's

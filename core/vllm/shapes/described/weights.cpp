@@ -1,7 +1,6 @@
 // The weight table of a described model, counted as vLLM's layers hold it: each weight's share of
 // a rank, in the form that its module is quantized to.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,7 +13,6 @@
 namespace plimsoll::vllm {
 namespace {
 
-using model::AttentionSpec;
 using model::MlpSpec;
 using model::ModelSpec;
 using model::WeightId;
@@ -100,12 +98,9 @@ class Table {
     if (weight.use == model::WeightUse::vector && !convolution) {
       return count_numbers(weight, role);
     }
-    if (weight.split == TableSplit::vocabulary) {
-      if (own_head) return weights_.lm_head(weight.rows(), weight.columns(), false);
-      return weights_.vocabulary(role.part, weight.rows(), weight.columns());
-    }
-    if (role.form == Form::numbers) return count_numbers(weight, role);
-    if (weight.split == TableSplit::qkv) return count_qkv(weight, role);
+    const bool table = weight.split == TableSplit::vocabulary;
+    if (table && own_head) return weights_.lm_head(weight.rows(), weight.columns());
+    if (table || role.form == Form::numbers) return count_numbers(weight, role);
     count_linear(weight, role);
   }
 
@@ -126,11 +121,14 @@ class Table {
     return {weights_, module_of(weight).leaf.c_str()};
   }
 
+  static int64_t kv_heads_of(const WeightSpec& weight, const Role& role) {
+    return role.attention != nullptr ? role.attention->kv_heads : weight.kv_heads;
+  }
+
   /// A rank's rows.
   [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
-    const int64_t kv_heads = role.attention != nullptr ? role.attention->kv_heads : weight.kv_heads;
     const auto rows_of = [&](const WeightSpec& cut) {
-      return rows_on_rank(cut, cut.split, kv_heads, shares_of(weight));
+      return rows_on_rank(cut, cut.split, kv_heads_of(weight, role), shares_of(weight));
     };
     if (!role.last_whole) return padded_to(rows_of(weight), role.row_multiple).value();
     WeightSpec last_whole = weight;
@@ -138,87 +136,66 @@ class Table {
     return padded_to(rows_of(last_whole), role.row_multiple).value();
   }
 
-  void count_qkv(const WeightSpec& weight, const Role& role) {
-    const AttentionSpec& attention = *role.attention;
-    const ModuleName& name = module_of(weight);
-    weights_.qkv(role.part, {.path = name.path,
-                             .hidden = weight.columns(),
-                             .heads = attention.heads * (attention.gates_in_qkv ? 2 : 1),
-                             .kv_heads = attention.kv_heads,
-                             .head_size = attention.head_dim,
-                             .value_size = attention.value_dim,
-                             .leaf = name.leaf.c_str(),
-                             .shards = name.shards});
+  /// The split of a matrix in vLLM's class.
+  [[nodiscard]] TableSplit split_of(const WeightSpec& weight, const Role& role) const {
+    const TableSplit split = weight.split;
+    // vLLM's own class, before it ran transformers', cut MLPs that transformers' leaves whole.
+    if (spec_.vllm.generic && !generic_ && role.part == Part::mlp &&
+        split == TableSplit::replicated) {
+      return role.down ? TableSplit::row : TableSplit::column;
+    }
+    const bool narrow = role.narrow && split == TableSplit::merged_column;
+    return narrow && wants_wide_matrices(weights_.quantization()) ? TableSplit::replicated : split;
+  }
+
+  /// A rank's outputs of each matrix that the kernel sees.
+  [[nodiscard]] std::vector<int64_t> widths_of(const WeightSpec& weight, const Role& role,
+                                               TableSplit split) const {
+    std::vector<int64_t> widths;
+    for (size_t i = 0; i < weight.parts.size(); ++i) {
+      widths.push_back(part_rows_on_rank(weight, split, i, weight.parts[i].rows(),
+                                         kv_heads_of(weight, role), shares_of(weight)));
+    }
+    // One matrix, whatever the checkpoint fuses into it: queries and their gates too.
+    const bool uneven =
+        weights_.ranks() > 1 && std::ranges::any_of(weight.parts, &model::Part::every_rank);
+    const bool single = split == TableSplit::column || weight.use == model::WeightUse::vector;
+    const size_t matrices = single || (uneven && split != TableSplit::kv) ? 1
+                            : split == TableSplit::qkv                    ? 3
+                                                                          : widths.size();
+    while (widths.size() > matrices) {
+      widths[1] += widths[0];
+      widths.erase(widths.begin());
+    }
+    return widths;
   }
 
   void count_linear(const WeightSpec& weight, const Role& role) {
     if (role.attention != nullptr) {
       static_cast<void>(weights_.share(role.attention->heads, "the number of attention heads"));
     }
-    Linear linear;
-    linear.name = module_of(weight);
+    const TableSplit split = split_of(weight, role);
+    const int64_t columns = weight.columns();
+    const bool cut = split == TableSplit::row;
+    const Amount inputs = cut ? shares_of(weight).share(columns) : columns;
+    const auto count = [&](const ModuleName& name, std::vector<int64_t> widths, bool quantized) {
+      const bool cuts_outputs = weights_.ranks() > 1 && !is_whole(split);
+      weights_.matrix(role.part, name, {inputs, columns, std::move(widths), cuts_outputs},
+                      quantized);
+    };
+    ModuleName name = module_of(weight);
     if (role.module != nullptr) {
-      linear.name.path.replace(linear.name.path.rfind('.') + 1, std::string::npos, role.module);
+      name.path.replace(name.path.rfind('.') + 1, std::string::npos, role.module);
     }
-    linear.inputs = weight.columns();
-    linear.quantized = role.form == Form::layer;
-    linear.split = weight.split == TableSplit::row          ? Split::inputs
-                   : weight.split == TableSplit::replicated ? Split::none
-                                                            : Split::outputs;
-    // vLLM's own class, before it ran transformers', cut MLPs that transformers' leaves whole.
-    if (spec_.vllm.generic && !generic_ && role.part == Part::mlp && linear.split == Split::none)
-      linear.split = role.down ? Split::inputs : Split::outputs;
-    const bool narrow = role.narrow && weight.split == TableSplit::merged_column;
-    if (narrow && wants_wide_matrices(weights_.quantization())) linear.split = Split::none;
-    if (weight.split == TableSplit::kv) return count_index(weight, role, linear);
-    for (const model::Part& part : weight.parts) {
-      // The checkpoint has as many copies as there are ranks, and each rank has one.
-      linear.outputs.push_back(part.rows() * (part.every_rank ? weights_.ranks() : 1));
+    const std::vector<int64_t> widths = widths_of(weight, role, split);
+    const bool quantized = role.form == Form::layer;
+    // Keys of an indexer in the scheme of their module, and whole weights of the heads.
+    const bool indexer = role.indexer && build_.options.version < kFusesIndexer;
+    if (!indexer && !(role.gate_and_up && spec_.vllm.gate_apart)) {
+      return count(name, widths, quantized);
     }
-    if (role.gate_and_up && spec_.vllm.gate_apart) return count_apart(linear, role.part);
-    if (role.indexer && build_.options.version < kFusesIndexer) {
-      return count_indexer(std::move(linear));
-    }
-    // One matrix for the kernel, whatever the checkpoint fuses into it.
-    const auto whole = [](const model::Part& part) { return part.every_rank; };
-    const bool uneven = weights_.ranks() > 1 && std::ranges::any_of(weight.parts, whole);
-    const bool single =
-        weight.split == TableSplit::column || weight.use == model::WeightUse::vector;
-    if (uneven || single) {
-      linear.outputs = {std::accumulate(linear.outputs.begin(), linear.outputs.end(), int64_t{0})};
-    }
-    weights_.linear(role.part, linear);
-  }
-
-  /// Counts queries of an index for the rank's KV heads, and the one key of all.
-  void count_index(const WeightSpec& weight, const Role& role, Linear& linear) {
-    linear.split = Split::none;
-    const int64_t heads = role.attention->kv_heads;
-    for (size_t i = 0; i < weight.parts.size(); ++i) {
-      linear.outputs.push_back(
-          part_rows_on_rank(weight, weight.split, i, heads, shares_of(weight)));
-    }
-    weights_.linear(role.part, linear);
-  }
-
-  /// Counts each fused matrix as a layer of its own.
-  void count_apart(const Linear& linear, Part part) {
-    for (size_t i = 0; i < linear.outputs.size(); ++i) {
-      Linear single = linear;
-      single.name = {linear.name.path, linear.name.shards[i], {}};
-      single.outputs = {linear.outputs[i]};
-      weights_.linear(part, single);
-    }
-  }
-
-  /// Keys in the scheme of their module, and whole weights of the heads.
-  void count_indexer(Linear linear) {
-    for (size_t i = 0; i < linear.outputs.size(); ++i) {
-      Linear single = linear;
-      single.name = {linear.name.path, linear.name.shards[i], {}};
-      single.outputs = {linear.outputs[i]};
-      single.quantized = i == 0;
-      weights_.linear(Part::attention, single);
+    for (size_t i = 0; i < widths.size(); ++i) {  // each fused matrix as a layer of its own
+      count({name.path, name.shards[i], {}}, {widths[i]}, indexer ? i == 0 : quantized);
     }
   }
 
