@@ -82,9 +82,10 @@ std::string lm_studio_store() {
   if (!home) return "";
   std::string folder = *home + "/.lmstudio";
   std::string pointed;
+  std::error_code unreadable;
   if (std::getline(std::ifstream(folder + "-home-pointer"), pointed) && !pointed.empty()) {
     folder = pointed;
-  } else if (!std::filesystem::exists(folder)) {
+  } else if (!std::filesystem::exists(folder, unreadable)) {
     folder = *home + "/.cache/lm-studio";
   }
   return folder + "/models";

@@ -44,10 +44,8 @@ std::shared_ptr<launch::DraftSource> draft_source(const vllm::EngineArgs& args,
                                                   launch::Weights weights) {
   if (args.draft_method != launch::kDraftModel || args.draft_model.empty()) return nullptr;
   std::filesystem::path path = args.draft_model;
-  std::error_code ignored;
-  const bool is_config =
-      weights != launch::Weights::checkpoint && std::filesystem::is_regular_file(path, ignored);
-  if (!is_config) {
+  const bool is_plan = weights == launch::Weights::if_present;
+  if (!is_plan || !launch::is_lone_config(path)) {
     path = checkpoint::find_model(args.draft_model, environment.stores);
   }
   return std::make_shared<launch::DraftSource>(std::move(path), weights);

@@ -10,6 +10,7 @@
 #include "base/split_text.h"
 #include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
+#include "checkpoint/read_model.h"
 #include "cli/arguments.h"
 #include "cli/plan/parts.h"
 #include "engines/llamacpp/conversion/conversion.h"
@@ -29,7 +30,7 @@ Json draft_config(const std::string& model, const Environment& environment) {
   if (fs::is_regular_file(model, ignored) ||
       fs::is_regular_file(fs::path(model) / "config.json", ignored))
     return model::read_config(model);
-  return model::read_config(checkpoint::find_model(model, environment.stores));
+  return checkpoint::read_config(checkpoint::find_model(model, environment.stores));
 }
 
 /// The name that the engine is told: MODEL, or the folder of a config.json that stands for it.

@@ -51,9 +51,7 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
     };
   }
   launch::Arguments given = own_arguments_of(options, environment);
-  given.draft = draft_source(
-      given.args, environment,
-      options.run.random_weights ? launch::Weights::none : launch::Weights::if_present);
+  given.draft = draft_source(given.args, environment, launch::Weights::if_present);
   if (options.is_lone_config) given.lone_config = &config.json();
   return [model = model_source(config, options), arguments = std::move(given)](
              const vllm::EngineArgs& args, const hardware::Gpu* gpu) {

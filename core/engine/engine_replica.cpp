@@ -104,8 +104,11 @@ void Engine::Replica::step(std::vector<RequestOutput>& finished) {
   } else {
     finish_step();
   }
-  if (drafter) drafter->propose(decoding);
-  decoding.clear();
+  if (drafter) {
+    std::erase_if(decoding, [](const Sequence* sequence) { return sequence->choice->ended(); });
+    drafter->propose(decoding);
+    decoding.clear();
+  }
   collect(finished);
   update_gauges();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
@@ -270,7 +273,7 @@ void Engine::Replica::accept(ScoredRow& row) {
     scheduler.apply_token(*row.sequence);
     if (!row.sequence->decoding()) return;
     propose(*row.sequence, options.ngram);
-    if (drafter && row.sequence->draft.empty()) decoding.push_back(row.sequence);
+    if (drafter) decoding.push_back(row.sequence);
     return;
   }
   scheduler.finish(*row.sequence);

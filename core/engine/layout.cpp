@@ -213,9 +213,7 @@ std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory
 
 int64_t DraftLayout::blocks_beside(const KvLayout& kv, int64_t blocks) const {
   const auto own_groups = std::ssize(layout.kv.groups), groups = std::ssize(kv.groups);
-  const int64_t one =
-      blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
-  return std::max(one, divide_up(blocks * own_groups, std::max<int64_t>(1, groups)));
+  return divide_up(blocks * own_groups, std::max<int64_t>(1, groups));
 }
 
 size_t bytes_per_block(const KvLayout& kv, const KvLayout* draft) {

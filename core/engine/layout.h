@@ -56,8 +56,7 @@ struct DraftLayout {
   DraftModel model;
   EngineLayout layout;
 
-  /// KV blocks of the draft model beside `blocks` of the other's `kv`: for as many tokens, at least
-  /// those of one sequence.
+  /// KV blocks of the draft model beside `blocks` of the other's `kv`: as many in each group.
   [[nodiscard]] int64_t blocks_beside(const KvLayout& kv, int64_t blocks) const;
 };
 

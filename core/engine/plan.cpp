@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "backend/cuda/footprint.h"
@@ -32,6 +33,7 @@ constexpr size_t kStateBytes = size_t{2} << 30;
 constexpr int64_t kLeastLogitsRows = 32, kMostLogitsRows = 256;
 constexpr int64_t kStagingBytes = int64_t{16} << 20;  // of logits that the host reads at a time
 /// Absurd limits are refused before anything is sized by them.
+constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();  // tables have 32-bit entries
 constexpr int64_t kMostSequences = int64_t{1} << 20, kMostTokens = int64_t{1} << 24;
 
 void check_limit(const char* flag, int64_t value, int64_t most) {
@@ -80,7 +82,7 @@ std::shared_ptr<const DraftLayout> resolve_draft(const EngineLayout& layout,
   own.max_model_len = std::min(layout.max_model_len, options.draft->spec->max_position);
   own.max_num_seqs = layout.limits.sequences;
   own.max_num_batched_tokens = layout.limits.batched_tokens;
-  own.kv_cache_bytes = uint64_t{1} << 60;
+  own.kv_cache_bytes = uint64_t{1} << 60;  // blocks follow the other model's
   own.borrows_weights = options.borrows_weights;
   DraftLayout draft{*options.draft, resolve_layout(*options.draft->spec, own, footprint)};
   draft.layout.sampling_threads = 0;
@@ -246,6 +248,7 @@ KvLayout resolve_kv(const model::ModelSpec& spec, const EngineOptions& options,
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
                             const backend::Footprint& footprint) {
   check_limit("--block-size", options.block_size, 1024);
+  check_limit("--num-gpu-blocks-override", options.num_kv_blocks.value_or(0), kMostBlocks);
   EngineLayout layout;
   layout.dtype = options.dtype;
   layout.borrows_weights = options.borrows_weights;

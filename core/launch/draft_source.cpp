@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/read_model.h"
+#include "shard/shard_files.h"
 
 namespace plimsoll::launch {
 namespace {
@@ -13,24 +14,44 @@ namespace {
 /// rows in Qwen2.5.
 constexpr int64_t kPadding = 1024;
 
-bool is_config(const std::filesystem::path& path) {
-  return path.filename() == "config.json" || path.extension() == ".json";
+/// Calls f; its errors name the draft model.
+template <typename F>
+auto of_draft(const std::filesystem::path& path, const F& f) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    fail(error.code(), "--speculative-config: the draft model {}: {}", path.string(), error.what());
+  }
 }
 
 model::ModelFolder read_draft_model(const std::filesystem::path& path) {
-  if (!is_config(path)) return checkpoint::read_model(path);
+  if (!is_lone_config(path)) return checkpoint::read_model(path);
   model::ModelFolder model{.config = checkpoint::read_config(path), .spec = {}};
   model.spec = model::make_model_spec(model.config);
   return model;
 }
 
+ModelSource open_draft_model(const std::filesystem::path& path, const model::ModelFolder& model,
+                             Weights weights) {
+  if (is_lone_config(path)) weights = Weights::none;
+  if (weights == Weights::checkpoint && shard::looks_sharded(path)) {
+    fail(ExitCode::checkpoint_unusable,
+         "it holds shards; a draft model is read from an ordinary checkpoint");
+  }
+  return {model.spec, model.config, {path, weights, {}}, Experts::all};
+}
+
 }  // namespace
+
+bool is_lone_config(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.extension() == ".json" && std::filesystem::is_regular_file(path, ignored);
+}
 
 DraftSource::DraftSource(std::filesystem::path path, Weights weights)
     : path_(std::move(path)),
-      model_(read_draft_model(path_)),
-      source_(model_.spec, model_.config, {path_, is_config(path_) ? Weights::none : weights, {}},
-              Experts::all) {}
+      model_(of_draft(path_, [&] { return read_draft_model(path_); })),
+      source_(of_draft(path_, [&] { return open_draft_model(path_, model_, weights); })) {}
 
 const model::ModelSpec& DraftSource::spec(const model::ModelSpec& large, DType dtype) {
   const model::ModelSpec& own = model_.spec;
@@ -50,7 +71,7 @@ const model::ModelSpec& DraftSource::spec(const model::ModelSpec& large, DType d
   if (known != specs_.end()) return known->second;
   EngineArgs args;
   args.dtype = torch_name(dtype);
-  return specs_.emplace(dtype, source_.spec(args)).first->second;
+  return specs_.emplace(dtype, of_draft(path_, [&] { return source_.spec(args); })).first->second;
 }
 
 const checkpoint::WeightSource* DraftSource::reader(const model::ModelSpec& spec) {

@@ -11,10 +11,13 @@
 
 namespace plimsoll::launch {
 
+/// True for a config.json, or another file of JSON, of which plans alone are made.
+bool is_lone_config(const std::filesystem::path& path);
+
 class DraftSource {
  public:
-  /// `path`: a folder, a config.json (of which only plans are made) or a GGUF file; `weights` as of
-  /// the large model. Throws Error(checkpoint_unusable).
+  /// `path`: a folder, a lone config or a GGUF file; `weights` as of the large model. Throws
+  /// Error(checkpoint_unusable).
   DraftSource(std::filesystem::path path, Weights weights);
   DraftSource(const DraftSource&) = delete;
   DraftSource& operator=(const DraftSource&) = delete;

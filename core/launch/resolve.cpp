@@ -6,6 +6,8 @@
 
 #include "backend/cuda/slices.h"
 #include "base/error.h"
+#include "engine/speculation/drafter.h"
+#include "engine/speculation/speculation.h"
 #include "launch/draft_source.h"
 #include "launch/images.h"
 
@@ -63,8 +65,16 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
   launch.engine = engine_options(arguments, launch.dtype, footprint);
   if (arguments.draft) {
     launch.draft = arguments.draft;
-    launch.engine.draft = {&launch.draft->spec(launch.spec, launch.dtype), nullptr,
-                           args.draft_tokens};
+    const model::ModelSpec& draft = launch.draft->spec(launch.spec, launch.dtype);
+    launch.engine.draft = {&draft, nullptr, args.draft_tokens};
+    const double cost = engine::draft_cost(launch.spec, draft, launch.dtype, footprint);
+    if (engine::worthwhile_length(engine::kHopedAcceptance, 1, 1, cost) == 0) {
+      launch.notes.push_back(
+          fmt::format("--speculative-config: a step of the draft model reads {:.0f} % of the bytes "
+                      "that one of the model reads, so it never pays and proposes nothing; take a "
+                      "smaller one, or leave the flag out",
+                      100 * cost));
+    }
   }
   launch.engine.images = image_options(launch.spec, arguments, footprint);
   launch.notes = dtype_notes(launch.spec, args, footprint);

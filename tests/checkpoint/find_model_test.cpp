@@ -178,8 +178,9 @@ TEST_CASE("models of LM Studio's store are looked up by publisher, model and fil
   CHECK_THAT(found("two/model"), Catch::Contains("m-Q8.gguf"));
   CHECK_THAT(found("none/model"), Catch::Contains("neither a GGUF file nor a config.json"));
   CHECK_THAT(found("one/other"), Catch::Contains("get it with: lms get one/other"));
-  for (const char* name :
-       {"", "one", "one/..", "../secret.gguf", "/etc/passwd", "one/model/", "one/model/x/y"}) {
+  CHECK_THAT(found("one/model/b.gguf"), Catch::EndsWith("get it with: lms get one/model"));
+  for (const char* name : {"", "one", "one/..", "../secret.gguf", "/etc/passwd", "one/model/",
+                           "one/model/x/y", "mlx/model/config.json", "one/mo del"}) {
     INFO(name);
     CHECK_THAT(found(name), Catch::Contains("no name of an LM Studio model"));
   }

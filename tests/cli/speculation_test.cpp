@@ -177,4 +177,10 @@ TEST_CASE("a draft model that cannot propose for the model is refused before wei
   refused(drafting("nowhere"), 5, "nowhere");
   refused(drafting("small") + " -tp 2", 2, "leave out -tp and -pp");
   refused(drafting("state"), 2, "cannot go back");
+  scratch.write("broken/config.json", R"({"model_type":"llama","hidden_size":-1})");
+  refused(drafting("broken"), 5, "--speculative-config: the draft model");
+  // A draft model as large as the model is taken, and a note says that it never pays.
+  write_draft(scratch, "same", {{"num_hidden_layers", 6}});
+  CHECK_THAT(shell(scratch, "plimsoll plan $MODEL" + drafting("same")).out,
+             Contains("100 % of the bytes") && Contains("draft weights"));
 }

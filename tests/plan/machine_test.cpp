@@ -338,7 +338,10 @@ TEST_CASE("the host of a GB10 holds a part of its memory; of other cards a conte
   CHECK(context("3090", 1) < context("h100", 1));
   CHECK(context("h100", 2) - context("h100", 1) == Approx(1.5));
   CHECK(context("3090", 2) - context("3090", 1) == Approx(0.5));
-  CHECK(context("rtx-5080", 2) - context("rtx-5080", 1) == Approx(0.5));  // over PCIe
+  CHECK(context("rtx-5080", 2) - context("rtx-5080", 1) == Approx(0.5));  // has no NVLink
+  EngineArgs plain;  // the card's NVLink is there whatever the all-reduce is
+  plain.tensor_parallel = 2, plain.custom_all_reduce = false;
+  CHECK(gib(context_bytes(plain, &hardware::find_gpu("h100"))) == Approx(context("h100", 2)));
 }
 
 TEST_CASE("what a GB10's host takes in the meantime is gone from the card") {

@@ -5,16 +5,18 @@
 #include "base/error.h"
 #include "checkpoint/gguf/header.h"
 #include "checkpoint/gguf/model.h"
+#include "checkpoint/gguf/ollama.h"
 
 namespace plimsoll::checkpoint::gguf {
 namespace {
 
-/// Two or three parts, of which none leads out of the store.
+/// "publisher/model", or with a GGUF file behind it: nothing that leads out of the store.
 bool is_store_path(const std::filesystem::path& path) {
   const auto parts = std::distance(path.begin(), path.end());
-  return (parts == 2 || parts == 3) && std::ranges::none_of(path, [](const auto& part) {
-           return part.empty() || part.string().front() == '.' || part.string().front() == '/';
-         });
+  const bool is_file = parts == 3 && is_gguf_path(path);
+  return (parts == 2 || is_file) &&
+         std::ranges::all_of(
+             path, [](const std::filesystem::path& part) { return is_plain_name(part.string()); });
 }
 
 }  // namespace
@@ -27,21 +29,23 @@ std::filesystem::path find_lm_studio(const std::string& name, const std::filesys
          shown_name(name));
   }
   const std::filesystem::path found = store / name;
+  const std::filesystem::path model = is_gguf_path(name) ? found.parent_path() : found;
   std::error_code error;
   const auto status = std::filesystem::status(found, error);
   if (!store.empty() && std::filesystem::is_regular_file(status)) return found;
   if (store.empty() || !std::filesystem::is_directory(status)) {
     fail(ExitCode::checkpoint_unusable,
          "lmstudio:{} is not among LM Studio's models ({}); get it with: lms get {}", name,
-         store.string(), name);
+         store.empty() ? "HOME is not set" : store.string(),
+         model.lexically_relative(store).string());
   }
   if (std::filesystem::exists(found / "config.json", error)) return found;
-  const auto model = find_in_folder(found);
-  if (!model) {
+  const auto in_folder = find_in_folder(found);
+  if (!in_folder) {
     fail(ExitCode::checkpoint_unusable, "{}: has neither a GGUF file nor a config.json",
          found.string());
   }
-  return *model;
+  return *in_folder;
 }
 
 }  // namespace plimsoll::checkpoint::gguf

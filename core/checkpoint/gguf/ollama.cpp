@@ -15,8 +15,17 @@ namespace fs = std::filesystem;
 constexpr size_t kLargestManifest = size_t{1} << 20;
 constexpr std::string_view kWeights = "application/vnd.ollama.image.model";
 
-/// A part of a model's name: nothing that leads out of the store.
-bool is_plain(std::string_view text) {
+/// "sha256:ab12..." as the name of a blob's file; empty for anything else.
+std::string blob_name(const ConfigView& layer) {
+  const std::string digest = layer.text({"digest"}, "");
+  constexpr std::string_view kKind = "sha256:";
+  if (!digest.starts_with(kKind) || !is_plain_name(digest.substr(kKind.size()))) return "";
+  return "sha256-" + digest.substr(kKind.size());
+}
+
+}  // namespace
+
+bool is_plain_name(std::string_view text) {
   return !text.empty() && text.size() <= 128 && text.front() != '.' &&
          std::ranges::all_of(text, [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
@@ -24,23 +33,14 @@ bool is_plain(std::string_view text) {
          });
 }
 
-/// "sha256:ab12..." as the name of a blob's file; empty for anything else.
-std::string blob_name(const ConfigView& layer) {
-  const std::string digest = layer.text({"digest"}, "");
-  constexpr std::string_view kKind = "sha256:";
-  if (!digest.starts_with(kKind) || !is_plain(digest.substr(kKind.size()))) return "";
-  return "sha256-" + digest.substr(kKind.size());
-}
-
-}  // namespace
-
 fs::path find_ollama(const std::string& name, const fs::path& store) {
   const size_t colon = name.rfind(':');
   const std::string tag = colon == std::string::npos ? "latest" : name.substr(colon + 1);
   std::string path = name.substr(0, colon);
   if (path.find('/') == std::string::npos) path = "library/" + path;
   const size_t slash = path.find('/');
-  if (!is_plain(path.substr(0, slash)) || !is_plain(path.substr(slash + 1)) || !is_plain(tag)) {
+  if (!is_plain_name(path.substr(0, slash)) || !is_plain_name(path.substr(slash + 1)) ||
+      !is_plain_name(tag)) {
     fail(ExitCode::checkpoint_unusable,
          "ollama:{}: no name of an Ollama model; expected NAME, NAME:TAG or ORG/NAME:TAG",
          shown_name(name));

@@ -2,28 +2,40 @@
 
 #include <algorithm>
 
+#include "engine/schedule_shape.h"
 #include "engine/speculation/speculation.h"
 
 namespace plimsoll::engine {
 namespace {
 
-/// Acceptance of a new sequence: as good draft models have it, so that they are tried.
-constexpr double kHoped = 0.75;
-/// Without drafts nothing measures the acceptance. It goes back to kHoped by this part of the
-/// difference with each token, so that a sequence is tried again after some hundred tokens.
+/// Without drafts nothing measures the acceptance. It goes back to kHopedAcceptance by this part of
+/// the difference with each token, so that a sequence is tried again after some hundred tokens.
 constexpr double kForgotten = 1.0 / 512;
 
-/// Bytes of weights, which the time of a step of few rows goes by.
-double weight_bytes(const model::ModelSpec& spec, DType dtype,
-                    const backend::Footprint& footprint) {
+/// Bytes of weights that a step of one row reads, which the time of steps of few rows goes by: of a
+/// stack of experts those that a token chooses.
+double bytes_read(const model::ModelSpec& spec, DType dtype, const backend::Footprint& footprint) {
+  int64_t chosen = 1;
+  for (const model::LayerSpec& layer : spec.layers) {
+    if (layer.has_experts())
+      chosen = std::max(chosen, (layer.shortcut ? *layer.shortcut : layer.mlp).experts_per_token);
+  }
   double bytes = 0;
   for (const model::WeightSpec& weight : spec.weights) {
-    bytes += static_cast<double>(footprint.weight_bytes(weight, dtype));
+    const int64_t matrices = weight.matrices();
+    const double share =
+        static_cast<double>(std::min(chosen, matrices)) / static_cast<double>(matrices);
+    bytes += share * static_cast<double>(footprint.weight_bytes(weight, dtype));
   }
   return bytes;
 }
 
 }  // namespace
+
+double draft_cost(const model::ModelSpec& spec, const model::ModelSpec& draft, DType dtype,
+                  const backend::Footprint& footprint) {
+  return bytes_read(draft, dtype, footprint) / bytes_read(spec, dtype, footprint);
+}
 
 Drafter::Drafter(const model::ModelSpec& spec, Launch& launch, const EngineLayout& layout,
                  backend::Backend& backend)
@@ -31,8 +43,7 @@ Drafter::Drafter(const model::ModelSpec& spec, Launch& launch, const EngineLayou
       draft_(*layout.draft),
       backend_(backend),
       vocabulary_(spec.vocab_size),
-      cost_(weight_bytes(*draft_.model.spec, layout.dtype, backend.footprint()) /
-            weight_bytes(spec, layout.dtype, backend.footprint())),
+      cost_(draft_cost(spec, *draft_.model.spec, layout.dtype, backend.footprint())),
       cache_(cache_options(draft_.layout.kv, draft_.layout.num_blocks, true, 0)),
       builder_(launch.draft->batch, draft_.layout.limits, backend.footprint(), {}),
       runner_(*launch.draft, draft_.layout, backend) {}
@@ -40,8 +51,7 @@ Drafter::Drafter(const model::ModelSpec& spec, Launch& launch, const EngineLayou
 void Drafter::propose(std::span<Sequence* const> sequences) {
   drafts_.clear();
   for (Sequence* sequence : sequences) {
-    sequence->draft.clear();
-    const int64_t wanted = worthwhile(*sequence, std::ssize(sequences));
+    const int64_t wanted = choose_length(*sequence, std::ssize(sequences));
     if (wanted > 0) drafts_.push_back({sequence, &follow(*sequence), wanted});
   }
   while (true) {
@@ -60,7 +70,7 @@ bool Drafter::is_readable(const Sequence& sequence) const {
           std::ranges::all_of(sequence.output, is_known));
 }
 
-int64_t Drafter::worthwhile(Sequence& sequence, int64_t sequences) const {
+int64_t Drafter::choose_length(Sequence& sequence, int64_t sequences) const {
   const int64_t known = sequence.known_length();
   const int64_t longest = std::min(sequence.max_length - 1, draft_.layout.max_model_len);
   const int64_t most = std::min(draft_.model.num_speculative_tokens, longest - known);
@@ -71,9 +81,9 @@ int64_t Drafter::worthwhile(Sequence& sequence, int64_t sequences) const {
   if (cost_ * static_cast<double>(lacking) > static_cast<double>(sequence.max_length - known)) {
     return 0;
   }
-  if (sequence.output.size() == 1) sequence.acceptance = kHoped;
+  if (sequence.output.size() == 1) sequence.acceptance = kHopedAcceptance;
   const int64_t length = worthwhile_length(sequence.acceptance, most, sequences, cost_);
-  if (length == 0) sequence.acceptance += (kHoped - sequence.acceptance) * kForgotten;
+  if (length == 0) sequence.acceptance += (kHopedAcceptance - sequence.acceptance) * kForgotten;
   return length;
 }
 
@@ -99,7 +109,6 @@ Sequence& Drafter::follow(const Sequence& sequence) {
 }
 
 bool Drafter::make_room(Sequence& copy, int64_t end) {
-  if (copy.tables.empty()) cache_.attach(copy);
   const auto is_used = [&](const Sequence& other) {
     return std::ranges::any_of(drafts_, [&](const Draft& draft) { return draft.copy == &other; });
   };
@@ -116,12 +125,13 @@ std::vector<Piece> Drafter::next_pieces() {
   for (Draft& draft : drafts_) {
     Sequence& copy = *draft.copy;
     if (std::ssize(copy.draft) >= draft.wanted || budget == 0) continue;
+    if (copy.tables.empty()) cache_.attach(copy);
     const int64_t last = copy.known_length() + std::ssize(copy.draft);
-    if (!make_room(copy, last)) {
+    const int64_t end = std::min(last, copy.computed + budget);
+    if (!make_room(copy, end)) {
       draft.wanted = 0;
       continue;
     }
-    const int64_t end = std::min(last, copy.computed + budget);
     cache_.extend(copy, end);
     pieces.push_back({&copy, copy.computed, end - copy.computed, end == last ? end - 1 : end});
     budget -= end - copy.computed;

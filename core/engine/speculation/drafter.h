@@ -16,21 +16,32 @@
 
 namespace plimsoll::engine {
 
-/// Runs the draft model of a launch over sequences and KV blocks of its own. Its blocks are as many
-/// as the large model's sequences need; where they run short a sequence has no draft.
+/// Acceptance of a new sequence: as good draft models have it, so that they are tried.
+inline constexpr double kHopedAcceptance = 0.75;
+
+/// Time of a step of a draft model, in steps of the large one, by the weights that both read for
+/// one row; above 0.6 nothing is ever proposed (worthwhile_length).
+double draft_cost(const model::ModelSpec& spec, const model::ModelSpec& draft, DType dtype,
+                  const backend::Footprint& footprint);
+
+/// Runs the draft model of a launch over sequences and KV blocks of its own
+/// (DraftLayout::blocks_beside); where blocks run short a sequence has no draft.
 class Drafter {
  public:
   /// `launch`, of `spec` and laid out as `layout` says, has a draft model. All must outlive it.
   Drafter(const model::ModelSpec& spec, Launch& launch, const EngineLayout& layout,
           backend::Backend& backend);
 
-  /// Sets Sequence::draft of `sequences`, which decode and whose tokens are all known. Left empty
+  /// Sets Sequence::draft of `sequences`, which decode, whose tokens are all known and which have
+  /// no draft. Left empty
   /// where no token is likely enough to be kept (Sequence::acceptance), where too few are left for
   /// what the draft model would compute first, behind the end of its context, and beside images,
   /// which it does not see.
   void propose(std::span<Sequence* const> sequences);
   /// Returns the blocks of a sequence that has ended.
   void forget(const Sequence& sequence);
+  /// KV blocks that copies of sequences hold.
+  [[nodiscard]] int64_t blocks_used() const { return cache_.pool().used(); }
 
  private:
   /// A sequence that gets a draft of `wanted` tokens.
@@ -42,8 +53,9 @@ class Drafter {
 
   /// True where the draft model knows all tokens of the sequence and sees what the large one does.
   [[nodiscard]] bool is_readable(const Sequence& sequence) const;
-  /// How many tokens to propose beside `sequences` that decode.
-  [[nodiscard]] int64_t worthwhile(Sequence& sequence, int64_t sequences) const;
+  /// How many tokens to propose beside `sequences` that decode. Where there are none, the
+  /// sequence's acceptance goes back to the hoped one.
+  [[nodiscard]] int64_t choose_length(Sequence& sequence, int64_t sequences) const;
   /// The draft model's copy of a sequence, with all tokens that are known now.
   Sequence& follow(const Sequence& sequence);
   /// Makes room for positions before `end`, in place of copies that `drafts_` does not use. False:

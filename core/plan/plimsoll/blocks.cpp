@@ -22,8 +22,7 @@ int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t 
   if (const auto asked = blocks_asked(rank, arguments.args)) return *asked;
   const Amount left = Amount{budget} - rank.fixed_bytes();
   constexpr auto kAlignment = static_cast<int64_t>(memory::Arena::kAlignment);  // of the region
-  return std::max<int64_t>(0, left.value()) / kAlignment * kAlignment /
-         static_cast<int64_t>(rank.layout.kv.block_bytes);
+  return std::max<int64_t>(0, left.value()) / kAlignment * kAlignment / rank.block_bytes();
 }
 
 /// Blocks of a run on this machine's processor.

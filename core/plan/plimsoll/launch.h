@@ -35,9 +35,9 @@ struct RankLaunch {
   [[nodiscard]] int64_t fixed_bytes() const;
   /// Bytes of the regions of `blocks` KV blocks and of the draft model's beside them.
   [[nodiscard]] int64_t pool_bytes(int64_t blocks) const;
-  /// Bytes of one of these.
+  /// Bytes of a KV block and of the draft model's beside it.
   [[nodiscard]] int64_t block_bytes() const;
-  /// Of pool_bytes(), the draft model's.
+  /// Bytes of the region of the draft model's KV blocks; 0: there is no draft model.
   [[nodiscard]] int64_t draft_pool_bytes(int64_t blocks) const;
 };
 

@@ -201,7 +201,10 @@ int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (is_of_host(gpu)) return bytes_of(8.45);
   const bool large = at_least_hopper(gpu);
   double gib = large ? 0.51 : 0.40;
-  if (args.tensor_parallel > 1) gib += large && joins_ranks_by_nvlink(args, gpu) ? 1.5 : 0.5;
+  // 1.0 to 1.5 on H100 cards. Nothing is logged of Blackwell cards without NVLink, which are taken
+  // for cards before Hopper: two RTX 5080 of 15.9 GiB started with 0.9 of them.
+  const bool has_nvlink = gpu == nullptr || gpu->nvlink > 0;
+  if (args.tensor_parallel > 1) gib += large && has_nvlink ? 1.5 : 0.5;
   return bytes_of(gib);
 }
 

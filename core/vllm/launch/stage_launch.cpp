@@ -113,7 +113,7 @@ void add_spreads(const StageFigures& figures, const WholeLaunch& whole, double& 
   const auto budget = static_cast<double>(budget_bytes(whole.terms.limits, *whole.gpu));
   const bool quantized = !whole.terms.quantization.method().empty();
   const double slack = weights * (quantized ? 0.02 : 0.005);
-  const double total = budget * 0.003;
+  const double total = budget * 0.004;
   below += slack * slack + total * total;
   const double less = weights * (quantized ? 0.005 : 0.003);
   above += less * less + total * total;
