@@ -1,8 +1,10 @@
-// Buffers of a step of llama.cpp, summed by hand: four streams of 16384 cells, steps of 512 tokens.
+// Buffers of a step of llama.cpp, summed by hand: four streams of 16384 cells, steps of 512 tokens;
+// and how far --fit shortens a context for them.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <vector>
 
+#include "engines/llamacpp/fit.h"
 #include "engines/llamacpp/memory.h"
 
 using namespace plimsoll::engines;
@@ -166,4 +168,53 @@ TEST_CASE("the last card of llama.cpp alone holds the logits of all tokens where
   steps.shape.vocabulary = 100'000;
   CHECK(steps.card(0) == kPlain + kMask + kTables);
   CHECK(steps.card(1) == of_step(kHidden + 100'000) + kMask + kTables);
+}
+
+TEST_CASE(
+    "llama.cpp's --fit shortens a context of several cards with room for a part of a layer on "
+    "each") {
+  constexpr int64_t kContext = 65536, kLeast = 4096 * kStreams, kFull = kContext * kStreams;
+  constexpr int64_t kBeside = int64_t{3} << 20;  // of another model on each card
+  struct Row {
+    int64_t experts, parts;  // a half of a layer, or a sixth
+  };
+  for (const Row& row : {Row{0, 2}, Row{8, 6}}) {
+    INFO(row.experts);
+    Steps steps;
+    steps.add_card();
+    steps.shape.context = kContext;
+    steps.shape.experts = row.experts;
+    steps.shape.experts_used = 2;
+    steps.shape.expert_feed_forward = 64;
+    steps.launch.margins = {0, 0};
+    const auto used = [&](int64_t context) {
+      Placement placement = steps.placement;
+      placement.context = context;
+      int64_t bytes = 2 * kBeside;
+      for (const Usage& card : measure(steps.shape, steps.launch, placement).cards)
+        bytes += card.total();
+      return bytes;
+    };
+    const auto fitted = [&](int64_t free) {
+      for (Card& card : steps.launch.cards) card.free_bytes = free / 2;
+      return fit(steps.shape, steps.launch,
+                 [&](const Placement&) {
+                   return std::vector<Usage>(2,
+                                             Usage{.model = kBeside, .context = 0, .compute = 0});
+                 })
+          .placement.context;
+    };
+    const int64_t most = used(kFull), least = used(kLeast);
+    const int64_t free = (most + least) / 4 * 2;
+    // Two layers of two matrices each, and the other model's weights, over two layers; for two
+    // cards and one more.
+    const int64_t kept = 3 * ((4 * kWeight + 2 * kBeside) / 2) / row.parts;
+    const int64_t context = kLeast + (kFull - kLeast) * (free - kept - least) / (most - least);
+    CHECK(fitted(free) == context / 1024 * 1024);  // 256 tokens of each stream
+    CHECK(fitted(most) == kFull);
+    steps.launch.gpu_layers = 99;  // as many as there are
+    CHECK(fitted(free) == context / 1024 * 1024);
+    steps.launch.gpu_layers = -1;
+    CHECK(fitted(least / 2) == kLeast);
+  }
 }

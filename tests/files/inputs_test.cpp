@@ -84,6 +84,10 @@ TEST_CASE("an input that is cut while it is read is told of") {
   std::filesystem::resize_file(path, 3);
   CHECK_THROWS_WITH(all_of(input, 2), Contains("was cut while it was read: 3 bytes came of 5"));
   CHECK_THROWS_WITH(InputFile::open(scratch.path("none")), Contains("none: cannot be read"));
+  // Nothing lies at the beginning of a process's memory: reading fails there.
+  InputFile broken = InputFile::open("/proc/self/mem");
+  char byte = ' ';
+  CHECK_THROWS_WITH(broken.read(&byte, 1, 0), Contains("cannot be read: Input/output error"));
   CHECK_THROWS_WITH(InputFile::open(scratch.path("")), Contains("is a folder"));
 }
 
