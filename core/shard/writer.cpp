@@ -35,7 +35,7 @@ size_t all_buffers() {
 /// that what one rank reads of a checkpoint tensor is still in the page cache for the next.
 class PartWriter {
  public:
-  PartWriter(const Job& job, const PartPlan& part, std::vector<std::string> names,
+  PartWriter(const Job& job, const PartPlan& part, const std::vector<std::string>& names,
              std::vector<int64_t> ranks, OutputFolder& folder)
       : job_(job), part_(part), ranks_(std::move(ranks)) {
     const size_t buffer = std::clamp(all_buffers() / ranks_.size(), kLeastBuffer, kLargestBuffer);
