@@ -1,6 +1,7 @@
 // Folders of shards and of joined checkpoints: what lies beside the weights, what is left out, how
 // files are divided, room on the disk.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -86,6 +87,19 @@ TEST_CASE("the record of shards names tensors that vLLM leaves out") {
   write_model(scratch, config, recipe);
   write(scratch, {}, "tied");
   CHECK(left_out("tied") == std::vector<std::string>{"lm_head.weight"});
+}
+
+TEST_CASE("shards of a source that was written again since are another job's") {
+  for (const char* file : {"model.safetensors", "config.json"}) {
+    INFO(file);
+    const Scratch scratch;
+    make_model(scratch);
+    write(scratch, {.tensor_parallel = 2});
+    const fs::path path = scratch.path(std::string("model/") + file);
+    fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+    CHECK(failure([&] { write(scratch, {.tensor_parallel = 2}); }, "(source differs)") ==
+          ExitCode::foreign_output);
+  }
 }
 
 TEST_CASE("weights that are none of a job's are not left beside its shards") {
