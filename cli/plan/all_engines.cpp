@@ -12,7 +12,7 @@ namespace {
 /// Puts our flags under the engine's names, and notes those that it has no words for.
 void translate_flags(const engines::Engine& engine, PlanOptions& options) {
   for (const auto& [parameter, flag, value] : options.launch.given) {
-    const std::vector<std::string> words = engine.translate(flag, value == "true" ? "" : value);
+    const std::vector<std::string> words = engine.translate(flag, value);
     options.engine_words.insert(options.engine_words.end(), words.begin(), words.end());
     if (words.empty())
       options.untold.push_back(value.empty() ? flag : fmt::format("{} {}", flag, value));

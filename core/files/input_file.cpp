@@ -33,7 +33,6 @@ OneInput::OneInput(const std::string& path) : name_(path == "-" ? "standard inpu
          "{}: is a folder; -i takes a JSONL file, or - for standard input", name_);
   }
   regular_ = S_ISREG(found.st_mode);
-  if (!regular_) return;
   const off_t start = lseek(number, 0, SEEK_CUR);
   start_ = position_ = start < 0 ? 0 : static_cast<uint64_t>(start);
   const auto whole = static_cast<uint64_t>(found.st_size);
@@ -77,7 +76,7 @@ std::optional<size_t> OneInput::read_stored(char* to, size_t bytes, int timeout_
     got = ::read(descriptor_.get(), to, bytes);
   }
   if (got >= 0) return static_cast<size_t>(got);
-  if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+  if (errno == EINTR || errno == EAGAIN) return std::nullopt;
   fail(ExitCode::input_unusable, "{}: cannot be read: {}", name_, std::strerror(errno));
 }
 

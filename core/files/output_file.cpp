@@ -24,9 +24,9 @@ void lock(int descriptor, const std::string& path) {
   struct flock wanted {};
   wanted.l_type = F_WRLCK;
   wanted.l_whence = SEEK_SET;
-  if (fcntl(descriptor, F_SETLK, &wanted) == 0) return;
   // File systems without locks (some network ones): go on; nobody else could lock either.
-  if (errno != EACCES && errno != EAGAIN) return;
+  const bool locked = fcntl(descriptor, F_SETLK, &wanted) == 0;
+  if (locked || (errno != EACCES && errno != EAGAIN)) return;
   if (fcntl(descriptor, F_GETLK, &wanted) == 0 && wanted.l_type != F_UNLCK) {
     fail(ExitCode::locked, "{}: another process (pid {}) is writing it; wait for it to end", path,
          wanted.l_pid);
@@ -72,7 +72,7 @@ void OutputFile::append(std::string_view bytes) {
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    if (errno == EAGAIN) {
       pollfd wait{descriptor_.get(), POLLOUT, 0};
       poll(&wait, 1, -1);
       continue;

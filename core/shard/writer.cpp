@@ -13,6 +13,7 @@
 #include "memory/available.h"
 #include "shard/output_folder.h"
 #include "shard/ranks/rank_file.h"
+#include "shard/verify.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -34,7 +35,7 @@ size_t all_buffers() {
 /// that what one rank reads of a checkpoint tensor is still in the page cache for the next.
 class PartWriter {
  public:
-  PartWriter(const Job& job, const PartPlan& part, std::vector<std::string> names,
+  PartWriter(const Job& job, const PartPlan& part, const std::vector<std::string>& names,
              std::vector<int64_t> ranks, OutputFolder& folder)
       : job_(job), part_(part), ranks_(std::move(ranks)) {
     const size_t buffer = std::clamp(all_buffers() / ranks_.size(), kLeastBuffer, kLargestBuffer);
@@ -289,20 +290,10 @@ class Writer {
   int64_t done_ = 0;
 };
 
-// A name may be taken by a side file that would be written over.
-void check_names(const Job& job) {
-  const std::vector<std::string> files = job.file_names();
-  for (const std::string& name : side_files(job.source().folder())) {
-    if (std::ranges::find(files, name) == files.end()) continue;
-    fail(ExitCode::usage, "--file-pattern: {} is the name of a file of the model", name);
-  }
-}
-
 }  // namespace
 
 WriteResult write_shards(const Job& job, const fs::path& output, const WriteOptions& options) {
   check_apart(job.source().folder(), output, "the source");
-  check_names(job);
   OutputFolder folder(output);
   return Writer(job, folder, options).run();
 }

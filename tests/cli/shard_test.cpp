@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "cli/program.h"
@@ -53,6 +54,8 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out --file-pattern $'\\xff{rank}'", "is not UTF-8"},
       {"shard $MODEL -o out --source x", "--source belongs to --verify"},
       {"shard $MODEL -o out -tp 0", "--tensor-parallel-size: expected a number from 1"},
+      {"shard $MODEL -o out -tp 4097", "--tensor-parallel-size: expected a number from 1 to 4096"},
+      {"shard $MODEL -o out -tp 4096", "which 4096 does not"},
       {"shard $MODEL -o out -tp 3", "lm_head.weight has 2048 rows with padding, which 3 does not"},
       {"shard $MODEL -o out -tp 4", "qkv_proj.weight has 6 query heads, which 4 does not divide"},
       {"shard $MODEL -o out -pp 7", "--pipeline-parallel-size 7: the model has 6 layers"},
@@ -133,8 +136,11 @@ TEST_CASE("shards are written, verified, found damaged, mended by the same comma
   const Outcome written = shell(scratch, write);
   CHECK(written.status == 0);
   CHECK(written.out.empty());
-  CHECK_THAT(written.err, Contains("out: 2 files in bfloat16") &&
+  CHECK_THAT(written.err, Contains("out: 2 files in bfloat16, 0.01 GB written in ") &&
+                              Contains("), 0.00 GB were there; load with") &&
                               Contains("--load-format sharded_state -tp 2\n"));
+  CHECK_THAT(shell(scratch, write).err, Contains("bfloat16, 0.00 GB written in ") &&
+                                            Contains("), 0.01 GB were there; load with"));
   CHECK(is_same(scratch.path("out/tokenizer.json"), test::kModel + "/tokenizer.json"));
   CHECK(shell(scratch, "plimsoll shard --verify out").status == 0);
   CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL --quiet").err.empty());
@@ -238,9 +244,10 @@ TEST_CASE("verifying looks at the files beside the weights too, in both ways") {
   for (const std::string name : {"config.json", "tokenizer.json"}) {
     INFO(name);
     const std::string whole = scratch.read("out/" + name);
-    for (const bool there : {true, false}) {
-      if (there) scratch.write("out/" + name, "{}");
-      if (!there) fs::remove(scratch.path("out/" + name));
+    for (const auto& text : {std::optional<std::string>("{}"), std::optional(" " + whole.substr(1)),
+                             std::optional<std::string>()}) {
+      if (text) scratch.write("out/" + name, *text);
+      if (!text) fs::remove(scratch.path("out/" + name));
       for (const char* how : {"", " --source $MODEL"}) {
         const Outcome said = shell(scratch, verify + how);
         CHECK(said.status == 5);
@@ -251,10 +258,26 @@ TEST_CASE("verifying looks at the files beside the weights too, in both ways") {
   }
 }
 
-TEST_CASE("joining says that it is done") {
+TEST_CASE("joining says that it is done, and what it lacks") {
   const Scratch scratch;
   REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2 -q").status == 0);
-  const Outcome said = shell(scratch, "plimsoll shard --unshard out -o whole");
-  CHECK(said.status == 0);
-  CHECK_THAT(said.err, Contains("whole: joined from out"));
+  const auto join = [&](const std::string& to, const std::string& flags = "") {
+    const Outcome said = shell(scratch, "plimsoll shard --unshard out -o " + to + flags);
+    CHECK(said.status == 0);
+    return said.err;
+  };
+  CHECK_THAT(join("whole"), Catch::EndsWith("whole: joined from out\n"));
+  CHECK(join("quiet", " -q").empty());
+  // What vLLM does not load is named by the sidecar; without it the ranks are the flag's.
+  Json sidecar = Json::parse(scratch.read("out/plimsoll-shard.json"));
+  sidecar["left_out"] = {"a.bias", "*.inv_freq (2 tensors)"};
+  scratch.write("out/plimsoll-shard.json", sidecar.dump());
+  CHECK_THAT(join("less"),
+             Contains("since vLLM does not load them: a.bias, *.inv_freq (2 tensors)"));
+  fs::remove(scratch.path("out/plimsoll-shard.json"));
+  CHECK_THAT(join("bare", " -tp 2"),
+             Contains("tensors of the checkpoint that vLLM does not load are not"));
+  const std::string verify = "plimsoll shard --verify out --source $MODEL";
+  CHECK(shell(scratch, verify + " -tp 2").status == 0);
+  CHECK(shell(scratch, verify).status == 5);
 }

@@ -137,9 +137,13 @@ TEST_CASE("types, names and shapes of a conversion are llama-quantize's") {
     CHECK(a.context == b.context);
     CHECK(a.window == b.window);
     CHECK(a.vocabulary == b.vocabulary);
+    CHECK(a.feed_forward == b.feed_forward);
+    CHECK(a.experts == b.experts);
+    CHECK(a.experts_used == b.experts_used);
     REQUIRE(a.count() == b.count());
     for (size_t l = 0; l < a.layers.size(); ++l) {
       INFO(l);
+      CHECK(a.layers[l].heads == b.layers[l].heads);
       CHECK(a.layers[l].key == b.layers[l].key);
       CHECK(a.layers[l].value == b.layers[l].value);
       CHECK(a.layers[l].windowed == b.layers[l].windowed);
@@ -244,6 +248,15 @@ TEST_CASE("values of the models that llama.cpp calls 70B have 5 bits") {
   }
 }
 
+TEST_CASE("values that four heads share have more bits in Q2_K") {
+  const auto first = [](int64_t group) {
+    return layer_types("Q2_K", {.architecture = "llama", .layers = 32, .group = group},
+                       "attn_v")[0];
+  };
+  CHECK(first(3) == "Q3_K");
+  CHECK(first(4) == "Q4_K");
+}
+
 TEST_CASE("experts that are MXFP4 stay so, and are not quantized again") {
   const std::string config = "engines/configs/openai__gpt-oss-20b";
   const Model model = converted_with(config, Json::object(), "F16");
@@ -290,4 +303,32 @@ TEST_CASE("a conversion's note on what the file lacks or needs") {
   CHECK(left_out_layers(read_json_file(path), path) == 1);
   CHECK(left_out_layers({{"text_config", {{"mtp_num_hidden_layers", 2}}}}, "c.json") == 2);
   CHECK(left_out_layers({{"num_nextn_predict_layers", nullptr}}, "c.json") == 0);
+}
+
+TEST_CASE("numbers of a conversion are its config's") {
+  const auto shape = [](const char* config, const Json& changes) {
+    return engines::llamacpp::shape_of(converted_with(config, changes, "F16"));
+  };
+  // Of Gemma 3n's seven layers the last two keep no keys of their own.
+  const auto sharing = shape("golden/more_models/gemma3n/config", Json::object());
+  REQUIRE(sharing.count() == 7);
+  for (size_t l = 0; l < 7; ++l) CHECK(sharing.layers[l].attends() == (l < 5));
+  // Gemma 4 has an MLP beside its experts, and its width.
+  const char* const gemma4 = "vllm/configs/nvidia__Gemma-4-26B-A4B-NVFP4";
+  const Json text = read_json_file((kConversionData / gemma4).string() + ".json")["text_config"];
+  const auto mixture = shape(gemma4, {{"quantization_config", nullptr}});
+  CHECK(mixture.feed_forward == text["intermediate_size"]);
+  CHECK(mixture.expert_feed_forward == text["moe_intermediate_size"]);
+  const Json lengths = {{"model_max_length", 1000}, {"max_position_embeddings", 500}};
+  Json cohere = {{"architectures", {"CohereForCausalLM"}},
+                 {"model_type", "cohere"},
+                 {"hidden_size", 64},
+                 {"intermediate_size", 64},
+                 {"num_attention_heads", 4},
+                 {"num_hidden_layers", 2},
+                 {"vocab_size", 70}};
+  cohere.update(lengths);
+  const Model made = converted(cohere, (kConversionData / (kMixtral + ".json")).string(), "F16");
+  CHECK(engines::llamacpp::shape_of(made).context == 1000);
+  CHECK(shape(kMixtral.c_str(), lengths).context == 500);
 }

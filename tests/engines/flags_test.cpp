@@ -1,6 +1,7 @@
 // Which flags of each engine a plan reads: all others are taken and move no memory.
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "engines/engine.h"
 
@@ -63,5 +64,31 @@ TEST_CASE("the flags of each engine that move memory are these and no others") {
     }
     INFO(row.engine);
     CHECK(moving == row.flags);
+  }
+}
+
+TEST_CASE("a flag of ours is the engine's, with its value as the engine spells it") {
+  using Words = std::vector<std::string>;
+  struct Row {
+    const char *engine, *flag, *value;
+    Words words;  // none: the engine has no such flag or value
+  };
+  const Row rows[] = {
+      {"sglang", "--max-model-len", "16k", {"--context-length", "16000"}},
+      {"sglang", "--max-model-len", "-1", {"--context-length", "-1"}},
+      {"sglang", "--max-model-len", "auto", {}},
+      {"sglang", "--gpu-memory-utilization", "0.8", {"--mem-fraction-static", "0.8"}},
+      {"sglang", "--kv-cache-dtype", "fp8", {"--kv-cache-dtype", "fp8_e4m3"}},
+      {"sglang", "--kv-cache-dtype", "fp8_e5m2", {"--kv-cache-dtype", "fp8_e5m2"}},
+      {"sglang", "--kv-cache-dtype", "int8", {}},
+      {"sglang", "--kv-cache-dtype", "", {"--kv-cache-dtype"}},
+      {"tensorrt-llm", "--kv-cache-dtype", "fp8", {"--kv-cache-dtype", "fp8"}},
+      {"lmdeploy", "--enable-prefix-caching", "", {"--enable-prefix-caching"}},
+      {"lmdeploy", "--enable-prefix-caching", "on", {"--enable-prefix-caching"}},
+      {"lmdeploy", "--enable-lora", "", {}},
+  };
+  for (const Row& row : rows) {
+    INFO(row.engine << " " << row.flag << " " << row.value);
+    CHECK(find_engine(row.engine)->translate(row.flag, row.value) == row.words);
   }
 }

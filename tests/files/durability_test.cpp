@@ -88,3 +88,22 @@ TEST_CASE("a file that is renamed between our open and our lock is not written t
   CHECK(scratch.read("out").empty());
   CHECK(scratch.read("part") == "x");
 }
+
+TEST_CASE(
+    "a file that another process locks is refused, and one that cannot be locked is written") {
+  const Scratch scratch;
+  DiskRecorder recorder(scratch.path(""));
+  const auto open_where_lock_says = [&](int error) {
+    recorder.answer_with([error](const DiskCall& call) -> std::optional<DiskAnswer> {
+      if (call.name != "lock") return std::nullopt;
+      return DiskAnswer{.error = error};
+    });
+    OutputFile file = OutputFile::open_owned(scratch.path("part"));
+    file.append("x");
+  };
+  for (const int held : {EACCES, EAGAIN})
+    CHECK_THROWS_WITH(open_where_lock_says(held), Catch::Contains("another process is writing it"));
+  CHECK(scratch.read("part").empty());
+  for (const int lacking : {ENOLCK, ENOSYS}) CHECK_NOTHROW(open_where_lock_says(lacking));
+  CHECK(scratch.read("part") == "xx");
+}

@@ -98,6 +98,32 @@ TEST_CASE("a name that is taken meanwhile is left alone") {
   CHECK(scratch.read("to") == "new");
 }
 
+TEST_CASE("a name that no file can have, and a link to nothing, are refused") {
+  const Scratch scratch;
+  scratch.write("there", "");
+  REQUIRE(symlink("there", scratch.path("link").c_str()) == 0);
+  REQUIRE(symlink("gone", scratch.path("dangling").c_str()) == 0);
+  for (const std::string& name : {std::string("there"), std::string("link"), std::string("new")}) {
+    INFO(name);
+    CHECK_NOTHROW(check_name(scratch.path(name)));
+  }
+  for (const std::string& name : {std::string("dangling"), std::string(300, 'x')}) {
+    INFO(name);
+    CHECK(code_of([&] { check_name(scratch.path(name)); }) == ExitCode::output_unwritable);
+  }
+}
+
+TEST_CASE("a file is known by its inode, whatever its name") {
+  const Scratch scratch;
+  OutputFile file = OutputFile::open_owned(scratch.path("part"));
+  struct stat status {};
+  REQUIRE(stat(scratch.path("part").c_str(), &status) == 0);
+  CHECK(file.inode() == status.st_ino);
+  file.rename(scratch.path("out"), Existing::refuse);
+  CHECK(file.inode() == status.st_ino);
+  CHECK(file.path() == scratch.path("out"));
+}
+
 TEST_CASE("a small file is written whole") {
   const Scratch scratch;
   write_file(scratch.path("report"), "one\n");

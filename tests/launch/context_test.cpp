@@ -7,6 +7,7 @@
 #include "backend/cuda/footprint.h"
 #include "launch/model_source.h"
 #include "launch/resolve.h"
+#include "launch/sequences.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
 
@@ -75,4 +76,20 @@ TEST_CASE("images of a launch fit into the context that it resolves to") {
   resolve_context(arguments, kContextCard, launch);
   CHECK(launch.engine.max_model_len == 64 * 16);
   CHECK(launch.engine.images->largest() < 64 * 16);
+}
+
+TEST_CASE("as many sequences run at once as the blocks hold of the whole context") {
+  const Json config = testing::tiny_config("LlamaForCausalLM", {{"torch_dtype", "bfloat16"}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  const Arguments arguments;
+  ResolvedLaunch launch = resolve(source, arguments, kContextCard);
+  const auto most = [&](int64_t blocks) {
+    launch.engine.num_kv_blocks = blocks;
+    return most_sequences(launch, kContextCard);
+  };
+  constexpr int64_t kEach = 128 / 16;  // blocks of 16 tokens
+  CHECK(most(kEach) == 1);
+  CHECK(most(3 * kEach - 1) == 2);
+  CHECK(most(3 * kEach) == 3);
+  CHECK(most(4 * kEach) == 4);
 }

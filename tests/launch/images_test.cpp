@@ -105,3 +105,35 @@ TEST_CASE("settings of the processor are the user's, then those that advice trie
   CHECK(largest_image({{"max_pixels", 64 * kToken}}, {}) == 64);
   CHECK(largest_image({{"max_pixels", 64 * kToken}}, {{"max_pixels", 100 * kToken}}) == 64);
 }
+
+TEST_CASE("settings that no processor takes are the flag's fault where it is given") {
+  const auto code_of = [](const Json& kwargs, std::map<std::string, int64_t> tried) {
+    Sight sight;
+    sight.arguments.processor_kwargs = kwargs;
+    sight.arguments.args.processor = std::move(tried);
+    try {
+      (void)sight.options();
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Contains("preprocessor_config.json: "));
+      CHECK_THAT(error.what(), Catch::StartsWith("--mm-processor-kwargs, "));
+      return error.code();
+    }
+    return ExitCode::done;
+  };
+  CHECK(code_of(Json::object(), {}) == ExitCode::done);
+  CHECK(code_of({{"no_such", 1}}, {}) == ExitCode::usage);
+  CHECK(code_of(Json::object(), {{"no_such", 1}}) == ExitCode::usage);
+  CHECK(code_of({{"no_such", 1}}, {{"max_pixels", 78400}}) == ExitCode::usage);
+}
+
+TEST_CASE("room is made for the larger of images and videos, each with settings of its own") {
+  constexpr int64_t kToken = 28 * 28;
+  const auto largest = [](int64_t images, int64_t videos) {
+    Sight sight;
+    sight.arguments.processor_kwargs = {{"images_kwargs", {{"max_pixels", images * kToken}}},
+                                        {"videos_kwargs", {{"max_pixels", videos * kToken}}}};
+    return sight.options()->largest_image();
+  };
+  CHECK(largest(64, 400) == 400);
+  CHECK(largest(400, 64) == 400);
+}

@@ -172,3 +172,57 @@ TEST_CASE("a change of a flag changes arguments as the flag does") {
   CHECK_THROWS_AS(set(request, parameter_of("--dtype"), "bf16"), std::invalid_argument);
   CHECK(request.given.empty());
 }
+
+TEST_CASE("each word of a flag is its own value") {
+  using vllm::EngineArgs;
+  const auto args = [](const char* flag, const char* text) {
+    LaunchRequest request;
+    set(request, parameter_of(flag), text);
+    return request.args;
+  };
+  CHECK(*args("--rope-theta", "5").overrides == Json{{"rope_theta", 5}});
+  CHECK(*args("--rope-scaling", R"({"factor": 2})").overrides ==
+        Json{{"rope_scaling", {{"factor", 2}}}});
+  CHECK(args("--performance-mode", "interactivity").pace == vllm::Pace::interactivity);
+  CHECK(args("--performance-mode", "throughput").pace == vllm::Pace::throughput);
+  CHECK(args("--performance-mode", "balanced").pace == vllm::Pace::balanced);
+  CHECK(args("--usage", "batch").usage == vllm::Usage::batch);
+  CHECK(args("--usage", "offline").usage == vllm::Usage::offline);
+  CHECK(args("--interconnect", "nvlink").interconnect == vllm::Interconnect::nvlink);
+  CHECK(args("--interconnect", "pcie").interconnect == vllm::Interconnect::pcie);
+  CHECK(args("--interconnect", "auto").interconnect == vllm::Interconnect::automatic);
+  CHECK(args("--assume", "worst").assume == vllm::Assume::worst);
+  CHECK(args("--assume", "middle").assume == vllm::Assume::middle);
+  CHECK(args("--attention-backend", "flash_attn").attention_backend == "FLASH_ATTN");
+  for (const char* flag : {"--disable-custom-all-reduce", "--disable-hybrid-kv-cache-manager"}) {
+    const EngineArgs off = args(flag, "true"), on = args(flag, "false");
+    const bool reduces = std::string(flag) == "--disable-custom-all-reduce";
+    CHECK((reduces ? off.custom_all_reduce : off.hybrid_kv) == false);
+    CHECK((reduces ? on.custom_all_reduce : on.hybrid_kv) == true);
+  }
+  LaunchRequest request;
+  set(request, parameter_of("--cpu-kvcache-space"), "3");
+  CHECK(request.host_cache == uint64_t{3} << 30);
+  set(request, parameter_of("--mm-processor-cache-gb"), "1.5");
+  CHECK(request.processor_cache_gib == 1.5);
+  CHECK(request.args.processor_cache_gib == 1.5);
+}
+
+TEST_CASE("values of flags are taken at their bounds, and refused beyond") {
+  struct Row {
+    const char *flag, *taken, *refused;
+  };
+  for (const Row& row :
+       {Row{"--threads", "1024", "1025"}, Row{"--threads", "1", "0"},
+        Row{"--max-loras", "1048576", "1048577"}, Row{"--max-loras", "1", "0"},
+        Row{"--max-lora-rank", "1048576", "1048577"},
+        Row{"--mamba-block-size", "1073741824", "1073741825"}, Row{"--max-num-seqs", "1", "0"},
+        Row{"--max-model-len", "1", "0"}, Row{"--cpu-offload-gb", "0", "-1"},
+        Row{"--gpu-memory", "1", "0"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
+        Row{"--attention-backend", "A_1", "A-1"}}) {
+    INFO(row.flag);
+    LaunchRequest request;
+    CHECK_NOTHROW(set(request, parameter_of(row.flag), row.taken));
+    CHECK_THROWS_AS(set(request, parameter_of(row.flag), row.refused), std::invalid_argument);
+  }
+}

@@ -7,8 +7,10 @@
 #include <functional>
 #include <string>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "batch/scratch.h"
+#include "launch/resolve.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
 #include "reference/drawn_recipe.h"
@@ -113,16 +115,37 @@ TEST_CASE("a source refuses biases that the config does not name, and flags of v
   CHECK_THROWS_WITH(folders.source({}, Weights::none).spec(args), Contains("--enable-lora"));
 }
 
-TEST_CASE("shards are a source with the head that they hold") {
+TEST_CASE("shards are a source with the head that they hold, under the names of their pattern") {
   const Folders folders;
   const Json tied = testing::tiny_config("LlamaForCausalLM", {{"tie_word_embeddings", true}});
-  shard::write_shards(shard::Job(shard::Source(folders.with_weights_of(folders.config, tied)), {}),
-                      folders.scratch.path("out"), {.tool_version = "test"});
-  const ModelFolder shards{folders.scratch.path("out"), Weights::sharded_state};
-  ModelSource source(model::make_model_spec(tied), tied, shards, Experts::all);
-  const model::ModelSpec spec = source.spec({});
-  CHECK(spec.head != spec.embedding);
-  CHECK(source.reader(spec, {}) != nullptr);
+  const shard::Source whole(folders.with_weights_of(folders.config, tied));
+  for (const char* pattern : {"", "r{rank}.{part}.safetensors"}) {
+    INFO(pattern);
+    const std::string out = folders.scratch.path(std::string("out") + pattern);
+    shard::write_shards(shard::Job(whole, {.file_pattern = pattern}), out,
+                        {.tool_version = "test"});
+    const ModelFolder shards{out, Weights::sharded_state, pattern};
+    ModelSource source(model::make_model_spec(tied), tied, shards, Experts::all);
+    const model::ModelSpec spec = source.spec({});
+    CHECK(spec.head != spec.embedding);
+    CHECK(source.reader(spec, {}) != nullptr);
+  }
+}
+
+TEST_CASE("stages hold the layers that the launch divides them into") {
+  const Json config = testing::tiny_config("LlamaForCausalLM", {{"num_hidden_layers", 6}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  Arguments arguments;
+  arguments.args.pipeline_parallel = 3;
+  const auto first_layers = [&] {
+    const ResolvedLaunch launch = resolve(source, arguments, backend::cpu_footprint());
+    std::vector<int64_t> first;
+    for (const engine::StageView& view : launch.stage_views()) first.push_back(view.first_layer);
+    return first;
+  };
+  CHECK(first_layers() == std::vector<int64_t>{0, 2, 4});
+  arguments.args.pipeline_partition = {1, 4, 1};
+  CHECK(first_layers() == std::vector<int64_t>{0, 1, 5});
 }
 
 TEST_CASE("a plan keeps the parts of a mixture's first expert, where the others are like it") {

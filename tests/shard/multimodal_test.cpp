@@ -145,6 +145,14 @@ TEST_CASE("older releases lack what vLLM's classes did not keep then") {
   };
   CHECK(keeps_norm("0.32.0"));
   CHECK(!keeps_norm("0.27.0"));
+  const auto scales = [&](const std::string& release) {
+    const Job job(source, {.release = parse_release(release)});
+    return std::ranges::count_if(job.stages().front().tensors, [](const ShardTensor& tensor) {
+      return tensor.name.ends_with(".attn._k_scale");
+    });
+  };
+  CHECK(scales("0.14.0") == std::ssize(source.spec().layers));
+  CHECK(scales("0.13.0") == 0);
   CHECK_THROWS_WITH(keeps_norm("0.10.0"), Catch::Contains("0.10.1 is the first release"));
 }
 

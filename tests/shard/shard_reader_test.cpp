@@ -106,6 +106,11 @@ TEST_CASE("files that do not belong together are refused") {
            twice.out() / "model-rank-1-part-1.safetensors");
   has(twice.refusal(), "is both in");
 
+  const Shards more;
+  more.scratch.write("out/model-rank-1-part-1.safetensors",
+                     file_with(R"({"odd":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4));
+  has(more.refusal(), "model-rank-1-part-1.safetensors: tensor \"odd\" is none that vLLM has");
+
   const Shards mixed;
   const Shards half({.tensor_parallel = 2, .dtype = "float16"});
   fs::copy(half.out() / "model-rank-1-part-0.safetensors",

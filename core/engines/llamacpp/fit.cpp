@@ -274,7 +274,7 @@ class Fitter {
   void add_part(Layout& layout, size_t card) const {
     if (layout.dense_from >= count_) return;
     CardLayers& source = layout.cards[layout.dense_from];
-    if (source.split < 1 || source.all <= (card + 1 < count_ ? 0 : 1)) return;
+    if (source.split < 1) return;
     Layout tried = layout;
     CardLayers& from = tried.cards[tried.dense_from];
     --from.all;
