@@ -242,8 +242,7 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
         vllm::Usage::offline);
   CHECK(pasted("VLLM_ATTENTION_BACKEND=X vllm serve m").left_out ==
         std::vector<std::string>{"VLLM_ATTENTION_BACKEND"});
-  const PlanOptions unmoved =
-      pasted("VLLM_LOGGING_LEVEL=DEBUG VLLM_USE_V1=1 HF_TOKEN=x vllm serve m");
+  const auto unmoved = pasted("VLLM_LOGGING_LEVEL=DEBUG VLLM_USE_V1=1 HF_TOKEN=x vllm serve m");
   CHECK(unmoved.left_out.empty());
   CHECK(unmoved.ignored == std::vector<std::string>{"VLLM_LOGGING_LEVEL", "VLLM_USE_V1"});
   CHECK(pasted("VLLM_USE_V1=0 vllm serve m").left_out == std::vector<std::string>{"VLLM_USE_V1"});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/trim.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -198,16 +199,13 @@ class ShellReader {
   /// The lines up to the one that is the document's end, and the place behind that; 0: there is
   /// none. Pastes are indented, and have blanks behind it.
   [[nodiscard]] std::pair<std::string, size_t> body_of(const Document& document) const {
-    constexpr const char* kBlanks = " \t\r";
     std::string body;
     for (size_t at = at_; at < text_.size();) {
       const size_t end = std::min(text_.find('\n', at), text_.size());
       std::string line = text_.substr(at, end - at);
       at = std::min(end + 1, text_.size());
-      const size_t first = line.find_first_not_of(kBlanks);
-      const size_t last = line.find_last_not_of(kBlanks);
-      if (first != std::string::npos && line.substr(first, last + 1 - first) == document.end)
-        return {body, at};
+      const std::string_view marker = trimmed(line, " \t\r");
+      if (!marker.empty() && marker == document.end) return {body, at};
       if (document.strips) line.erase(0, line.find_first_not_of('\t'));
       body += line + "\n";
     }
