@@ -223,7 +223,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   }
   std::set<std::string, std::less<>> told;
   survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
-    const std::string shown(batch::shown_name(name));
+    const std::string shown(batch::shortened_name(name));
     if (told.size() > kToldFields || !told.insert(shown).second) return;
     result.notes.push_back(batch::printable(
         told.size() > kToldFields ? "further fields without effect are not named"

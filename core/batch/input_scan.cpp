@@ -17,14 +17,19 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
   return {index * size + std::min(index, larger), size + (index < larger ? 1 : 0)};
 }
 
-std::string_view shown_name(std::string_view name) {
-  return name.substr(0, 64);
+std::string_view shortened_name(std::string_view name) {
+  size_t end = std::min<size_t>(name.size(), 64);
+  const auto is_within = [&](size_t at) {
+    return at < name.size() && (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80;
+  };
+  while (end > 0 && is_within(end)) --end;
+  return name.substr(0, end);
 }
 
 UnknownField on_unknown(UnknownFields policy) {
   if (policy == UnknownFields::warn) return [](std::string_view, std::string_view) {};
   return [](std::string_view name, std::string_view reason) {
-    const std::string shown(shown_name(name));
+    const std::string shown(shortened_name(name));
     throw LineError(code::bad_field, shown + ": " + std::string(reason), shown);
   };
 }

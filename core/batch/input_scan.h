@@ -29,8 +29,8 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes);
 
 /// Treatment of a line with an unknown request field.
 enum class UnknownFields : uint8_t { warn, refuse };
-/// An unknown field's name in messages: its first 64 bytes.
-std::string_view shown_name(std::string_view name);
+/// An unknown field's name in messages: its first characters, 64 bytes at most.
+std::string_view shortened_name(std::string_view name);
 /// Refuses the line, or says nothing, for passes over the input before the run.
 UnknownField on_unknown(UnknownFields policy);
 /// Treatment of an id that occurs twice: the later line fails, or the whole input.

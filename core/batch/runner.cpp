@@ -297,7 +297,7 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
 
 void Runner::meet_unknown_field(uint64_t line, std::string_view name, std::string_view reason) {
   on_unknown(options_.unknown_fields)(name, reason);
-  const std::string shown(shown_name(name));
+  const std::string shown(shortened_name(name));
   const auto known = counts_.unknown_fields.find(shown);
   if (known != counts_.unknown_fields.end()) {
     ++known->second;

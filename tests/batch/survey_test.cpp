@@ -47,7 +47,10 @@ TEST_CASE("a survey tells fields that have no effect, with the line and the near
 
 TEST_CASE("a refusal of an unknown field shows the beginning of a long name, as a note does") {
   const std::string name(100, 'x'), shown(64, 'x');
-  CHECK(shown_name(name) == shown);
+  CHECK(shortened_name(name) == shown);
+  CHECK(shortened_name(std::string(63, 'x') + "\u00e9") ==
+        std::string(63, 'x'));  // whole characters
+  CHECK(shortened_name(std::string(62, 'x') + "\u00e9") == std::string(62, 'x') + "\u00e9");
   CHECK_THROWS_WITH(on_unknown(UnknownFields::refuse)(name, "is unknown"), shown + ": is unknown");
 }
 

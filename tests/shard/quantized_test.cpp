@@ -206,6 +206,24 @@ TEST_CASE("groups and blocks that ranks would cut are refused with tensor and nu
       "qkv_proj.weight would have 16 outputs of a part on a rank, no multiple of its blocks of 32");
 }
 
+TEST_CASE("KV heads that share a word of packed outputs are not divided over ranks") {
+  // 2 KV heads of 12 outputs are 3 words of 8.
+  const auto narrow = [](Json& model) {
+    model["config"].update({{"num_attention_heads", 16}, {"head_dim", 12}});
+    for (Json& tensor : model["recipe"]["tensors"]) {
+      const auto name = tensor.at("name").get<std::string>();
+      Json& shape = tensor["shape"];
+      const bool scales = name.ends_with("scales");
+      if (name.find("q_proj") != std::string::npos) shape[1] = scales ? 192 : 24;
+      if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos)
+        shape[1] = scales ? 24 : 3;
+      if (name.find("o_proj") != std::string::npos) shape[0] = name.ends_with("qweight") ? 192 : 6;
+    }
+  };
+  CHECK(said_of("awq", 1, narrow) == "");
+  says(said_of("awq", 2, narrow), "3 columns of KV heads, which 2 does not divide");
+}
+
 TEST_CASE("experts whose blocks or groups ranks would cut say what vLLM does then") {
   // 128 intermediate features in blocks of 64 x 128 are refined down to 32 x 32, no further.
   CHECK(said_of("moe_fp8_block_refined", 4) == "");

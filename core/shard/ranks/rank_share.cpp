@@ -63,7 +63,12 @@ struct Shares {
     check_divides(tensor, (by_rows ? "rows" : "columns") + in_part, outputs, ranks);
     return outputs / ranks;
   }
-  [[nodiscard]] int64_t kv_cuts(int64_t kv_heads) const { return std::min(ranks, kv_heads); }
+  [[nodiscard]] int64_t kv_share(int64_t rows, int64_t kv_heads) const {
+    const int64_t cuts = std::min(ranks, kv_heads);
+    const bool by_rows = tensor.weight->outputs == OutputAxis::rows;
+    check_divides(tensor, std::string(by_rows ? "rows" : "columns") + " of KV heads", rows, cuts);
+    return rows / cuts;
+  }
   [[nodiscard]] int64_t vocabulary(int64_t padded) const {
     const int64_t packed = tensor.weight->outputs_per_row;
     check_divides(tensor, "rows with padding", padded, ranks);

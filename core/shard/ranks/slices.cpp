@@ -17,17 +17,19 @@ struct Range {
   int64_t count = 0;
 };
 
-/// The `own` of `count` numbers that rank `rank` has: where fewer shares than ranks make them up,
-/// each stands on as many ranks.
+/// The `own` of `count` numbers that rank `rank` has. Ranks that share a KV head have the same.
 Range range_of(int64_t count, int64_t own, int64_t rank, int64_t ranks) {
-  return {own == count ? 0 : rank * (count / own) / ranks * own, own};
+  if (own == count || own == 0) return {0, own};
+  return {rank * (count / own) / ranks * own, own};
 }
 
 /// Sizes that divide, as cut_to_share has checked (model/vllm/rank_rows.h).
 struct DividedShares {
   int64_t ranks;
   [[nodiscard]] int64_t share(int64_t size) const { return size / ranks; }
-  [[nodiscard]] int64_t kv_cuts(int64_t kv_heads) const { return std::min(ranks, kv_heads); }
+  [[nodiscard]] int64_t kv_share(int64_t rows, int64_t kv_heads) const {
+    return rows / std::min(ranks, kv_heads);
+  }
 };
 
 Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
@@ -98,8 +100,8 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   return slices;
 }
 
-// Slices of all rows of interleaved tensors, in their own order, one tensor after the other. Each
-// is cut as its first part is: one that holds q, k and v alike as q.
+// Slices of all rows of interleaved tensors, in their own order, one tensor after the other. A
+// tensor is cut as its first part would be: one that holds q, k and v is cut as q.
 std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& columns, int64_t rank,
                                    int64_t ranks) {
   std::vector<Slice> slices;

@@ -17,7 +17,9 @@ struct Shares {
   const RankWeights& weights;
   const char* what;
   [[nodiscard]] int64_t share(int64_t size) const { return weights.share(size, what); }
-  [[nodiscard]] int64_t kv_cuts(int64_t heads) const { return heads / weights.kv_heads(heads); }
+  [[nodiscard]] int64_t kv_share(int64_t rows, int64_t heads) const {
+    return rows / (heads / weights.kv_heads(heads));
+  }
   [[nodiscard]] int64_t vocabulary(int64_t padded) const { return weights.vocabulary_rows(padded); }
 };
 

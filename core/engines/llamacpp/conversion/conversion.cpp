@@ -235,6 +235,7 @@ class Converter {
       experts_ = mlp.experts;
       used_ = mlp.experts_per_token;
       expert_width_ = mlp.intermediate;
+      if (mlp.experts_norm.present) dense = std::max(dense, mlp.shared.intermediate);
     }
     if (dense == 0) {
       dense = ConfigView(text_, path_)

@@ -142,7 +142,7 @@ class Table {
     // vLLM's own class, before it ran transformers', cut MLPs that transformers' leaves whole.
     if (spec_.vllm.generic && !generic_ && role.part == Part::mlp &&
         split == TableSplit::replicated) {
-      return role.down ? TableSplit::row : TableSplit::column;
+      return role.down ? TableSplit::row : TableSplit::merged_column;
     }
     const bool narrow = role.narrow && split == TableSplit::merged_column;
     return narrow && wants_wide_matrices(weights_.quantization()) ? TableSplit::replicated : split;
@@ -156,7 +156,8 @@ class Table {
       widths.push_back(part_rows_on_rank(weight, split, i, weight.parts[i].rows(),
                                          kv_heads_of(weight, role), shares_of(weight)));
     }
-    // One matrix, whatever the checkpoint fuses into it: queries and their gates too.
+    // One matrix, whatever the checkpoint fuses into it; of queries with gates, keys and values
+    // three, which begin with as many parts of queries as there are.
     const bool uneven =
         weights_.ranks() > 1 && std::ranges::any_of(weight.parts, &model::Part::every_rank);
     const bool single = split == TableSplit::column || weight.use == model::WeightUse::vector;
@@ -179,7 +180,7 @@ class Table {
     const bool cut = split == TableSplit::row;
     const Amount inputs = cut ? shares_of(weight).share(columns) : columns;
     const auto count = [&](const ModuleName& name, std::vector<int64_t> widths, bool quantized) {
-      const bool cuts_outputs = weights_.ranks() > 1 && !is_whole(split);
+      const bool cuts_outputs = weights_.ranks() > 1 && !is_whole(split) && split != TableSplit::kv;
       weights_.matrix(role.part, name, {inputs, columns, std::move(widths), cuts_outputs},
                       quantized);
     };
