@@ -30,6 +30,22 @@ void add_widths_note(const Arguments& arguments, const backend::Footprint& footp
   }
 }
 
+/// Adds the draft model, and says where it costs more than it can save.
+void add_draft(const Arguments& arguments, const backend::Footprint& footprint,
+               ResolvedLaunch& launch) {
+  if (!arguments.draft) return;
+  launch.draft = arguments.draft;
+  const model::ModelSpec& draft = launch.draft->spec(launch.spec, launch.dtype);
+  launch.engine.draft = {&draft, nullptr, arguments.args.draft_tokens};
+  const double cost = engine::draft_cost(launch.spec, draft, launch.dtype, footprint);
+  if (engine::worthwhile_length(engine::kHopedAcceptance, 1, 1, cost) > 0) return;
+  launch.notes.push_back(fmt::format(
+      "--speculative-config: a step of the draft model reads {:.0f} % of the bytes that "
+      "one of the model reads, so it never pays and proposes nothing; take a smaller "
+      "one, or leave the flag out",
+      100 * cost));
+}
+
 /// Kernels of cards do not read ggml's blocks.
 void refuse_blocks_on_cards(const model::ModelSpec& spec, const backend::Footprint& footprint) {
   if (footprint.name() == "cpu") return;
@@ -63,22 +79,10 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
   launch.engine = engine_options(arguments, launch.dtype, footprint);
-  if (arguments.draft) {
-    launch.draft = arguments.draft;
-    const model::ModelSpec& draft = launch.draft->spec(launch.spec, launch.dtype);
-    launch.engine.draft = {&draft, nullptr, args.draft_tokens};
-    const double cost = engine::draft_cost(launch.spec, draft, launch.dtype, footprint);
-    if (engine::worthwhile_length(engine::kHopedAcceptance, 1, 1, cost) == 0) {
-      launch.notes.push_back(
-          fmt::format("--speculative-config: a step of the draft model reads {:.0f} % of the bytes "
-                      "that one of the model reads, so it never pays and proposes nothing; take a "
-                      "smaller one, or leave the flag out",
-                      100 * cost));
-    }
-  }
   launch.engine.images = image_options(launch.spec, arguments, footprint);
   launch.notes = dtype_notes(launch.spec, args, footprint);
   add_widths_note(arguments, footprint, launch);
+  add_draft(arguments, footprint, launch);
   return launch;
 }
 

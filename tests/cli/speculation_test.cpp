@@ -179,6 +179,10 @@ TEST_CASE("a draft model that cannot propose for the model is refused before wei
   refused(drafting("state"), 2, "cannot go back");
   scratch.write("broken/config.json", R"({"model_type":"llama","hidden_size":-1})");
   refused(drafting("broken"), 5, "--speculative-config: the draft model");
+  // Plans alone are made of a lone config.
+  const std::string lone = drafting("small/config.json");
+  CHECK_THAT(shell(scratch, "plimsoll plan $MODEL" + lone).out, Contains("draft weights"));
+  CHECK(shell(scratch, "plimsoll run $MODEL --dry-run -i /dev/null -o out" + lone).status == 5);
   // A draft model as large as the model is taken, and a note says that it never pays.
   write_draft(scratch, "same", {{"num_hidden_layers", 6}});
   CHECK_THAT(shell(scratch, "plimsoll plan $MODEL" + drafting("same")).out,
