@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "backend/cuda/footprint.h"
@@ -33,13 +32,20 @@ constexpr size_t kStateBytes = size_t{2} << 30;
 constexpr int64_t kLeastLogitsRows = 32, kMostLogitsRows = 256;
 constexpr int64_t kStagingBytes = int64_t{16} << 20;  // of logits that the host reads at a time
 /// Absurd limits are refused before anything is sized by them.
-constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();  // tables have 32-bit entries
 constexpr int64_t kMostSequences = int64_t{1} << 20, kMostTokens = int64_t{1} << 24;
 
 void check_limit(const char* flag, int64_t value, int64_t most) {
   if (value < 0 || value > most) {
     fail(ExitCode::usage, "{} {} is not between 1 and {}", flag, value, most);
   }
+}
+
+/// Bytes of so many blocks must be a number.
+void check_blocks(int64_t blocks, size_t block_bytes) {
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  if (static_cast<uint64_t>(blocks) <= kMost / std::max<size_t>(1, block_bytes)) return;
+  fail(ExitCode::does_not_fit, "--num-gpu-blocks-override {}: no memory holds so many blocks of {}",
+       blocks, size_text(block_bytes));
 }
 
 /// Sequences and tokens of a step. A default gives way to what the user asked for.
@@ -248,7 +254,6 @@ KvLayout resolve_kv(const model::ModelSpec& spec, const EngineOptions& options,
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
                             const backend::Footprint& footprint) {
   check_limit("--block-size", options.block_size, 1024);
-  check_limit("--num-gpu-blocks-override", options.num_kv_blocks.value_or(0), kMostBlocks);
   EngineLayout layout;
   layout.dtype = options.dtype;
   layout.borrows_weights = options.borrows_weights;
@@ -287,6 +292,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   bool fills_budget = false;
   if (options.num_kv_blocks) {
     layout.num_blocks = *options.num_kv_blocks;
+    check_blocks(layout.num_blocks, block_bytes);
   } else if (options.kv_cache_memory) {
     layout.num_blocks = static_cast<int64_t>(*options.kv_cache_memory / block_bytes);
   } else if (options.memory_budget) {

@@ -35,6 +35,10 @@ TEST_CASE("prompts that do not suit the model are told before weights are read")
   CHECK(outcome.status == 6);
   CHECK_THAT(outcome.err, Catch::Contains("1 of the first 3 prompts are longer than the context"));
   CHECK_THAT(outcome.err, Catch::Contains("(line 3 first: prompt"));
+  const Outcome absurd =
+      shell(scratch, "plimsoll run $MODEL -i in --num-gpu-blocks-override 9000000000000000");
+  CHECK(absurd.status == 6);
+  CHECK_THAT(absurd.err, Catch::Contains("no memory holds so many blocks"));
 }
 
 TEST_CASE("a dry run checks and plans, and writes nothing") {

@@ -177,6 +177,7 @@ TEST_CASE("a draft model that cannot propose for the model is refused before wei
   refused(drafting("nowhere"), 5, "nowhere");
   refused(drafting("small") + " -tp 2", 2, "leave out -tp and -pp");
   refused(drafting("state"), 2, "cannot go back");
+  REQUIRE(shell(scratch, "mkdir broken").status == 0);
   scratch.write("broken/config.json", R"({"model_type":"llama","hidden_size":-1})");
   refused(drafting("broken"), 5, "--speculative-config: the draft model");
   // Plans alone are made of a lone config.
