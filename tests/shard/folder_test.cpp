@@ -152,7 +152,10 @@ TEST_CASE("shards that the disk has no room for are refused before the first of 
   // Over 4 TiB without a byte on the disk: a table and a head of 2^24 tokens, 2^16 wide.
   constexpr int64_t kTokens = 1 << 24, kWidth = 1 << 16;
   constexpr uint64_t kBytes = uint64_t{2} * kTokens * kWidth;
-  if (fs::space(scratch.path("model")).available > 2 * kBytes) return WARN("skipped: large disk");
+  if (fs::space(scratch.path("model")).available > 2 * kBytes) {
+    WARN("skipped: the disk has room for it");
+    return;
+  }
   Json config = kConfig;
   config.update({{"vocab_size", kTokens}, {"hidden_size", kWidth}, {"num_hidden_layers", 1}});
   scratch.write("model/config.json", config.dump());
@@ -185,7 +188,10 @@ TEST_CASE("shards that the disk has no room for are refused before the first of 
   scratch.write("model/model.safetensors", length + text);
   std::error_code error;
   fs::resize_file(scratch.path("model/model.safetensors"), 8 + text.size() + end, error);
-  if (error) return WARN("skipped: a file system without such files");
+  if (error) {
+    WARN("skipped: the file system has no such files");
+    return;
+  }
   CHECK(failure([&] { write(scratch, {}); }, "are needed and") == ExitCode::output_unwritable);
   CHECK(!scratch.has("out/" + std::string(kJournal)));
 }
