@@ -13,7 +13,7 @@ namespace {
 /// "publisher/model", or with a GGUF file behind it: nothing that leads out of the store.
 bool is_store_path(const std::filesystem::path& path) {
   const auto parts = std::distance(path.begin(), path.end());
-  const bool is_file = parts == 3 && is_gguf_path(path);
+  const bool is_file = parts == 3 && path.extension() == ".gguf";
   return (parts == 2 || is_file) &&
          std::ranges::all_of(
              path, [](const std::filesystem::path& part) { return is_plain_name(part.string()); });
@@ -29,7 +29,7 @@ std::filesystem::path find_lm_studio(const std::string& name, const std::filesys
          shown_name(name));
   }
   const std::filesystem::path found = store / name;
-  const std::filesystem::path model = is_gguf_path(name) ? found.parent_path() : found;
+  const std::filesystem::path model = found.extension() == ".gguf" ? found.parent_path() : found;
   std::error_code error;
   const auto status = std::filesystem::status(found, error);
   if (!store.empty() && std::filesystem::is_regular_file(status)) return found;
