@@ -189,7 +189,7 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   }
   engine.kv_dtype = kv_dtype(args, dtype, footprint);
   engine.ngram = ngram_options(args);
-  if (!args.draft_method.empty() && !footprint.shares_memory()) {
+  if (args.draft_tokens > 0 && !footprint.shares_memory()) {
     fail(ExitCode::usage,
          "--speculative-config: our own engine speculates on the CPU alone so far; leave the flag "
          "out, or run with --device cpu");

@@ -96,14 +96,20 @@ class Pair {
 
 /// A drafter by itself, whose pool has `blocks` blocks.
 struct Direct {
-  Direct(Pair& pair, int64_t blocks, int64_t step_tokens = 64)
-      : layout(resolve_layout(pair.spec(),
-                              pair.drafting(options_with(2, step_tokens, blocks, DType::f32)),
+  Direct(Pair& pair, int64_t blocks, int64_t step_tokens = 64, int64_t longest = 176)
+      : layout(resolve_layout(pair.spec(), options_of(pair, blocks, step_tokens, longest),
                               pair.backend().footprint())),
         memory(plan_layout(pair.spec(), layout, pair.backend().footprint()), pair.backend()),
         launch(pair.spec(), layout, pair.backend(), memory.device()),
         drafter(pair.spec(), launch, layout, pair.backend()) {
     launch.draft->model.load(pair.weights());
+  }
+
+  static EngineOptions options_of(const Pair& pair, int64_t blocks, int64_t step_tokens,
+                                  int64_t longest) {
+    EngineOptions options = options_with(2, step_tokens, blocks, DType::f32);
+    options.max_model_len = longest;
+    return pair.drafting(options);
   }
 
   EngineLayout layout;
@@ -202,11 +208,10 @@ TEST_CASE("the draft model's memory is planned and taken, and its cache follows 
 
 TEST_CASE("copies hold blocks until they are forgotten, and give way to sequences that decode") {
   Pair pair("llama");
-  Direct direct(pair, 4);
+  Direct direct(pair, 4, 64, 64);
   Drafter& drafter = direct.drafter;
-  const std::vector<TokenId> prompt(40, 7);
-  Sequence a = begun(1, prompt), b = begun(2, prompt);
-  b.prompt = std::span(prompt).first(39);  // else the two would share blocks
+  const std::vector<TokenId> prompt(40, 7), unlike(40, 8);  // which share no blocks
+  Sequence a = begun(1, prompt), b = begun(2, unlike);
   drafter.propose(std::array{&a});
   CHECK(a.draft.size() == 4);
   CHECK(drafter.blocks_used() == 3);  // of 41 tokens and three of the draft
