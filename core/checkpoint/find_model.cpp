@@ -107,7 +107,7 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
   std::string commit = commit_of(repository, revision);
   if (id.revision.empty() && commit == revision) commit = only_snapshot(snapshots);
   std::error_code error;
-  const fs::path folder = snapshots / commit;
+  fs::path folder = snapshots / commit;
   if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
     fail(ExitCode::checkpoint_unusable,
          "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
@@ -126,7 +126,7 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
 fs::path find_model(const std::string& model, const ModelStores& stores,
                     const std::string& wanted) {
   std::error_code error;
-  const fs::path path(model);
+  fs::path path(model);
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) {
     if (!fs::exists(path / "config.json", error)) return gguf::find_in_folder(path).value_or(path);

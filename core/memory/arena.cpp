@@ -11,6 +11,7 @@ namespace plimsoll::memory {
 namespace {
 // Never dereferenced: far from null, so that pointer arithmetic in shape code stays defined in
 // practice.
+// NOLINTNEXTLINE(performance-no-int-to-ptr)
 std::byte* const kCountingBase = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
 }  // namespace
 

@@ -28,7 +28,7 @@ std::filesystem::path find_lm_studio(const std::string& name, const std::filesys
          "PUBLISHER/MODEL/FILE.gguf",
          shown_name(name));
   }
-  const std::filesystem::path found = store / name;
+  std::filesystem::path found = store / name;
   const std::filesystem::path model = found.extension() == ".gguf" ? found.parent_path() : found;
   std::error_code error;
   const auto status = std::filesystem::status(found, error);

@@ -60,7 +60,7 @@ fs::path find_ollama(const std::string& name, const fs::path& store) {
       if (!entry.is_object()) continue;
       const ConfigView layer(entry, manifest.string());
       if (layer.text({"mediaType"}, "") != kWeights) continue;
-      const fs::path blob = store / "blobs" / blob_name(layer);
+      fs::path blob = store / "blobs" / blob_name(layer);
       if (blob.filename().empty() || !fs::is_regular_file(blob, error)) {
         fail(ExitCode::checkpoint_unusable,
              "{}: its weights, {}, are missing; get them with: ollama pull {}", manifest.string(),

@@ -98,9 +98,9 @@ Sequence& Drafter::follow(const Sequence& sequence) {
   // Keys and values of a draft are right as far as its tokens have come.
   const int64_t before = copy.known_length();
   const auto known = sequence.output.begin() + std::ssize(copy.output);
-  const auto came =
-      std::ranges::mismatch(copy.draft, std::ranges::subrange(known, sequence.output.end()));
-  copy.computed = std::min(copy.computed, before + (came.in1 - copy.draft.begin()));
+  const auto wrong =
+      std::mismatch(copy.draft.begin(), copy.draft.end(), known, sequence.output.end()).first;
+  copy.computed = std::min(copy.computed, before + (wrong - copy.draft.begin()));
   copy.output.insert(copy.output.end(), known, sequence.output.end());
   copy.draft.clear();
   copy.computed = std::min(copy.computed, copy.known_length() - 1);
