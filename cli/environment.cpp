@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <string_view>
@@ -73,22 +71,6 @@ std::string ollama_store() {
   if (const auto folder = variable("OLLAMA_MODELS")) return *folder;
   const auto home = variable("HOME");
   return home ? *home + "/.ollama/models" : "";
-}
-
-// LM Studio's own folder is .lmstudio (before 0.3.5 .cache/lm-studio) or, where it was moved, the
-// one that .lmstudio-home-pointer names.
-std::string lm_studio_store() {
-  const auto home = variable("HOME");
-  if (!home) return "";
-  std::string folder = *home + "/.lmstudio";
-  std::string pointed;
-  std::error_code unreadable;
-  if (std::getline(std::ifstream(folder + "-home-pointer"), pointed) && !pointed.empty()) {
-    folder = pointed;
-  } else if (!std::filesystem::exists(folder, unreadable)) {
-    folder = *home + "/.cache/lm-studio";
-  }
-  return folder + "/models";
 }
 
 // A Slurm array's ids may begin anywhere, and may have gaps.
@@ -188,7 +170,7 @@ VllmVariable vllm_variable(std::string_view name, std::string_view value) {
 
 Environment read_environment() {
   Environment environment;
-  environment.stores = {hub_cache(), ollama_store(), lm_studio_store()};
+  environment.stores = {hub_cache(), ollama_store(), variable("HOME").value_or("")};
   environment.threads = setting<int>("OMP_NUM_THREADS", 1, environment.fault, Form::list);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");

@@ -30,8 +30,7 @@ struct MpiPlace {
 };
 
 struct Environment {
-  /// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...; OLLAMA_MODELS, else ~/.ollama/models;
-  /// LM Studio's by its own files below HOME.
+  /// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...; OLLAMA_MODELS, else ~/.ollama/models; HOME.
   checkpoint::ModelStores stores;
   std::optional<int> threads;                    // OMP_NUM_THREADS, its first number
   std::optional<std::string> kv_cache_space;     // VLLM_CPU_KVCACHE_SPACE, GiB

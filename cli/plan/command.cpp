@@ -1,5 +1,4 @@
 #include "cli/plan/command.h"
-#include "cli/arguments.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -16,6 +15,7 @@
 #include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "checkpoint/read_model.h"
+#include "cli/arguments.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/plan/extras.h"

@@ -30,12 +30,6 @@ launch::Arguments own_arguments_of(const PlanOptions& options, const Environment
   return arguments;
 }
 
-/// Weights of a draft model: those of the run where `run --dry-run` asks.
-launch::Weights draft_weights(const RunOptions& run) {
-  if (!run.dry_run) return launch::Weights::if_present;
-  return run.random_weights ? launch::Weights::none : launch::Weights::checkpoint;
-}
-
 /// The model that a plan of our own engine is of, with the headers of its weights.
 std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
                                                   const PlanOptions& options) {
@@ -57,7 +51,9 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
     };
   }
   launch::Arguments given = own_arguments_of(options, environment);
-  given.draft = draft_source(given.args, environment, draft_weights(options.run));
+  given.draft =
+      draft_source(given.args, environment,
+                   options.run.dry_run ? draft_weights(options.run) : launch::Weights::if_present);
   if (options.is_lone_config) given.lone_config = &config.json();
   return [model = model_source(config, options), arguments = std::move(given)](
              const vllm::EngineArgs& args, const hardware::Gpu* gpu) {

@@ -181,6 +181,10 @@ launch::ModelFolder model_folder(const RunOptions& options, const std::filesyste
   return folder;
 }
 
+launch::Weights draft_weights(const RunOptions& options) {
+  return options.random_weights ? launch::Weights::none : launch::Weights::checkpoint;
+}
+
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
                            const CardPlace& place) {
   DeviceChoice choice;
@@ -215,9 +219,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const backend::Footprint& footprint = launch->backend->footprint();
   launch::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
-  arguments.draft =
-      draft_source(arguments.args, environment,
-                   options.random_weights ? launch::Weights::none : launch::Weights::checkpoint);
+  arguments.draft = draft_source(arguments.args, environment, draft_weights(options));
   auto [config, spec] = checkpoint::read_model(folder);
   launch::ModelSource model(std::move(spec), config,
                             model_folder(options, folder, launch::Weights::checkpoint),

@@ -54,6 +54,9 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
 launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path,
                                  launch::Weights usual);
 
+/// The weights of a run's draft model.
+launch::Weights draft_weights(const RunOptions& options);
+
 /// Loads the model; `before_weights` is called when all but backend and engine are there. Each of
 /// several processes loads its own ranks. Throws Error(checkpoint_unusable, does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,

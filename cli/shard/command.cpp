@@ -1,5 +1,4 @@
 #include "cli/shard/command.h"
-#include "cli/arguments.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
+#include "cli/arguments.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/shard/progress.h"

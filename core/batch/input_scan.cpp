@@ -7,6 +7,7 @@
 #include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::batch {
 
@@ -18,12 +19,8 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
 }
 
 std::string_view shortened_name(std::string_view name) {
-  size_t end = std::min<size_t>(name.size(), 64);
-  const auto is_within = [&](size_t at) {
-    return at < name.size() && (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80;
-  };
-  while (end > 0 && is_within(end)) --end;
-  return name.substr(0, end);
+  constexpr size_t kMost = 64;
+  return name.substr(0, name.size() <= kMost ? kMost : text::previous_character(name, kMost + 1));
 }
 
 UnknownField on_unknown(UnknownFields policy) {

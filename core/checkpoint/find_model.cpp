@@ -140,7 +140,7 @@ fs::path find_model(const std::string& model, const ModelStores& stores,
   if (model.starts_with(kOllama))
     return gguf::find_ollama(model.substr(kOllama.size()), stores.ollama);
   if (model.starts_with(kLmStudio))
-    return gguf::find_lm_studio(model.substr(kLmStudio.size()), stores.lm_studio);
+    return gguf::find_lm_studio(model.substr(kLmStudio.size()), stores.home);
   if (error == std::errc::too_many_symbolic_link_levels) {
     fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
   }

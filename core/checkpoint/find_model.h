@@ -9,9 +9,9 @@ namespace plimsoll::checkpoint {
 /// Folders in which other programs keep models; empty: there is none. The caller reads the
 /// environment.
 struct ModelStores {
-  std::filesystem::path hub;             // Hugging Face's cache, ".../hub"
-  std::filesystem::path ollama = {};     // Ollama's, "~/.ollama/models"
-  std::filesystem::path lm_studio = {};  // LM Studio's, "~/.lmstudio/models"
+  std::filesystem::path hub;          // Hugging Face's cache, ".../hub"
+  std::filesystem::path ollama = {};  // Ollama's, "~/.ollama/models"
+  std::filesystem::path home = {};    // the user's, below which LM Studio has its own
 };
 
 /// The folder or GGUF file of MODEL: a local directory (or the one GGUF model in it), a GGUF file,

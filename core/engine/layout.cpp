@@ -183,6 +183,13 @@ EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
           .recorded_sizes = layout.recorded_sizes};
 }
 
+size_t borrowed_bytes(const EnginePlan& plan) {
+  size_t bytes = 0;
+  for (const memory::Region& region : plan.regions)
+    if (region.name == "weights" || region.name == "draft weights") bytes += region.bytes;
+  return bytes;
+}
+
 void check_regions(const std::vector<memory::Region>& planned, const memory::Arena& placed) {
   const auto [plan, found] = std::mismatch(planned.begin(), planned.end(), placed.regions().begin(),
                                            placed.regions().end());

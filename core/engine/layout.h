@@ -144,6 +144,10 @@ VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayou
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
                        const backend::Footprint& footprint);
 
+/// Bytes of the weights that replicas after the first borrow from it, where memory is shared: the
+/// model's and its draft model's.
+size_t borrowed_bytes(const EnginePlan& plan);
+
 /// Throws std::logic_error naming the first region that differs.
 void check_regions(const std::vector<memory::Region>& planned, const memory::Arena& placed);
 

@@ -23,13 +23,19 @@ TempFolder& with_snapshot(TempFolder& cache, const std::string& commit) {
   return cache;
 }
 
-std::string refusal(const std::string& model, const fs::path& cache) {
+/// What `find` returns, or the message of its error.
+template <typename F>
+std::string text_of(const F& find) {
   try {
-    return "found " + find_model(model, {.hub = cache}).string();
+    return find();
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::checkpoint_unusable);
     return error.what();
   }
+}
+
+std::string refusal(const std::string& model, const fs::path& cache) {
+  return text_of([&] { return "found " + find_model(model, {.hub = cache}).string(); });
 }
 
 }  // namespace
@@ -128,12 +134,9 @@ TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
   store.write(names + "library/none/latest", R"({"layers":[]})");
   store.write(names + "library/list/latest", "[]");
   const auto found = [&](const std::string& name) {
-    try {
+    return text_of([&] {
       return find_model("ollama:" + name, {.hub = {}, .ollama = store.path}).filename().string();
-    } catch (const Error& error) {
-      CHECK(error.code() == ExitCode::checkpoint_unusable);
-      return std::string(error.what());
-    }
+    });
   };
   CHECK(found("tiny") == "sha256-ab12");
   CHECK(found("tiny:latest") == "sha256-ab12");
@@ -156,21 +159,19 @@ TEST_CASE("models of Ollama's store are looked up by name, tag and manifest") {
 }
 
 TEST_CASE("models of LM Studio's store are looked up by publisher, model and file") {
-  const TempFolder store;
-  store.write("one/model/m-Q4.gguf", "GGUF");
-  store.write("two/model/m-Q4.gguf", "GGUF");
-  store.write("two/model/m-Q8.gguf", "GGUF");
-  store.write("mlx/model/config.json", "{}");
-  store.write("none/model/readme", "");
-  store.write("secret.gguf", "GGUF");
+  const TempFolder home;
+  const fs::path store = ".lmstudio/models";
+  home.write(store / "one/model/m-Q4.gguf", "GGUF");
+  home.write(store / "two/model/m-Q4.gguf", "GGUF");
+  home.write(store / "two/model/m-Q8.gguf", "GGUF");
+  home.write(store / "mlx/model/config.json", "{}");
+  home.write(store / "none/model/readme", "");
+  home.write(store / "secret.gguf", "GGUF");
   const auto found = [&](const std::string& name) {
-    try {
-      const checkpoint::ModelStores stores{.hub = {}, .lm_studio = store.path};
-      return find_model("lmstudio:" + name, stores).lexically_relative(store.path).string();
-    } catch (const Error& error) {
-      CHECK(error.code() == ExitCode::checkpoint_unusable);
-      return std::string(error.what());
-    }
+    return text_of([&] {
+      const fs::path path = find_model("lmstudio:" + name, {.hub = {}, .home = home.path});
+      return path.lexically_relative(home.path / store).string();
+    });
   };
   CHECK(found("one/model") == "one/model/m-Q4.gguf");
   CHECK(found("two/model/m-Q8.gguf") == "two/model/m-Q8.gguf");

@@ -68,13 +68,6 @@ void load_draft(Stage& stage, uint64_t seed) {
   weights != nullptr ? model.load(*weights) : model.fill_random(seed);
 }
 
-size_t weights_of(const EnginePlan& plan) {
-  size_t bytes = 0;
-  for (const memory::Region& region : plan.regions)
-    if (region.name == "weights" || region.name == "draft weights") bytes += region.bytes;
-  return bytes;
-}
-
 }  // namespace
 
 Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
@@ -107,7 +100,7 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
       const EnginePlan plan = plan_layout(*replica[i].spec, layouts[i], footprint);
       if (same_node(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
         need.all += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
-        if (footprint.shares_memory()) need.weights += weights_of(plan);
+        if (footprint.shares_memory()) need.weights += borrowed_bytes(plan);
       }
       plans.push_back({std::move(layouts[i]), plan});
     }

@@ -143,10 +143,10 @@ void Drafter::run(const std::vector<Piece>& pieces) {
   builder_.build(pieces, 0, step_);
   for (const Piece& piece : pieces) cache_.commit(*piece.sequence, piece.end());
   backend_.use_scratch(launch_.draft->scratch);
+  const int64_t ids = std::min(vocabulary_, draft_.model.spec->vocab_size);
   runner_.run(step_, [&](const LogitsSlice& slice) {
     for (int64_t row = 0; row < slice.count; ++row) {
       const float* logits = slice.values + row * slice.stride;
-      const int64_t ids = std::min(vocabulary_, draft_.model.spec->vocab_size);
       const auto best = std::max_element(logits, logits + ids) - logits;
       step_.read[slice.first + row].sequence->draft.push_back(static_cast<TokenId>(best));
     }

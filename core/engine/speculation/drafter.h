@@ -33,10 +33,9 @@ class Drafter {
           backend::Backend& backend);
 
   /// Sets Sequence::draft of `sequences`, which decode, whose tokens are all known and which have
-  /// no draft. Left empty
-  /// where no token is likely enough to be kept (Sequence::acceptance), where too few are left for
-  /// what the draft model would compute first, behind the end of its context, and beside images,
-  /// which it does not see.
+  /// no draft. Left empty where no token is likely enough to be kept (Sequence::acceptance), where
+  /// too few are left for what the draft model would compute first, behind the end of its context,
+  /// and beside images, which it does not see.
   void propose(std::span<Sequence* const> sequences);
   /// Returns the blocks of a sequence that has ended.
   void forget(const Sequence& sequence);

@@ -106,11 +106,8 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, const Contexts& cont
 /// Bytes of the weights, which every copy of the model after the first borrows from that one.
 int64_t borrowed_weights(const std::vector<RankLaunch>& ranks) {
   Amount bytes = 0;
-  for (const RankLaunch& rank : ranks) {
-    for (const memory::Region& region : rank.plan.regions)
-      if (region.name == "weights" || region.name == "draft weights")
-        bytes += static_cast<int64_t>(region.bytes);
-  }
+  for (const RankLaunch& rank : ranks)
+    bytes += static_cast<int64_t>(engine::borrowed_bytes(rank.plan));
   return bytes.value();
 }
 
