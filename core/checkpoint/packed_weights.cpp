@@ -22,14 +22,8 @@ class PartRows final : public model::PackedRows {
       stored_->codes(row, run, to + done * block_.columns);
     });
   }
-  void blocks(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t bytes = part_.packing->block_row_bytes(block_.columns);
-    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
-      stored_->blocks(row, run, to + done * bytes);
-    });
-  }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t bytes = groups() * model::scale_bytes(part_.packing->scale);
+    const int64_t bytes = part_.packing->scales_bytes(groups());
     for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
       stored_->scales(row, run, to + done * bytes);
     });

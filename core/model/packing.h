@@ -9,10 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stdexcept>
 
 #include "base/dtype.h"
-#include "base/ggml/types.h"
+#include "base/ggml/blocks.h"
 
 namespace plimsoll::model {
 
@@ -35,7 +34,6 @@ enum class Code : uint8_t {
   integer,  // itself
   e4m3,     // a float8, of 8 bits
   table,    // one of 16 numbers, of 4 bits
-  blocks,   // none: memory holds a ggml type's blocks as the file has them, scales included
 };
 
 /// The type that scales are kept as.
@@ -46,9 +44,10 @@ enum class ScaleType : uint8_t {
   e4m3,    // a float8
   e8m0,    // 2^(byte - 127)
   nested,  // bitsandbytes' double quantization: a byte that NestedScales turns into a scale
+  blocks,  // what ggml's blocks have beside their codes: scales and minimums (base/ggml/blocks.h)
 };
 
-/// Bytes of one scale.
+/// Bytes of one scale; not of ScaleType::blocks.
 constexpr int64_t scale_bytes(ScaleType type) {
   if (type == ScaleType::f32) return 4;
   return type == ScaleType::f16 || type == ScaleType::bf16 ? 2 : 1;
@@ -130,8 +129,8 @@ constexpr bool has_input_scale(InputRounding rounding) {
 struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;
-  GgmlType blocks = GgmlType::f32;  // for Code::blocks
-  int64_t bits = 4;                 // 2, 3, 4, 8
+  GgmlType blocks = GgmlType::f32;  // of ScaleType::blocks
+  int64_t bits = 4;                 // 2, 3, 4, 8; of blocks 5 and 6 too
   int64_t group = 0;                // inputs that share a scale; 0: all inputs of an output
   ScaleType scale = ScaleType::f32;
   bool zeros = false;      // a zero point (a byte) beside each scale, to which `zero` is added
@@ -150,11 +149,22 @@ struct Packing {
   int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;
-  [[nodiscard]] bool has_blocks() const { return code == Code::blocks; }
-  /// Bytes of a row of `columns` values, whole blocks.
+  [[nodiscard]] bool has_blocks() const { return scale == ScaleType::blocks; }
+  /// The type of a GGUF file's blocks; only of ScaleType::blocks, as the two after it.
+  [[nodiscard]] const GgmlTypeInfo& block_type() const {
+    return *find_ggml_type(static_cast<uint32_t>(blocks));
+  }
+  /// Bytes of a row of `columns` values in the file, whole blocks.
   [[nodiscard]] int64_t block_row_bytes(int64_t columns) const {
-    const GgmlTypeInfo& type = *find_ggml_type(static_cast<uint32_t>(blocks));
-    return columns / type.values * type.bytes;
+    return columns / block_type().values * block_type().bytes;
+  }
+  [[nodiscard]] bool has_minimums() const {
+    return has_blocks() && find_ggml_blocks(blocks)->minimums;
+  }
+  /// Bytes of the scales of so many groups, whole blocks.
+  [[nodiscard]] int64_t scales_bytes(int64_t count) const {
+    if (!has_blocks()) return count * scale_bytes(scale);
+    return count * group / block_type().values * find_ggml_blocks(blocks)->scale_bytes();
   }
   /// Inputs before `first` in the group of `first`.
   [[nodiscard]] int64_t inputs_before(int64_t first) const { return group > 0 ? first % group : 0; }
@@ -191,12 +201,8 @@ class PackedRows {
   [[nodiscard]] virtual int64_t first_input() const { return 0; }
   /// Copies codes [count, columns], a byte each, of rows [first, first + count).
   virtual void codes(int64_t first, int64_t count, uint8_t* to) const = 0;
-  /// Copies the blocks of rows [first, first + count), row by row; only for Code::blocks, which has
-  /// neither codes nor scales.
-  virtual void blocks(int64_t /*first*/, int64_t /*count*/, std::byte* /*to*/) const {
-    throw std::logic_error("a packing without blocks was asked for them");
-  }
-  /// Copies scales [count, groups], of type Packing::scale.
+  /// Copies scales [count, groups], of type Packing::scale; of ScaleType::blocks [count, blocks],
+  /// as split_ggml_block() gives them.
   virtual void scales(int64_t first, int64_t count, std::byte* to) const = 0;
   /// Copies zero points [count, groups]; only for packings with zero points.
   virtual void zeros(int64_t first, int64_t count, uint8_t* to) const = 0;

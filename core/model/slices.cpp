@@ -16,7 +16,7 @@ int64_t slice_unit(const WeightSpec& weight) {
   for (const Part& part : weight.parts) {
     if (!part.packing) continue;
     if (part.packing->has_blocks()) {
-      unit = std::lcm(unit, part.packing->group);
+      unit = std::lcm(unit, part.packing->block_type().values);
       continue;
     }
     unit = std::lcm(unit, word_inputs(part.packing->bits));

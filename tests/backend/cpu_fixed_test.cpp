@@ -11,6 +11,7 @@
 
 #include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/layout.h"
+#include "backend/cpu/packed_layout.h"
 #include "backend/cpu_fixture.h"
 
 namespace plimsoll::testing {
@@ -99,7 +100,7 @@ std::vector<Chunk> all_chunks(const FixedRow& row) {
 TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of two") {
   if (kernels().empty()) return;
   for (const int planes : {2, 3})
-    for (const int64_t bits : {2, 3, 4, 8})
+    for (const int64_t bits : {2, 3, 4, 5, 6, 8})
       for (const int64_t group : {0, 1, 3, 16, 25}) {  // blocks
         CAPTURE(planes, bits, group);
         const int64_t block = backend::fixed_block(bits);
@@ -136,6 +137,10 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
 constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
                                              0, -1, -2, -3, -4, -6, -8, -12};
 
+/// Integers of a table of ggml (IQ4_NL).
+constexpr std::array<int64_t, 16> kBytes = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                            1,    13,   25,  38,  53,  69,  89,  113};
+
 /// Levels like those of bitsandbytes: no multiples of anything.
 constexpr std::array<float, 16> kLevels = {-1,     -0.7f, -0.53f,  -0.39f, -0.28f, -0.18f,
                                            -0.09f, 0,     0.0796f, 0.16f,  0.25f,  0.34f,
@@ -148,23 +153,27 @@ class Codes {
   model::Packing packing;
   std::vector<uint8_t> codes;
   std::vector<float> scales;
+  std::vector<float> minimums;  // of codes of 2 and of 5 bits
 
   /// `all`: the code of all weights; -1: random ones.
   Codes(int64_t bits, FixedCodes as, int all = -1)
       : packing{.bits = bits, .group = kGroup, .zero = as == FixedCodes::integers ? 3 : 0} {
     if (as != FixedCodes::integers) packing.code = model::Code::table;
     if (as == FixedCodes::halves) packing.format = model::PackedFormat::nvfp4;
+    if (as == FixedCodes::signed_bytes) packing.scale = model::ScaleType::blocks;
     for (size_t i = 0; i < table_.size(); ++i)
-      table_[i] = as == FixedCodes::levels ? kLevels[i] : 0.5f * static_cast<float>(kHalves[i]);
+      table_[i] = as == FixedCodes::levels         ? kLevels[i]
+                  : as == FixedCodes::signed_bytes ? static_cast<float>(kBytes[i])
+                                                   : 0.5f * static_cast<float>(kHalves[i]);
     std::mt19937 random(1);
     for (int64_t i = 0; i < kStrip * kColumns; ++i)
       codes.push_back(static_cast<uint8_t>(all < 0 ? random() % (1u << bits) : all));
     for (int64_t i = 0; i < kStrip * (kColumns / kGroup + 1); ++i)
       scales.push_back(0.01f * static_cast<float>(1 + random() % 100));
+    if (bits == 2 || bits == 5) minimums.assign(scales.rbegin(), scales.rend());
     words_.resize(static_cast<size_t>(kColumns * bits / 32 * kStrip));
     for (int64_t o = 0; o < kStrip; ++o)
-      for (int64_t k = 0; k < kColumns; ++k)
-        for (int64_t b = 0; b < bits; ++b) set(o, k, b, code(o, k) >> b & 1);
+      for (int64_t k = 0; k < kColumns; ++k) set(o, k);
   }
   [[nodiscard]] uint8_t code(int64_t o, int64_t k) const {
     return codes[static_cast<size_t>(o * kColumns + k)];
@@ -174,6 +183,7 @@ class Codes {
             .strips = 1,
             .codes = reinterpret_cast<const std::byte*>(words_.data()),
             .scales = reinterpret_cast<const std::byte*>(scales.data()),
+            .minimums = minimums.empty() ? nullptr : minimums.data(),
             .table = table_.data(),
             .columns = kColumns};
   }
@@ -192,6 +202,9 @@ class Codes {
           of_chunk = sum([](int code) { return kHalves[static_cast<size_t>(code)]; });
           factor = 0.5f;
           break;
+        case FixedCodes::signed_bytes:
+          of_chunk = sum([](int code) { return kBytes[static_cast<size_t>(code)]; });
+          break;
         case FixedCodes::levels:
           factor = 1.f / 32767;
           // Bytes of the level, the upper one signed.
@@ -200,6 +213,12 @@ class Codes {
           break;
       }
       total = std::fma(of_chunk, scales[at] * factor * in.scale(chunk.index), total);
+      if (minimums.empty()) continue;
+      const auto whole = static_cast<float>(in.sum(chunk.index, 0));
+      const float of_row = in.row.planes == 2
+                               ? whole
+                               : std::fma(whole, 256.f, static_cast<float>(in.sum(chunk.index, 1)));
+      total = std::fma(of_row, minimums[at] * -in.scale(chunk.index), total);
     }
     return total;
   }
@@ -223,12 +242,15 @@ class Codes {
     const auto sum = static_cast<float>(upper);
     return in.row.planes == 2 ? sum : std::fma(sum, 256.f, static_cast<float>(last));
   }
-  /// A bit of a code: of 3 bits each has words of its own.
-  void set(int64_t o, int64_t k, int64_t b, int bit) {
-    const int64_t in_word = model::word_inputs(packing.bits);
-    const int64_t word = packing.bits == 3 ? k / in_word * 3 + b : k / in_word;
-    const int64_t place = packing.bits == 3 ? k % in_word : k % in_word * packing.bits + b;
-    words_[static_cast<size_t>(word * kStrip + o)] |= static_cast<uint32_t>(bit) << place;
+  /// Writes a code to its place; the upper bits of 3, 5 and 6 have words of their own.
+  void set(int64_t o, int64_t k) {
+    const backend::CodeUnit unit(packing.bits);
+    const auto put = [&](const backend::CodeUnit::Place& place, int value) {
+      const int64_t word = k / unit.columns * unit.words + place.word;
+      words_[static_cast<size_t>(word * kStrip + o)] |= static_cast<uint32_t>(value) << place.bit;
+    };
+    put(unit.lower_place(k % unit.columns), code(o, k) & ((1 << unit.lower()) - 1));
+    if (unit.upper > 0) put(unit.upper_place(k % unit.columns), code(o, k) >> unit.lower());
   }
 
   std::array<float, 16> table_{};
@@ -266,9 +288,10 @@ struct Kind {
   FixedCodes as;
   int largest;  // code
 };
-constexpr Kind kKinds[] = {{2, FixedCodes::integers, 3},  {3, FixedCodes::integers, 7},
-                           {4, FixedCodes::integers, 15}, {4, FixedCodes::halves, 7},
-                           {4, FixedCodes::levels, 0},    {8, FixedCodes::integers, 255}};
+constexpr Kind kKinds[] = {
+    {2, FixedCodes::integers, 3},  {3, FixedCodes::integers, 7},  {4, FixedCodes::integers, 15},
+    {4, FixedCodes::halves, 7},    {4, FixedCodes::levels, 0},    {4, FixedCodes::signed_bytes, 0},
+    {5, FixedCodes::integers, 31}, {6, FixedCodes::integers, 63}, {8, FixedCodes::integers, 255}};
 
 bool suits(const FixedKernels& fixed, const Codes& codes, int planes) {
   return suits_fixed(fixed, codes.packing, Codes::kColumns, planes);

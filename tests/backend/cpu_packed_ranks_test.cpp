@@ -30,10 +30,10 @@ class SomeInputs final : public model::PackedRows {
     cut(all, count, inputs_, inputs_.count, to);
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t size = model::scale_bytes(share_.scale);
-    std::vector<std::byte> all(static_cast<size_t>(count * all_groups() * size));
+    std::vector<std::byte> all(static_cast<size_t>(count * share_.scales_bytes(all_groups())));
     rows_.scales(first, count, all.data());
-    cut(all, count, {groups_.first * size, groups_.count * size}, room() * size, to);
+    cut(all, count, {share_.scales_bytes(groups_.first), share_.scales_bytes(groups_.count)},
+        share_.scales_bytes(room()), to);
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     std::vector<uint8_t> all(static_cast<size_t>(count * all_groups()));
@@ -135,16 +135,17 @@ class KnownMost final : public backend::InputRanks {
 };
 
 TEST_CASE("a quantized sum that ranks share has the bits that one rank's has") {
-  constexpr int64_t kInputs = 640, kOutputs = 70;
+  constexpr int64_t kOutputs = 70;
   for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {
       if (packed.packing.ordered) continue;
+      const int64_t inputs = packed.packing.has_blocks() ? 1024 : 640;
       CpuFixture cpu(on, 1);
-      const RandomPart values(packed.packing, kOutputs, kInputs, 7);
-      const InputShare whole(*cpu, packed.packing, values, kOutputs, kInputs, 0, 1);
+      const RandomPart values(packed.packing, kOutputs, inputs, 7);
+      const InputShare whole(*cpu, packed.packing, values, kOutputs, inputs, 0, 1);
       const LoadedWeight biases(*cpu, {kOutputs}, model::WeightUse::vector, DType::f32, 4);
       for (const int64_t rows : {1, 3, 40}) {
-        Rows in = Rows::random(rows, kInputs, 3);
+        Rows in = Rows::random(rows, inputs, 3);
         Rows expected(rows, kOutputs);
         cpu->run(ops::Linear{expected, in, whole.weight, biases.weight, Activation::none});
         for (const int64_t ranks : {2, 4, 8}) {
@@ -153,13 +154,13 @@ TEST_CASE("a quantized sum that ranks share has the bits that one rank's has") {
           std::vector<Rows> sums;
           for (int64_t rank = 0; rank < ranks; ++rank) {
             KnownMost others(in, rank, packed.packing.inputs);
-            const InputShare share(*cpu, packed.packing, values, kOutputs, kInputs, rank, ranks);
+            const InputShare share(*cpu, packed.packing, values, kOutputs, inputs, rank, ranks);
             backend::Weight weight = share.weight;
             weight.ranks = &others;
             Rows& sum = sums.emplace_back(rows, kOutputs);
-            cpu->run(ops::Linear{
-                sum, View(in).slice_columns(rank * kInputs / ranks, kInputs / ranks), weight,
-                rank == 0 ? biases.weight : backend::Weight{}, Activation::none});
+            cpu->run(ops::Linear{sum, View(in).slice_columns(rank * inputs / ranks, inputs / ranks),
+                                 weight, rank == 0 ? biases.weight : backend::Weight{},
+                                 Activation::none});
           }
           for (size_t step = 1; step < sums.size(); step *= 2)
             for (size_t to = 0; to < sums.size(); to += 2 * step)

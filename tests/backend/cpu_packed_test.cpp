@@ -45,7 +45,10 @@ struct PackedWeight {
   PackedWeight& operator=(const PackedWeight&) = delete;
 };
 
-constexpr int64_t kColumns = 240;  // no multiple of a block of unpacked columns
+/// No multiple of a block of unpacked columns; whole blocks of ggml.
+int64_t columns_of(const Packing& packing) {
+  return packing.has_blocks() ? 512 : 240;
+}
 
 TEST_CASE("products with quantized weights agree with the formula for every instruction set") {
   for (const Processor& on : processors())
@@ -55,13 +58,14 @@ TEST_CASE("products with quantized weights agree with the formula for every inst
                                         {40, DType::f32},
                                         {7, DType::bf16}}) {
         CAPTURE(on.name(), packed.name, rows, torch_name(dtype));
+        const int64_t columns = columns_of(packed.packing);
         CpuFixture cpu(on, 2);
-        const PackedWeight w(*cpu, packed.packing, {70, 33}, kColumns, dtype);
-        Rows in = Rows::random(rows, kColumns, 3);
+        const PackedWeight w(*cpu, packed.packing, {70, 33}, columns, dtype);
+        Rows in = Rows::random(rows, columns, 3);
         Rows out(rows, 103);
         cpu->run(ops::Linear{out, in, w.weight, {}, Activation::none});
         for (int64_t r = 0; r < rows; ++r)
-          backend::round_inputs(in.row(r), kColumns,
+          backend::round_inputs(in.row(r), columns,
                                 {.rounding = packed.packing.inputs, .stated = kInputScale}, {},
                                 in.row(r));
         const Matrix expected = reference::linear(in.matrix(), w.values, {}, Activation::none);
@@ -113,10 +117,11 @@ TEST_CASE("a row's product with quantized weights has the same bits beside any o
     for (const PackedCase& packed : kPackedCases) {
       const DType dtype = packed.packing.bits == 4 ? DType::bf16 : DType::f32;
       CAPTURE(on.name(), packed.name);
+      const int64_t columns = columns_of(packed.packing);
       CpuFixture one(on, 1);
       CpuFixture three(on, 3);
-      const PackedWeight w(*one, packed.packing, {64, 37}, kColumns, dtype);
-      Rows in = Rows::random(45, kColumns, 5);
+      const PackedWeight w(*one, packed.packing, {64, 37}, columns, dtype);
+      Rows in = Rows::random(45, columns, 5);
       Rows together(45, 101);
       three->run(ops::Linear{together, in, w.weight, {}, Activation::silu});
       for (int64_t rows = 1; rows <= 20; ++rows) {
@@ -126,6 +131,23 @@ TEST_CASE("a row's product with quantized weights has the same bits beside any o
         for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, rows + r));
       }
     }
+}
+
+TEST_CASE("rows of a table of ggml's blocks are what the blocks decode to") {
+  CpuFixture cpu(processors().front(), 1);
+  for (const PackedCase& packed : kPackedCases) {
+    if (!packed.packing.has_blocks()) continue;
+    CAPTURE(packed.name);
+    const PackedWeight w(*cpu, packed.packing, {70, 33}, 512);
+    backend::BatchMeta batch;
+    const std::vector<int32_t> ids = {0, 31, 32, 69, 70, 102};
+    batch.token_ids = ids;
+    Rows out(std::ssize(ids), 512);
+    cpu->run(ops::Embed{.out = out, .table = w.weight, .batch = batch});
+    for (size_t i = 0; i < ids.size(); ++i)
+      for (int64_t n = 0; n < 512; ++n)
+        REQUIRE(out.row(static_cast<int64_t>(i))[n] == static_cast<float>(w.values.at(ids[i], n)));
+  }
 }
 
 TEST_CASE("quantized weights take little more than their codes, scales and zero points") {
@@ -153,6 +175,12 @@ TEST_CASE("quantized weights take little more than their codes, scales and zero 
                .group = 64,
                .scale = ScaleType::nested,
                .block_inputs = 64 * 256}) <= 1.05 * (0.5 + 1.0 / 64 + 4.0 / 64 / 256));
+  for (const PackedCase& packed : kPackedCases) {
+    if (!packed.packing.has_blocks()) continue;
+    CAPTURE(packed.name);
+    const double in_file = static_cast<double>(packed.packing.block_row_bytes(4096)) / 4096;
+    CHECK(bytes(packed.packing) <= 1.002 * in_file);
+  }
   CHECK(bytes({.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}) <=
         1.05 * (3.0 / 8 + (2 + 3.0 / 8) / 128));
 }

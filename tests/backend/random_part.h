@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/float8.h"
+#include "base/ggml/decode.h"
 #include "base/rounding.h"
 #include "model/model_spec.h"
 #include "model/packing.h"
@@ -50,6 +51,7 @@ class RandomPart final : public model::PackedRows {
       order_.push_back(static_cast<int32_t>(
           packing.scattered ? k * k / 7 % (groups_ - 1) : k * 5 % columns * groups_ / columns));
     for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
+    if (packing.has_blocks()) draw_blocks(below);
     if (packing.scale != model::ScaleType::nested) return;
     for (int64_t i = 0; i < divide_up(rows * groups_, packing_.absmax_share()); ++i)
       absmax_.push_back(1.f + 0.25f * static_cast<float>(i % 8));
@@ -59,6 +61,11 @@ class RandomPart final : public model::PackedRows {
     std::copy_n(codes_.begin() + first * columns_, count * columns_, to);
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
+    if (packing_.has_blocks()) {
+      const int64_t row = packing_.scales_bytes(groups_);
+      std::copy_n(block_scales_.begin() + first * row, count * row, to);
+      return;
+    }
     const int64_t size = model::scale_bytes(packing_.scale);
     for (int64_t i = 0; i < count * groups_; ++i) {
       const uint8_t code = scale_codes_[static_cast<size_t>(first * groups_ + i)];
@@ -77,7 +84,13 @@ class RandomPart final : public model::PackedRows {
     std::copy_n(factors_.begin() + first, count, to);
   }
   void input_groups(int32_t* to) const override { std::ranges::copy(order_, to); }
-  void table(std::span<float, 16> to) const override { std::ranges::copy(kNumbers, to.begin()); }
+  void table(std::span<float, 16> to) const override {
+    if (packing_.has_blocks()) {
+      std::ranges::copy(*find_ggml_blocks(packing_.blocks)->table, to.begin());
+    } else {
+      std::ranges::copy(kNumbers, to.begin());
+    }
+  }
   void nested(model::NestedScales& to) const override {
     std::ranges::copy(nested_numbers_, to.numbers.begin());
     std::ranges::copy(absmax_, to.absmax.begin());
@@ -90,6 +103,9 @@ class RandomPart final : public model::PackedRows {
     const int64_t group = packing_.ordered     ? order_[static_cast<size_t>(n)]
                           : packing_.group > 0 ? n / packing_.group
                                                : 0;
+    const double factor = packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0;
+    if (packing_.has_blocks())
+      return factor * double{block_values_[static_cast<size_t>(o * columns_ + n)]};
     const auto at = static_cast<size_t>(o * groups_ + group);
     const uint8_t code = codes_[static_cast<size_t>(o * columns_ + n)];
     double number = code;
@@ -102,10 +118,29 @@ class RandomPart final : public model::PackedRows {
       scale = double{nested_numbers_[scale_codes_[at]]} *
                   double{absmax_[at / static_cast<size_t>(packing_.absmax_share())]} +
               0.125;
-    return number * scale * (packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0);
+    return number * scale * factor;
   }
 
  private:
+  /// What ggml's blocks have beside their codes, and the values of all, by the slow decoder.
+  template <typename Below>
+  void draw_blocks(const Below& below) {
+    const GgmlBlocks& blocks = *find_ggml_blocks(packing_.blocks);
+    block_values_.resize(codes_.size());
+    for (size_t done = 0; done < codes_.size(); done += static_cast<size_t>(blocks.values)) {
+      for (int64_t i = 0; i < blocks.halves; ++i) {
+        const uint16_t half = float_to_f16(0.001f * static_cast<float>(1 + below(100)));
+        block_scales_.push_back(static_cast<std::byte>(half & 255));
+        block_scales_.push_back(static_cast<std::byte>(half >> 8));
+      }
+      const bool power = blocks.type == GgmlType::mxfp4;
+      for (int64_t i = 0; i < blocks.bytes; ++i)
+        block_scales_.push_back(static_cast<std::byte>(power ? 118 + below(8) : below(255)));
+      decode_ggml_codes(blocks, codes_.data() + done,
+                        block_scales_.data() + std::ssize(block_scales_) - blocks.scale_bytes(),
+                        block_values_.data() + done);
+    }
+  }
   /// The number that a scale's code stands for, without a second stage.
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
@@ -118,7 +153,22 @@ class RandomPart final : public model::PackedRows {
   std::vector<uint8_t> codes_, zeros_, scale_codes_;
   std::vector<float> factors_, nested_numbers_, absmax_;
   std::vector<int32_t> order_;
+  std::vector<std::byte> block_scales_;
+  std::vector<float> block_values_;
 };
+
+/// The packing of a type of a GGUF file.
+inline model::Packing ggml_case(GgmlType type, bool factors = false) {
+  const GgmlBlocks& blocks = *find_ggml_blocks(type);
+  return {.format = model::PackedFormat::ggml,
+          .code = blocks.table ? model::Code::table : model::Code::integer,
+          .blocks = type,
+          .bits = blocks.bits,
+          .group = blocks.group,
+          .scale = model::ScaleType::blocks,
+          .zero = blocks.zero,
+          .factors = factors};
+}
 
 struct PackedCase {
   const char* name;
@@ -209,6 +259,18 @@ inline const std::vector<PackedCase> kPackedCases = {
       .bits = 8,
       .group = 32,
       .inputs = model::InputRounding::mxfp8_group}},
+    {"Q4_0", ggml_case(GgmlType::q4_0)},
+    {"Q4_1", ggml_case(GgmlType::q4_1)},
+    {"Q5_1", ggml_case(GgmlType::q5_1)},
+    {"Q8_0", ggml_case(GgmlType::q8_0)},
+    {"Q2_K", ggml_case(GgmlType::q2_k)},
+    {"Q3_K", ggml_case(GgmlType::q3_k)},
+    {"Q4_K", ggml_case(GgmlType::q4_k)},
+    {"Q5_K and factors", ggml_case(GgmlType::q5_k, true)},
+    {"Q6_K", ggml_case(GgmlType::q6_k)},
+    {"IQ4_XS", ggml_case(GgmlType::iq4_xs)},
+    {"ggml's MXFP4", ggml_case(GgmlType::mxfp4)},
+    {"ggml's NVFP4 and factors", ggml_case(GgmlType::nvfp4, true)},
 };
 
 }  // namespace plimsoll::testing

@@ -12,17 +12,15 @@ namespace {
 
 /// Writes a row's codes, a byte each, to its lane of a strip of zeros.
 void pack_codes(const uint8_t* from, int64_t columns, int64_t bits, int64_t lane, uint32_t* strip) {
-  const int64_t in_unit = model::word_inputs(bits);
-  const int64_t words = PackedPart::unit_words(bits);
+  const CodeUnit unit(bits);
+  const auto low = static_cast<uint8_t>((1 << unit.lower()) - 1);
   for (int64_t k = 0; k < columns; ++k) {
-    uint32_t* unit = strip + k / in_unit * words * kStrip + lane;
-    const int64_t j = k % in_unit;
-    if (words == 1) {
-      *unit |= uint32_t{from[k]} << j * bits;
-      continue;
-    }
-    for (int64_t bit = 0; bit < bits; ++bit)
-      unit[bit * kStrip] |= uint32_t{from[k]} >> bit << 31 >> (31 - j);
+    uint32_t* const words = strip + k / unit.columns * unit.words * kStrip + lane;
+    const auto put = [&](const CodeUnit::Place& place, int value) {
+      words[place.word * kStrip] |= static_cast<uint32_t>(value) << place.bit;
+    };
+    put(unit.lower_place(k % unit.columns), from[k] & low);
+    if (unit.upper > 0) put(unit.upper_place(k % unit.columns), from[k] >> unit.lower());
   }
 }
 
@@ -41,16 +39,18 @@ struct StripBuffers {
   std::vector<uint8_t> zeros;
 };
 
-/// Copies the blocks of a strip's rows, and their factors.
-void load_blocks(const model::Packing& packing, const PackedPart& layout,
-                 const model::PackedRows& rows, int64_t strip, std::byte* to) {
-  const int64_t first = strip * kStrip;
-  const int64_t count = std::min(kStrip, layout.rows - first);
-  rows.blocks(first, count, to + first * layout.row_bytes);
-  if (!packing.factors) return;
-  auto* const factors = reinterpret_cast<float*>(to + layout.factors) + first;
-  std::fill_n(factors, kStrip, 0.f);
-  rows.factors(first, count, factors);
+/// The scales of blocks, [count, blocks], to float16s [blocks][halves][32] with bytes [bytes][32]
+/// after each block's.
+void turn_blocks(const GgmlBlocks& type, const std::byte* from, int64_t count, int64_t blocks,
+                 std::byte* to) {
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t block = 0; block < blocks; ++block, from += type.scale_bytes()) {
+      std::byte* const place = to + block * type.scale_bytes() * kStrip;
+      for (int64_t i = 0; i < type.halves; ++i)
+        std::memcpy(place + (i * kStrip + r) * 2, from + 2 * i, 2);
+      for (int64_t i = 2 * type.halves; i < type.scale_bytes(); ++i)
+        place[i * kStrip + r] = from[i];
+    }
 }
 
 void load_strip(const model::Packing& packing, const PackedPart& layout,
@@ -59,9 +59,8 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   const int64_t first = strip * kStrip;
   const int64_t count = std::min(kStrip, layout.rows - first);
   const auto index = static_cast<size_t>(strip);
-  const int64_t scale_size = model::scale_bytes(packing.scale);
   buffers.codes.resize(kStrip * layout.columns);
-  buffers.scales.resize(kStrip * layout.groups * scale_size);
+  buffers.scales.resize(layout.strip_scales);
   std::byte* codes = to + index * layout.strip_codes;
   std::memset(codes, 0, layout.strip_codes);
   rows.codes(first, count, buffers.codes.data());
@@ -71,8 +70,14 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   std::byte* scales = to + layout.scales + index * layout.strip_scales;
   std::memset(scales, 0, layout.strip_scales);
   rows.scales(first, count, buffers.scales.data());
-  const auto turn_scales = scale_size == 4 ? turn<4> : scale_size == 2 ? turn<2> : turn<1>;
-  turn_scales(buffers.scales.data(), count, layout.groups, scales);
+  if (packing.has_blocks()) {
+    const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
+    turn_blocks(blocks, buffers.scales.data(), count, layout.columns / blocks.values, scales);
+  } else {
+    const int64_t scale_size = model::scale_bytes(packing.scale);
+    const auto turn_scales = scale_size == 4 ? turn<4> : scale_size == 2 ? turn<2> : turn<1>;
+    turn_scales(buffers.scales.data(), count, layout.groups, scales);
+  }
   if (packing.zeros) {
     std::byte* zeros = to + layout.zeros + index * layout.strip_zeros;
     std::memset(zeros, 0, layout.strip_zeros);
@@ -95,7 +100,6 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
   std::vector<StripBuffers> buffers(pool_.threads());
   pool_.run(divide_up(layout.rows, kStrip), 8 * layout.rows * columns,
             [&](int64_t strip, int thread) {
-              if (packing.has_blocks()) return load_blocks(packing, layout, rows, strip, to);
               load_strip(packing, layout, rows, strip, buffers[thread], to);
             });
   if (packing.ordered) rows.input_groups(reinterpret_cast<int32_t*>(to + layout.order));

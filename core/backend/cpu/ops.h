@@ -206,10 +206,6 @@ class CpuBackend final : public Backend {
   /// Multiplies strips [first, last) of a quantized part.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t last_strip, int thread);
-  /// Multiplies strips [first, last) of a part that is kept as ggml's blocks: each is decoded to a
-  /// plain strip, once for all rows.
-  void multiply_blocks(const Product& product, const ProductJob& job, int64_t first_strip,
-                       int64_t last_strip, int thread);
   /// Multiplies one block of k of a tile's strips, of which `columns` are in use.
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
@@ -304,9 +300,8 @@ class CpuBackend final : public Backend {
   const TileProduct bf16_tiles_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
-  std::vector<std::vector<float>> nested_scales_;      // one for each thread
+  std::vector<std::vector<float>> decoded_scales_;     // one for each thread
   std::vector<std::vector<float>> rounded_;            // one for each thread
-  std::vector<std::vector<float>> decoded_;            // one for each thread
 };
 
 }  // namespace plimsoll::backend

@@ -75,30 +75,50 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t firs
   return tile;
 }
 
-/// Gives a tile's strips their scales as floats, which it puts to `scales`.
-void decode_nested(const Kernels& kernels, const PackedView& view, int64_t first_strip,
-                   std::vector<float>& scales, PackedTile& tile) {
+/// Gives a tile's strips their scales as floats, and their minimums, which it puts to `buffer`;
+/// where they are stored as numbers already, it does nothing.
+void decode_scales(const Kernels& kernels, const PackedView& view, int64_t first_strip,
+                   std::vector<float>& buffer, PackedTile& tile) {
+  const bool blocks = view.packing.has_blocks();
+  if (!blocks && tile.scale != model::ScaleType::nested) return;
   const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
-  scales.resize(std::max(scales.size(), tile.strips * floats));
-  for (int s = 0; s < tile.strips; ++s)
-    nested_scales(kernels, view, first_strip + s, scales.data() + s * floats);
-  tile.scales = reinterpret_cast<const std::byte*>(scales.data());
+  const size_t all = tile.strips * floats;
+  buffer.resize(std::max(buffer.size(), 2 * all));
+  float* const minimums = view.packing.has_minimums() ? buffer.data() + all : nullptr;
+  for (size_t s = 0; s < static_cast<size_t>(tile.strips); ++s) {
+    float* const scales = buffer.data() + s * floats;
+    if (!blocks) {
+      nested_scales(kernels, view, first_strip + static_cast<int64_t>(s), scales);
+      continue;
+    }
+    kernels.decode_block_scales(
+        {.type = view.packing.blocks,
+         .from = tile.scales + s * tile.strip_scales,
+         .blocks = view.layout.columns / view.packing.block_type().values,
+         .factors = tile.factors == nullptr ? nullptr : tile.factors + s * kStrip,
+         .scales = scales,
+         .minimums = minimums == nullptr ? nullptr : minimums + s * floats});
+  }
+  tile.scales = reinterpret_cast<const std::byte*>(buffer.data());
   tile.strip_scales = floats * sizeof(float);
   tile.scale = model::ScaleType::f32;
+  tile.minimums = minimums;
+  if (blocks) tile.factors = nullptr;
 }
 
 /// A slice of a tile's columns, which cuts no word of codes.
 PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
   const model::Packing& packing = *tile.packing;
   const int64_t first = slice * width;
-  const int64_t words =
-      first / model::word_inputs(packing.bits) * PackedPart::unit_words(packing.bits);
+  const CodeUnit unit(packing.bits);
+  const int64_t words = first / unit.columns * unit.words;
   const bool in_turn = packing.group > 0 && !packing.ordered;
   const int64_t group = in_turn ? (tile.lead + first) / packing.group : 0;
   if (in_turn) tile.lead = packing.inputs_before(tile.lead + first);
   if (tile.order != nullptr) tile.order += first;
   tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
   tile.scales += group * kStrip * model::scale_bytes(tile.scale);
+  if (tile.minimums != nullptr) tile.minimums += group * kStrip;
   if (tile.zeros != nullptr) tile.zeros += group * kStrip;
   tile.a += first * tile.rows;
   tile.columns = width;
@@ -134,8 +154,7 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.strips = static_cast<int>(strips);
     tile.c_stride = strips * kStrip;
     if (tile.table == nullptr) tile.table = numbers.data();
-    if (tile.scale == model::ScaleType::nested)
-      decode_nested(kernels_, view, strip, nested_scales_[thread], tile);
+    decode_scales(kernels_, view, strip, decoded_scales_[thread], tile);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first = t * job.rows / tiles;
       tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
@@ -192,8 +211,7 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     PackedTile tile = packed_tile(view, strip, product.first_input);
     tile.strips = static_cast<int>(std::min(together, last_strip - strip));
-    if (tile.scale == model::ScaleType::nested)
-      decode_nested(kernels_, view, strip, nested_scales_[thread], tile);
+    decode_scales(kernels_, view, strip, decoded_scales_[thread], tile);
     for (int64_t first = 0; first < job.rows; first += kFixedRows) {
       const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
       const std::byte* const a = job.rows_packed + first * stride;

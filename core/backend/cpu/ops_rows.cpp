@@ -24,9 +24,8 @@ CpuBackend::CpuBackend(CpuOptions options)
       bf16_tiles_(options.bf16_tiles != nullptr ? options.bf16_tiles : bf16_tiles(options.isa)),
       pool_(options.threads),
       attention_scratch_(options.threads),
-      nested_scales_(options.threads),
-      rounded_(options.threads),
-      decoded_(options.threads) {}
+      decoded_scales_(options.threads),
+      rounded_(options.threads) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
   pool_.run(tasks, INT64_MAX, [&](int64_t task, int) { job(task); });

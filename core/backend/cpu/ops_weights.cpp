@@ -64,6 +64,37 @@ void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id
     std::memcpy(out + units * unit, from + units * kStrip * unit, dtype_size(dtype));
 }
 
+/// One row's lane of a strip of codes and scales of ggml's blocks, decoded.
+void decode_row(const model::Packing& packing, const PackedPart& layout, const std::byte* data,
+                int64_t row, float* to) {
+  const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
+  const CodeUnit unit(packing.bits);
+  const auto strip = static_cast<size_t>(row / kStrip);
+  const int64_t lane = row % kStrip;
+  const auto* words = reinterpret_cast<const uint32_t*>(data + strip * layout.strip_codes) + lane;
+  const std::byte* from = data + layout.scales + strip * layout.strip_scales;
+  std::vector<uint8_t> codes(static_cast<size_t>(blocks.values));
+  std::vector<std::byte> scales(static_cast<size_t>(blocks.scale_bytes()));
+  for (int64_t k = 0; k < layout.columns; ++k) {
+    const uint32_t* const own = words + k / unit.columns * unit.words * kStrip;
+    const auto field = [&](const CodeUnit::Place& place, int64_t bits) {
+      return own[place.word * kStrip] >> place.bit & ((1u << bits) - 1);
+    };
+    uint32_t code = field(unit.lower_place(k % unit.columns), unit.lower());
+    if (unit.upper > 0)
+      code |= field(unit.upper_place(k % unit.columns), unit.upper) << unit.lower();
+    const int64_t j = k % blocks.values;
+    codes[static_cast<size_t>(j)] = static_cast<uint8_t>(code);
+    if (j + 1 < blocks.values) continue;
+    for (int64_t i = 0; i < blocks.halves; ++i)
+      std::memcpy(scales.data() + 2 * i, from + (i * kStrip + lane) * 2, 2);
+    for (int64_t i = 2 * blocks.halves; i < blocks.scale_bytes(); ++i)
+      scales[static_cast<size_t>(i)] = from[i * kStrip + lane];
+    decode_ggml_codes(blocks, codes.data(), scales.data(), to + k - j);
+    from += blocks.scale_bytes() * kStrip;
+  }
+}
+
 /// Row `id` of a table that is kept as ggml's blocks.
 void read_blocks(const Weight& table, int64_t id, float* row) {
   for (const Segment& segment : packed_segments(*table.spec, table.dtype, 0).parts) {
@@ -72,7 +103,7 @@ void read_blocks(const Weight& table, int64_t id, float* row) {
     if (own < 0 || own >= part.rows()) continue;
     const PackedPart layout(part, table.spec->columns());
     const std::byte* const data = static_cast<const std::byte*>(table.data) + segment.offset;
-    decode_ggml(part.packing->blocks, data + own * layout.row_bytes, layout.columns, row);
+    decode_row(*part.packing, layout, data, own, row);
     if (!part.packing->factors) return;
     const float factor = reinterpret_cast<const float*>(data + layout.factors)[own];
     for (int64_t i = 0; i < layout.columns; ++i) row[i] *= factor;

@@ -20,16 +20,10 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const model::Packing& packing = *part.packing;
   const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
   constexpr auto kRows = static_cast<size_t>(kStrip);
-  if (packing.has_blocks()) {
-    row_bytes = packing.block_row_bytes(columns);
-    (void)take(bytes, rows * row_bytes);
-    factors = take(bytes, packing.factors ? strips * kRows * sizeof(float) : 0);
-    return;
-  }
   groups = packing.groups(columns);
-  strip_codes = divide_up(columns, model::word_inputs(packing.bits)) * unit_words(packing.bits) *
-                kRows * sizeof(uint32_t);
-  strip_scales = groups * model::scale_bytes(packing.scale) * kRows;
+  const CodeUnit unit(packing.bits);
+  strip_codes = divide_up(columns, unit.columns) * unit.words * kRows * sizeof(uint32_t);
+  strip_scales = packing.scales_bytes(groups) * kRows;
   strip_zeros = packing.zeros ? groups * kRows : 0;
   if (packing.scale == model::ScaleType::nested) {
     nested_blocks = packing.absmax_count(part.stored_shape.front(), part.stored_shape.back());

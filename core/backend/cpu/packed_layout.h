@@ -12,25 +12,57 @@
 
 namespace plimsoll::backend {
 
+/// Columns whose codes share a unit of 32-bit words, [words][32 rows]. Of 2, 4 and 8 bits a unit is
+/// a word, lowest bits first. Codes of 3, 5 and 6 bits have their upper one or two bits in the last
+/// word and their 2 or 4 lower bits in the words before: each run of 16 columns has one or two
+/// of these. Of a run, byte b of a word has columns with c / 4 = b, lowest bits first, in the order
+/// of c % 4; a second run's upper bits follow in the same byte.
+struct CodeUnit {
+  int64_t bits;
+  int64_t upper;    // bits in the last word: 0, 1 or 2
+  int64_t columns;  // of the unit
+  int64_t words;
+
+  constexpr explicit CodeUnit(int64_t code_bits)
+      : bits(code_bits),
+        upper(bits == 6                ? 2
+              : bits == 3 || bits == 5 ? 1
+                                       : 0),
+        columns(upper > 0 ? 32 / upper : 32 / bits),
+        words(columns * bits / 32) {}
+  /// Columns of a word's run of lower bits.
+  static constexpr int64_t kRun = 16;
+
+  /// Word and lowest bit of the `lower()` lower bits of a column of the unit, and of its upper
+  /// ones.
+  struct Place {
+    int64_t word, bit;
+  };
+  [[nodiscard]] constexpr int64_t lower() const { return bits - upper; }
+  [[nodiscard, gnu::always_inline]] constexpr Place lower_place(int64_t column) const {
+    if (upper == 0) return {0, column * bits};
+    const int64_t in_byte = column % 4 * lower();
+    return {column / kRun * (lower() / 2) + in_byte / 8, column % kRun / 4 * 8 + in_byte % 8};
+  }
+  [[nodiscard, gnu::always_inline]] constexpr Place upper_place(int64_t column) const {
+    return {words - 1, column % kRun / 4 * 8 + column / kRun * 4 + column % 4 * upper};
+  }
+};
+
 /// A part [rows, columns] of a quantized weight. Its rows lie in strips of 32, of which the last is
-/// filled up with zeros. A strip's codes are units of 32-bit words [units][words][32 rows]: a word
-/// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits); with 3 bits, three
-/// words hold one bit each of 32 columns. Scales, zero points and factors lie beside them, for all
-/// strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then the data that the part
-/// has once. Of Code::blocks a strip is 32 rows of blocks, one after the other as in the file, and
-/// the last strip has no more rows than the part.
+/// filled up with zeros. A strip's codes are CodeUnits. Scales, zero points and factors lie beside
+/// them, for all strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then the data
+/// that the part has once. Scales of ScaleType::blocks are, for each block, its float16s [halves]
+/// [32] and its bytes [bytes][32].
 struct PackedPart {
   int64_t rows = 0, columns = 0, groups = 0;
   int64_t nested_blocks = 0;
-  int64_t row_bytes = 0;                                      // of Code::blocks
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
   // Offsets of the data after the codes.
   size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;
   size_t bytes = 0;
 
   PackedPart(const model::Part& part, int64_t columns_of_part);
-
-  static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
 
 /// Header of the second stage of a double-quantized part, after its 256 numbers and before its

@@ -1,11 +1,11 @@
-// Tensors of GGUF files, whose blocks memory holds as they are. The slow twin that decodes them is
-// base/ggml/decode.h.
+// Tensors of GGUF files, whose blocks are taken apart into codes and scales. The slow twin that
+// decodes them is base/ggml/decode.h.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/ggml/blocks.h"
 #include "quantization/formats/stored_rows.h"
 
 namespace plimsoll::quantization {
@@ -42,17 +42,21 @@ class GgmlRows final : public StoredRows {
     if (packing.factors) read_factors();
   }
 
-  void blocks(int64_t first, int64_t count, std::byte* to) const override {
-    const auto whole = static_cast<size_t>(packing().block_row_bytes(columns()));
-    const auto before = static_cast<size_t>(packing().block_row_bytes(first_input()));
-    const auto own = static_cast<size_t>(packing().block_row_bytes(inputs()));
-    tensor_.guarded([&] {
-      const std::byte* from = tensor_.data + static_cast<size_t>(first) * whole + before;
-      for (int64_t i = 0; i < count; ++i, from += whole, to += own) std::memcpy(to, from, own);
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    for_each_block(first, count, [&](const std::byte* block) {
+      split_ggml_block(*blocks_, block, to, nullptr);
+      to += blocks_->values;
     });
   }
-  void codes(int64_t, int64_t, uint8_t*) const override { never_asked(); }
-  void scales(int64_t, int64_t, std::byte*) const override { never_asked(); }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    for_each_block(first, count, [&](const std::byte* block) {
+      split_ggml_block(*blocks_, block, nullptr, to);
+      to += blocks_->scale_bytes();
+    });
+  }
+  void table(std::span<float, 16> to) const override {
+    std::ranges::copy(*blocks_->table, to.begin());
+  }
   void factors(int64_t first, int64_t count, float* to) const override {
     const int64_t each = rows() / static_cast<int64_t>(factors_.size());
     for (int64_t i = 0; i < count; ++i) to[i] = factors_[static_cast<size_t>((first + i) / each)];
@@ -71,11 +75,20 @@ class GgmlRows final : public StoredRows {
       for (int64_t i = 0; i < count; ++i) factors_.push_back(scale.number(i));
     });
   }
-  [[noreturn]] static void never_asked() {
-    throw std::logic_error("blocks of a GGUF file have no codes beside their scales");
+  /// Calls f(block) for the blocks of rows [first, first + count) that are read.
+  template <typename F>
+  void for_each_block(int64_t first, int64_t count, const F& f) const {
+    const int64_t bytes = tensor_.blocks->bytes, values = tensor_.blocks->values;
+    tensor_.guarded([&] {
+      for (int64_t row = first; row < first + count; ++row) {
+        const int64_t block = row * (columns() / values) + first_input() / values;
+        for (int64_t i = 0; i < inputs() / values; ++i) f(tensor_.data + (block + i) * bytes);
+      }
+    });
   }
 
   StoredTensor tensor_;
+  const GgmlBlocks* const blocks_ = find_ggml_blocks(tensor_.blocks->type());
   std::vector<float> factors_;
 };
 
@@ -90,11 +103,14 @@ Packing ggml_packing(const WeightScheme&, const StoredMatrix& matrix) {
          "mixture, such as Q4_K_M",
          tensor.name, type.name);
   }
+  const GgmlBlocks& blocks = *find_ggml_blocks(type.type());
   return {.format = model::PackedFormat::ggml,
-          .code = model::Code::blocks,
-          .blocks = type.type(),
-          .bits = 8,
-          .group = type.values,
+          .code = blocks.table ? model::Code::table : model::Code::integer,
+          .blocks = blocks.type,
+          .bits = blocks.bits,
+          .group = blocks.group,
+          .scale = model::ScaleType::blocks,
+          .zero = blocks.zero,
           .factors = matrix.find("scale").has_value()};
 }
 

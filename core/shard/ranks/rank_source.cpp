@@ -20,7 +20,7 @@ class FilledRows final : public model::PackedRows {
         columns_(block.columns),
         room_(packing.groups(block.columns)),
         groups_(room_),
-        scale_bytes_(model::scale_bytes(packing.scale)) {
+        packing_(packing) {
     if (packing.lead == 0) return;
     model::Packing own = packing;
     own.lead = packing.inputs_before(block.column);
@@ -32,7 +32,7 @@ class FilledRows final : public model::PackedRows {
          [&](int64_t there) { rows_->codes(first, there, to); });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    fill(first, count, {groups_ * scale_bytes_, room_ * scale_bytes_}, to,
+    fill(first, count, {packing_.scales_bytes(groups_), packing_.scales_bytes(room_)}, to,
          [&](int64_t there) { rows_->scales(first, there, to); });
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
@@ -70,7 +70,7 @@ class FilledRows final : public model::PackedRows {
   std::unique_ptr<model::PackedRows> rows_;
   int64_t count_, columns_;
   int64_t room_, groups_;  // of a row
-  int64_t scale_bytes_;
+  model::Packing packing_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/vec.h"
 #include "backend/cpu/layout.h"
+#include "backend/cpu/packed_layout.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -52,16 +53,22 @@ class Lookup {
 #endif
 };
 
-// A decoder's unit is kWords words that hold kColumns columns of each output; load() takes one to
-// registers, and number() is column `j` of it, less the group's zero point.
+// A decoder's load() takes the words of the kColumns columns that column `k` is of to registers,
+// and number() is column `j` of them, less the group's zero point.
+
+/// The word of column `k` where each holds `columns` of them.
+PLIMSOLL_INLINE const std::byte* word_of(const std::byte* codes, int64_t k, int64_t columns) {
+  return codes + k / columns * 4 * kStrip;
+}
 
 /// Fields of a word, lowest bits first.
 template <int kBits>
 struct Fields {
   using Words = Vi;
-  static constexpr int kWords = 1;
   static constexpr int64_t kColumns = 32 / kBits;
-  [[gnu::always_inline]] static Words load(const std::byte* unit) { return load_as<Vi>(unit); }
+  [[gnu::always_inline]] static Words load(const std::byte* codes, int64_t k) {
+    return load_as<Vi>(word_of(codes, k, kColumns));
+  }
   /// The word shifted so that the field of column `j` is lowest.
   [[gnu::always_inline]] static Vi shifted(Words word, int64_t j) {
     return word >> splat_int(static_cast<int32_t>(j) * kBits);
@@ -103,11 +110,10 @@ struct BytesDecoder {
   struct Words {
     Vi low, high;
   };
-  static constexpr int kWords = 1;
   static constexpr int64_t kColumns = 4;
   explicit BytesDecoder(const PackedTile&) {}
-  [[gnu::always_inline]] static Words load(const std::byte* unit) {
-    const Vi word = load_as<Vi>(unit);
+  [[gnu::always_inline]] static Words load(const std::byte* codes, int64_t k) {
+    const Vi word = load_as<Vi>(word_of(codes, k, kColumns));
     return {word, word >> splat_int(16)};
   }
   [[gnu::always_inline]] static Vf number(const Words& words, int64_t j, Vf zero) {
@@ -118,30 +124,32 @@ struct BytesDecoder {
   }
 };
 
-/// Decodes 3 bits, one in each of three words: side by side they are fields of a float's mantissa.
-struct PlanesDecoder {
+/// Decodes codes whose `kUpper` upper bits lie in a word of their own (CodeUnit).
+template <int kLower, int kUpper>
+struct SplitDecoder {
+  static constexpr CodeUnit kUnit{kLower + kUpper};
   struct Words {
-    Vi low[3], high[3];  // columns from 0 and from 16 on; plane i is i bits higher
+    Vi lower[kLower / 2], upper;
   };
-  static constexpr int kWords = 3;
-  static constexpr int64_t kColumns = 32;
-  explicit PlanesDecoder(const PackedTile&) {}
-  [[gnu::always_inline]] static Words load(const std::byte* unit) {
+  static constexpr int64_t kColumns = CodeUnit::kRun;
+  explicit SplitDecoder(const PackedTile&) {}
+  [[gnu::always_inline]] static Words load(const std::byte* codes, int64_t k) {
+    const std::byte* const unit = codes + k / kUnit.columns * kUnit.words * 4 * kStrip;
+    const int64_t run = k % kUnit.columns / kColumns;
     Words words;
-    for (int i = 0; i < 3; ++i) {
-      const Vi plane = load_as<Vi>(unit + 4 * i * kStrip);
-      words.low[i] = plane << splat_int(i);
-      words.high[i] = static_cast<Vi>(plane >> splat_int(16)) << splat_int(i);
-    }
+    for (int w = 0; w < kLower / 2; ++w)
+      words.lower[w] = load_as<Vi>(unit + (run * (kLower / 2) + w) * 4 * kStrip);
+    words.upper = load_as<Vi>(unit + (kUnit.words - 1) * 4 * kStrip) >>
+                  splat_int(static_cast<int32_t>(4 * run));
     return words;
   }
-  [[gnu::always_inline]] Vf number(const Words& words, int64_t j, Vf zero) const {
-    const auto place = static_cast<int32_t>(j % 16);
-    const Vi base = counting_from(place);
-    Vi code = base;
-    for (int i = 0; i < 3; ++i)
-      code = masked_or(j < 16 ? words.low[i] : words.high[i], splat_int(1 << (place + i)), code);
-    return from_bits(code) - (from_bits(base) + zero);
+  [[gnu::always_inline]] static Vf number(const Words& words, int64_t j, Vf zero) {
+    const CodeUnit::Place low = kUnit.lower_place(j);
+    const auto high = static_cast<int32_t>(kUnit.upper_place(j).bit);
+    const Vi lower = (words.lower[low.word] >> splat_int(static_cast<int32_t>(low.bit))) &
+                     splat_int((1 << kLower) - 1);
+    const Vi upper = (words.upper >> splat_int(high)) & splat_int((1 << kUpper) - 1);
+    return to_float(lower | upper << splat_int(kLower)) - zero;
   }
 };
 
@@ -152,11 +160,10 @@ struct E4m3Decoder {
   struct Words {
     Vi even, odd;  // columns 0 and 2, columns 1 and 3
   };
-  static constexpr int kWords = 1;
   static constexpr int64_t kColumns = 4;
   explicit E4m3Decoder(const PackedTile&) {}
-  [[gnu::always_inline]] Words load(const std::byte* unit) const {
-    const __m512i word = load_as<__m512i>(unit);
+  [[gnu::always_inline]] Words load(const std::byte* codes, int64_t k) const {
+    const __m512i word = load_as<__m512i>(word_of(codes, k, kColumns));
     return {pairs(word, _mm512_slli_epi16(word, 8)), pairs(_mm512_srli_epi16(word, 8), word)};
   }
   [[gnu::always_inline]] static Vf number(const Words& words, int64_t j, Vf) {
@@ -185,10 +192,11 @@ struct E4m3Decoder {
 /// 2^-7 and half of themselves; as denormal floats they would cost hundreds of cycles.
 struct E4m3Decoder {
   using Words = Vi;
-  static constexpr int kWords = 1;
   static constexpr int64_t kColumns = 4;
   explicit E4m3Decoder(const PackedTile&) {}
-  [[gnu::always_inline]] static Words load(const std::byte* unit) { return load_as<Vi>(unit); }
+  [[gnu::always_inline]] static Words load(const std::byte* codes, int64_t k) {
+    return load_as<Vi>(word_of(codes, k, kColumns));
+  }
   [[gnu::always_inline]] static Vf number(Vi word, int64_t j, Vf) {
     const Vi top = word << splat_int(24 - 8 * static_cast<int32_t>(j));
     const Vi size = (top >> 4) & 0x07f00000;

@@ -48,7 +48,8 @@ struct PackedTile {
   const std::byte* scales = nullptr;  // [groups][32]
   size_t strip_scales = 0;
   model::ScaleType scale = model::ScaleType::f32;
-  const uint8_t* zeros = nullptr;  // [groups][32]
+  const float* minimums = nullptr;  // [groups][32], strip_scales apart; null: none
+  const uint8_t* zeros = nullptr;   // [groups][32]
   size_t strip_zeros = 0;
   const float* factors = nullptr;  // [strips][32]
   const int32_t* order = nullptr;  // [columns]: the group of each
@@ -199,6 +200,16 @@ struct ScaleCodes {
   int64_t groups = 0;
 };
 
+/// Scales and minimums of a strip of ggml's blocks (packed_layout.h), as floats [groups][32].
+struct BlockScales {
+  GgmlType type = GgmlType::q4_0;
+  const std::byte* from = nullptr;
+  int64_t blocks = 0;
+  const float* factors = nullptr;  // [32], of each output; null: none
+  float* scales = nullptr;
+  float* minimums = nullptr;  // null where the type has none
+};
+
 struct Kernels {
   int product_rows;  // rows of a product tile at most
   int strip_rows;    // rows that read a strip in the order of memory; more read it in two halves
@@ -210,6 +221,7 @@ struct Kernels {
   void (*product)(const ProductTile& tile, DType weight);
   void (*packed)(const PackedTile& tile);
   void (*decode_scales)(const ScaleCodes& from, float* to);
+  void (*decode_block_scales)(const BlockScales& strip);
   void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);
   void (*norm)(const NormRow& row);
   void (*add)(float* to, const float* from, int64_t count);

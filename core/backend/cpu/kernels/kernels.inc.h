@@ -19,6 +19,7 @@ constexpr Kernels kernel_table() {
           .product = product,
           .packed = packed,
           .decode_scales = decode_scales,
+          .decode_block_scales = decode_block_scales,
           .finish = finish,
           .norm = norm,
           .add = add,

@@ -30,6 +30,7 @@ PLIMSOLL_INLINE Vf load_scale(const std::byte* from, model::ScaleType type) {
 struct Lanes {
   const std::byte* codes;
   const std::byte* scales;
+  const float* minimums;
   const uint8_t* zeros;
   const float* factors;
 
@@ -40,6 +41,9 @@ struct Lanes {
     const int lane = vector % kOfStrip * kLanes;
     codes = tile.codes + strip * tile.strip_codes + lane * 4;
     scales = tile.scales + strip * tile.strip_scales + lane * model::scale_bytes(tile.scale);
+    minimums = tile.minimums == nullptr
+                   ? nullptr
+                   : tile.minimums + strip * (tile.strip_scales / sizeof(float)) + lane;
     zeros = tile.zeros == nullptr ? nullptr : tile.zeros + strip * tile.strip_zeros + lane;
     factors = tile.factors == nullptr ? nullptr : tile.factors + vector * kLanes;
   }
@@ -48,6 +52,7 @@ struct Lanes {
     const Vf scale = load_scale(scales + at, tile.scale);
     return factors == nullptr ? scale : scale * load(factors);
   }
+  [[gnu::always_inline]] Vf minimum(int64_t group) const { return load(minimums + group * kStrip); }
   [[gnu::always_inline]] Vi zero_point(const PackedTile& tile, int64_t group) const {
     Vi point = splat_int(static_cast<int32_t>(tile.packing->zero));
     if (zeros != nullptr) point += load_bytes(zeros + group * kStrip);

@@ -48,14 +48,10 @@ template <typename Decoder, int R, int V>
 PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, const Vf* zero,
                                   const float* a, int64_t k, int64_t end, Vf* sums) {
   constexpr int64_t kColumns = Decoder::kColumns;
-  constexpr int64_t kUnitBytes = Decoder::kWords * 4 * kStrip;
   while (k < end) {
-    const int64_t offset = k / kColumns * kUnitBytes;
     typename Decoder::Words words[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      words[v] = decoder.load(lanes[v].codes + offset);
-    }
+    for (int v = 0; v < V; ++v) words[v] = decoder.load(lanes[v].codes, k);
     const int64_t j = k % kColumns;
     const int64_t left = end - k < kColumns - j ? end - k : kColumns - j;
     if (left == kColumns) {
@@ -67,6 +63,25 @@ PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, co
         packed_step<Decoder, R, V>(decoder, words, zero, j + i, a + (k + i) * R, sums);
     }
     k += left;
+  }
+}
+
+/// Subtracts the minimums of columns [k, end), which belong to one group, times the sum of the rows
+/// there.
+template <int R, int V>
+PLIMSOLL_INLINE void subtract_minimums(const PackedTile& tile, const Lanes* lanes, int64_t group,
+                                       int64_t k, int64_t end, float* c) {
+  float of_rows[R] = {};
+  for (int64_t i = k; i < end; ++i)
+    for (int r = 0; r < R; ++r) of_rows[r] += tile.a[i * R + r];
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) {
+    const Vf minimum = lanes[v].minimum(group);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      float* const to = c + r * tile.c_stride + v * kLanes;
+      store(to, fma(minimum, splat(-of_rows[r]), load(to)));
+    }
   }
 }
 
@@ -95,6 +110,7 @@ void packed_vectors(const PackedTile& tile, int first) {
         store(to, fma(scale, sums[r * V + v], load(to)));
       }
     }
+    if (tile.minimums != nullptr) subtract_minimums<R, V>(tile, lanes, run.group, k, run.end, c);
     k = run.end;
   }
 }
@@ -127,6 +143,36 @@ void decode_scales(const ScaleCodes& from, float* to) {
   }
 }
 
+/// The blocks of a vector of outputs, for ggml_scale().
+struct LanesOfBlocks {
+  const std::byte* halves;  // [halves][32]
+  const std::byte* bytes;   // [bytes][32]
+
+  [[gnu::always_inline]] Vf half(int64_t i) const { return load_f16(halves + i * 2 * kStrip); }
+  [[gnu::always_inline]] Vi byte(int64_t i) const { return load_bytes(bytes + i * kStrip); }
+  [[gnu::always_inline]] static Vf to_float(Vi v) { return backend::to_float(v); }
+  [[gnu::always_inline]] static Vf of_bits(Vi v) { return from_bits(v); }
+  [[gnu::always_inline]] static Vf zero() { return Vf{}; }
+  [[gnu::always_inline]] static Vf where(Vi when, Vf yes, Vf no) { return select(when, yes, no); }
+};
+
+void decode_block_scales(const BlockScales& strip) {
+  const GgmlBlocks& type = *find_ggml_blocks(strip.type);
+  const int64_t groups = type.values / type.group;
+  for (int64_t block = 0; block < strip.blocks; ++block)
+    for (int64_t lane = 0; lane < kStrip; lane += kLanes) {
+      const std::byte* const from = strip.from + block * type.scale_bytes() * kStrip;
+      const LanesOfBlocks lanes{from + 2 * lane, from + 2 * type.halves * kStrip + lane};
+      const Vf factor = strip.factors == nullptr ? splat(1) : load(strip.factors + lane);
+      for (int64_t g = 0; g < groups; ++g) {
+        const auto [scale, minimum] = ggml_scale(strip.type, lanes, g);
+        const int64_t at = (block * groups + g) * kStrip + lane;
+        store(strip.scales + at, scale * factor);
+        if (strip.minimums != nullptr) store(strip.minimums + at, minimum * factor);
+      }
+    }
+}
+
 void packed(const PackedTile& tile) {
   switch (tile.packing->code) {
     case model::Code::e4m3:
@@ -135,14 +181,16 @@ void packed(const PackedTile& tile) {
       return packed_of<TableDecoder>(tile);
     case model::Code::integer:
       break;
-    case model::Code::blocks:  // decoded before, to plain strips
-      return;
   }
   switch (tile.packing->bits) {
     case 2:
       return packed_of<TwoBitsDecoder>(tile);
     case 3:
-      return packed_of<PlanesDecoder>(tile);
+      return packed_of<SplitDecoder<2, 1>>(tile);
+    case 5:
+      return packed_of<SplitDecoder<4, 1>>(tile);
+    case 6:
+      return packed_of<SplitDecoder<4, 2>>(tile);
     case 4:
       return tile.zeros == nullptr ? packed_of<TableDecoder>(tile)
                                    : packed_of<FourBitsDecoder>(tile);

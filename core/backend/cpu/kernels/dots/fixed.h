@@ -18,10 +18,10 @@ namespace plimsoll::backend {
 inline constexpr int64_t kFixedChunk = 128;
 /// Inputs whose bytes lie together.
 inline constexpr int64_t kFixedUnit = 8;
-/// Inputs between the fields at one place of each of a word's bytes: 1 with 8 bits, 2 with 4, 4
-/// with 2; with 3 bits, each of which has a word of its own, 8.
+/// Inputs between the fields at one place of each of a word's bytes (CodeUnit): 1 with 8 bits, 2
+/// with 4, else 4.
 constexpr int64_t fixed_stride(int64_t bits) {
-  return bits == 3 ? 8 : 8 / bits;
+  return bits == 4 || bits == 8 ? 8 / bits : 4;
 }
 /// Inputs that neither a chunk nor a slice cuts.
 constexpr int64_t fixed_block(int64_t bits) {
@@ -119,7 +119,8 @@ struct FixedRow {
 
 /// A product of rows with some strips of codes (packed_layout.h), in one slice:
 ///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
-///   integer[r, k]) * scale[r, chunk].
+///   integer[r, k]) * scale[r, chunk] - minimum[o, g] * (sum over k of integer[r, k]) * scale[r,
+///   chunk].
 struct FixedTile {
   const PackedTile* weight = nullptr;  // its rows are not read
   int planes = 0;
@@ -153,11 +154,13 @@ const FixedKernels* fixed_kernels(CpuIsa isa);
 /// Form of codes in a product, as unsigned bytes.
 enum class FixedCodes : uint8_t {
   integers,
-  halves,  // of e2m1, doubled
-  levels,  // of a table, as integers of 16 bits of which the largest is 2^15 - 1: two bytes
+  halves,        // of e2m1, doubled
+  signed_bytes,  // of a table of ggml, integers from -128 to 127
+  levels,        // of a table, as integers of 16 bits of which the largest is 2^15 - 1: two bytes
 };
 constexpr FixedCodes fixed_codes(const model::Packing& packing) {
   if (packing.code != model::Code::table) return FixedCodes::integers;
+  if (packing.has_blocks()) return FixedCodes::signed_bytes;
   const bool halves =
       packing.format == model::PackedFormat::nvfp4 || packing.format == model::PackedFormat::mxfp4;
   return halves ? FixedCodes::halves : FixedCodes::levels;
@@ -168,9 +171,11 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
 /// than as floats.
 constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& packing,
                            int64_t columns, int planes) {
-  if (packing.code == model::Code::e4m3 || packing.has_blocks() || packing.ordered) return false;
-  const bool levels = fixed_codes(packing) == FixedCodes::levels;
-  if ((levels ? 8 : packing.bits) > kernels.most_bits || (levels && planes > 2)) return false;
+  if (packing.code == model::Code::e4m3 || packing.ordered) return false;
+  const FixedCodes codes = fixed_codes(packing);
+  const bool levels = codes == FixedCodes::levels;
+  const bool bytes = levels || codes == FixedCodes::signed_bytes;
+  if ((bytes ? 8 : packing.bits) > kernels.most_bits || (levels && planes > 2)) return false;
   const int64_t block = fixed_block(packing.bits);
   return columns % block == 0 && packing.group % block == 0 &&
          12 * FixedChunks::most(packing.group, columns) <= columns;

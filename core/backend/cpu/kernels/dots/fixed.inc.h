@@ -18,6 +18,7 @@
 #include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/kernels/lanes.inc.h"
 #include "backend/cpu/layout.h"
+#include "backend/cpu/packed_layout.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -25,11 +26,11 @@ namespace {
 constexpr int kVectors = 2;  // vectors of outputs at a time
 constexpr int kOfStrip = static_cast<int>(kStrip) / kLanes;
 
-// Readers of codes: words() loads a unit of kColumns columns to registers, four() is the i-th four
-// columns of it as unsigned bytes up to kLargest, for one vector of outputs. Readers whose codes
-// stand for other numbers define `kZero` and the factor of their scales. With kBytes bytes a code,
-// four() is called for the upper bytes, then for the lower ones, and kZero is the zero of the upper
-// ones.
+// Readers of codes: words() loads kColumns columns from column `k` on to registers, four() is the
+// i-th four of them as unsigned bytes up to kLargest, for one vector of outputs. Readers whose
+// codes stand for other numbers define `kZero` and the factor of their scales. With kBytes bytes a
+// code, four() is called for the upper bytes, then for the lower ones, and kZero is the zero of the
+// upper ones.
 
 /// Reads codes of kBits in one word.
 template <int kBits>
@@ -37,12 +38,12 @@ struct InWords {
   static constexpr int kBytes = 1;
   static constexpr int kColumns = 32 / kBits;
   static constexpr int kLargest = (1 << kBits) - 1;
-  static constexpr int64_t kUnitBytes = 4 * kStrip;
   struct Words {
     Vi of[kVectors];
   };
   explicit InWords(const PackedTile&) {}
-  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+  [[gnu::always_inline]] Words words(const std::byte* codes, int64_t k) const {
+    const std::byte* const unit = codes + k / kColumns * 4 * kStrip;
     Words words;
     for (int v = 0; v < kVectors; ++v) words.of[v] = load_as<Vi>(unit + v * sizeof(Vi));
     return words;
@@ -95,16 +96,30 @@ struct Levels : InWords<4> {
   }
 };
 
+/// Reads integers of a table from -128 to 127, plus 128.
+struct SignedBytes : InWords<4> {
+  static constexpr int32_t kZero = 128;
+  static constexpr int kLargest = 255;
+  static constexpr float factor = 1;
+  Vi numbers;
+  explicit SignedBytes(const PackedTile& tile)
+      : InWords(tile),
+        numbers(sixteen([&](size_t i) { return static_cast<int>(tile.table[i]) + kZero; })) {}
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int = 0) const {
+    return Dots::lookup(numbers, InWords::four(words, i, v));
+  }
+};
+
 struct Bytes {
   static constexpr int kBytes = 1;
   static constexpr int kColumns = 8;
   static constexpr int kLargest = 255;
-  static constexpr int64_t kUnitBytes = 2 * 4 * kStrip;
   struct Words {
     Vi of[2][kVectors];
   };
   explicit Bytes(const PackedTile&) {}
-  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+  [[gnu::always_inline]] Words words(const std::byte* codes, int64_t k) const {
+    const std::byte* const unit = codes + k / kColumns * 2 * 4 * kStrip;
     Words words;
     for (int w = 0; w < 2; ++w)
       for (int v = 0; v < kVectors; ++v)
@@ -116,31 +131,37 @@ struct Bytes {
   }
 };
 
-/// Reads 3 bits, one in each of three words.
-struct BitPlanes {
+/// Reads codes whose upper bits lie in a word of their own (CodeUnit).
+template <int kLower, int kUpper>
+struct Split {
+  static constexpr CodeUnit kUnit{kLower + kUpper};
   static constexpr int kBytes = 1;
-  static constexpr int kColumns = 32;
-  static constexpr int kLargest = 7;
-  static constexpr int64_t kUnitBytes = 3 * 4 * kStrip;
+  static constexpr int kColumns = CodeUnit::kRun;
+  static constexpr int kLargest = (1 << (kLower + kUpper)) - 1;
   struct Words {
-    Vi of[3][kVectors];
+    Vi lower[kLower / 2][kVectors], upper[kVectors];
   };
-  explicit BitPlanes(const PackedTile&) {}
-  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+  explicit Split(const PackedTile&) {}
+  [[gnu::always_inline]] Words words(const std::byte* codes, int64_t k) const {
+    const std::byte* const unit = codes + k / kUnit.columns * kUnit.words * 4 * kStrip;
+    const int64_t run = k % kUnit.columns / kColumns;
     Words words;
-    for (int b = 0; b < 3; ++b)
-      for (int v = 0; v < kVectors; ++v)
-        words.of[b][v] = load_as<Vi>(unit + b * 4 * kStrip + v * sizeof(Vi));
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* const own = unit + v * sizeof(Vi);
+      for (int w = 0; w < kLower / 2; ++w)
+        words.lower[w][v] = load_as<Vi>(own + (run * (kLower / 2) + w) * 4 * kStrip);
+      words.upper[v] = load_as<Vi>(own + (kUnit.words - 1) * 4 * kStrip) >>
+                       splat_int(static_cast<int32_t>(4 * run));
+    }
     return words;
   }
   [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int) const {
-    Vi codes{};
-    for (int b = 0; b < 3; ++b) {
-      const Vi plane = words.of[b][v];
-      const Vi placed = i >= b ? plane >> (i - b) : plane << (b - i);
-      codes = masked_or(placed, splat_int(0x01010101 << b), codes);
-    }
-    return codes;
+    const int bit = i * kLower;
+    const Vi lower =
+        (words.lower[bit / 8][v] >> (bit % 8)) & splat_int(((1 << kLower) - 1) * 0x01010101);
+    const int up = kLower - i * kUpper;
+    const Vi placed = up > 0 ? words.upper[v] << up : words.upper[v] >> -up;
+    return masked_or(placed, splat_int((((1 << kUpper) - 1) << kLower) * 0x01010101), lower);
   }
 };
 
@@ -174,9 +195,8 @@ template <typename Codes, int kPlanes, int R>
 using SumsOf = Sums<Codes::kBytes, kPlanes, R>;
 
 template <typename Codes, int kPlanes, int R>
-PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, const std::byte* a,
-                              int64_t stride, SumsOf<Codes, kPlanes, R>& sums) {
-  const typename Codes::Words words = decoder.words(codes);
+PLIMSOLL_INLINE void add_unit(const Codes& decoder, const typename Codes::Words& words,
+                              const std::byte* a, int64_t stride, SumsOf<Codes, kPlanes, R>& sums) {
 #pragma GCC unroll 8
   for (int i = 0; i < Codes::kColumns / 4; ++i) {
     Vi bytes[Codes::kBytes][kVectors];
@@ -200,14 +220,13 @@ PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, cons
   }
 }
 
-/// Adds the products of `count` columns, at most Dots::together().
+/// Adds the products of `count` columns from `first` on, at most Dots::together().
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, const std::byte* a,
-                               int64_t stride, int64_t count, SumsOf<Codes, kPlanes, R>& sums) {
-  for (const std::byte* const end = a + count * kPlanes; a < end; a += Codes::kColumns * kPlanes) {
-    add_unit<Codes, kPlanes, R>(decoder, codes, a, stride, sums);
-    codes += Codes::kUnitBytes;
-  }
+                               int64_t stride, int64_t first, int64_t count,
+                               SumsOf<Codes, kPlanes, R>& sums) {
+  for (int64_t k = first; k < first + count; k += Codes::kColumns)
+    add_unit<Codes, kPlanes, R>(decoder, decoder.words(codes, k), a + k * kPlanes, stride, sums);
 }
 
 /// Adds the products of a chunk.
@@ -217,8 +236,7 @@ PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, con
                                SumsOf<Codes, kPlanes, R>& sums) {
   constexpr int64_t kTogether = Dots::together(Codes::kLargest, Codes::kColumns);
   const auto add_some = [&](int64_t k, int64_t count, SumsOf<Codes, kPlanes, R>& to) {
-    add_units<Codes, kPlanes, R>(decoder, codes + k / Codes::kColumns * Codes::kUnitBytes,
-                                 a + k * kPlanes, stride, count, to);
+    add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, count, to);
   };
   if constexpr (kTogether == 0) {
     add_some(chunk.begin, chunk.end - chunk.begin, sums);
@@ -242,6 +260,14 @@ PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int 
   if constexpr (kPlanes == 2) return whole;
   const Vf last = to_float(less(sums.all(byte, kPlanes - 1, r, v), row_sums[1]));
   return fma(whole, splat(256.f), last);
+}
+
+/// The sum of a row's integers in a chunk.
+template <int kPlanes>
+PLIMSOLL_INLINE Vf row_sum(const int32_t* row_sums) {
+  const Vf whole = to_float(splat_int(row_sums[0]));
+  if constexpr (kPlanes == 2) return whole;
+  return fma(whole, splat(256.f), to_float(splat_int(row_sums[1])));
 }
 
 template <int kBytes, int kPlanes, int R>
@@ -279,6 +305,9 @@ void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, in
         const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
         const Vf sum = chunk_sum(sums, r, v, zero, row_sums);
         total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
+        if (weight.minimums == nullptr) continue;
+        const Vf minimum = lanes[v].minimum(chunk.group) * splat(-row_scale);
+        total[r][v] = fma(row_sum<kPlanes>(row_sums), minimum, total[r][v]);
       }
     }
   }
@@ -319,10 +348,13 @@ void multiply_tile(const FixedTile& tile) {
   if (codes == FixedCodes::halves) return multiply_codes<Halves>(tile);
   if constexpr (Dots::kBits == 8) {
     if (codes == FixedCodes::levels) return multiply_planes<Levels, 2>(tile);
+    if (codes == FixedCodes::signed_bytes) return multiply_codes<SignedBytes>(tile);
     if (packing.bits == 8) return multiply_codes<Bytes>(tile);
+    if (packing.bits == 6) return multiply_codes<Split<4, 2>>(tile);
+    if (packing.bits == 5) return multiply_codes<Split<4, 1>>(tile);
   }
   if (packing.bits == 4) return multiply_codes<InWords<4>>(tile);
-  packing.bits == 3 ? multiply_codes<BitPlanes>(tile) : multiply_codes<InWords<2>>(tile);
+  packing.bits == 3 ? multiply_codes<Split<2, 1>>(tile) : multiply_codes<InWords<2>>(tile);
 }
 
 }  // namespace
