@@ -18,6 +18,7 @@ class RandomRows final : public model::PackedRows {
       : packing_(packing), columns_(columns), seed_(seed) {
     const float largest = packing.code == Code::e4m3    ? kLargestE4m3
                           : packing.code == Code::table ? kE2m1[7]
+                          : packing.code == Code::none  ? 1.f
                                                         : static_cast<float>(1 << packing.bits);
     scale_ = scale / largest;
   }

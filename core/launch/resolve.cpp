@@ -51,11 +51,11 @@ void refuse_blocks_on_cards(const model::ModelSpec& spec, const backend::Footpri
   if (footprint.name() == "cpu") return;
   for (const model::WeightSpec& weight : spec.weights)
     for (const model::Part& part : weight.parts)
-      if (part.packing && part.packing->has_blocks()) {
+      if (part.packing && part.packing->format == model::PackedFormat::ggml) {
         fail(ExitCode::usage,
              "the GGUF file's packed types ({} is one: {}) are computed on the CPU alone so far: "
              "give no card (--device cpu)",
-             part.tensor, find_ggml_type(static_cast<uint32_t>(part.packing->blocks))->name);
+             part.tensor, part.packing->block_type().name);
       }
 }
 

@@ -34,6 +34,7 @@ enum class Code : uint8_t {
   integer,  // itself
   e4m3,     // a float8, of 8 bits
   table,    // one of 16 numbers, of 4 bits
+  none,     // there are no codes: each input has a scale of its own, which is the weight
 };
 
 /// The type that scales are kept as.
@@ -129,7 +130,7 @@ constexpr bool has_input_scale(InputRounding rounding) {
 struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;
-  GgmlType blocks = GgmlType::f32;  // of ScaleType::blocks
+  GgmlType blocks = GgmlType::f32;  // the type in the file, of PackedFormat::ggml
   int64_t bits = 4;                 // 2, 3, 4, 8; of blocks 5 and 6 too
   int64_t group = 0;                // inputs that share a scale; 0: all inputs of an output
   ScaleType scale = ScaleType::f32;
@@ -150,11 +151,11 @@ struct Packing {
 
   bool operator==(const Packing&) const = default;
   [[nodiscard]] bool has_blocks() const { return scale == ScaleType::blocks; }
-  /// The type of a GGUF file's blocks; only of ScaleType::blocks, as the two after it.
+  /// The type in a GGUF file; only of PackedFormat::ggml.
   [[nodiscard]] const GgmlTypeInfo& block_type() const {
     return *find_ggml_type(static_cast<uint32_t>(blocks));
   }
-  /// Bytes of a row of `columns` values in the file, whole blocks.
+  /// Bytes of a row of `columns` values in a GGUF file, whole blocks.
   [[nodiscard]] int64_t block_row_bytes(int64_t columns) const {
     return columns / block_type().values * block_type().bytes;
   }

@@ -61,12 +61,14 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   const auto index = static_cast<size_t>(strip);
   buffers.codes.resize(kStrip * layout.columns);
   buffers.scales.resize(layout.strip_scales);
-  std::byte* codes = to + index * layout.strip_codes;
-  std::memset(codes, 0, layout.strip_codes);
-  rows.codes(first, count, buffers.codes.data());
-  for (int64_t r = 0; r < count; ++r)
-    pack_codes(buffers.codes.data() + r * layout.columns, layout.columns, packing.bits, r,
-               reinterpret_cast<uint32_t*>(codes));
+  if (layout.strip_codes > 0) {
+    std::byte* codes = to + index * layout.strip_codes;
+    std::memset(codes, 0, layout.strip_codes);
+    rows.codes(first, count, buffers.codes.data());
+    for (int64_t r = 0; r < count; ++r)
+      pack_codes(buffers.codes.data() + r * layout.columns, layout.columns, packing.bits, r,
+                 reinterpret_cast<uint32_t*>(codes));
+  }
   std::byte* scales = to + layout.scales + index * layout.strip_scales;
   std::memset(scales, 0, layout.strip_scales);
   rows.scales(first, count, buffers.scales.data());

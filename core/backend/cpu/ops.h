@@ -210,6 +210,10 @@ class CpuBackend final : public Backend {
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
   void finish(float* row, int64_t columns, const Epilogue& epilogue) const;
+  /// Multiplies strips [first, last) of a part without codes: each is widened to floats, once for
+  /// all rows, so that sums have the bits of a plain float32 matrix.
+  void multiply_widened(const Product& product, const ProductJob& job, int64_t first_strip,
+                        int64_t last_strip, int thread);
   /// Finds the largest inputs of rows, [rows, RowMaxima::count] to `most`; over all ranks where
   /// `weight` is a share of the inputs.
   template <typename RowOf>

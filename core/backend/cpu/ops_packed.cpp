@@ -170,6 +170,33 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
   }
 }
 
+void CpuBackend::multiply_widened(const Product& product, const ProductJob& job,
+                                  int64_t first_strip, int64_t last_strip, int thread) {
+  const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
+  std::vector<float>& strip = decoded_scales_[thread];
+  const auto numbers = static_cast<size_t>(product.k * kStrip);
+  strip.resize(std::max(strip.size(), static_cast<size_t>(padded_columns(product.k) * kStrip)));
+  std::fill(strip.begin() + numbers, strip.end(), 0.f);
+  for (int64_t s = first_strip; s < last_strip; ++s) {
+    const int64_t first = s * kStrip;
+    kernels_.widen(job.matrix + view.layout.scales + s * view.layout.strip_scales,
+                   dtype_of(view.packing.scale), strip.data(), static_cast<int64_t>(numbers));
+    if (view.packing.factors)
+      for (size_t i = 0; i < numbers; ++i)
+        strip[i] *= view.at<float>(view.layout.factors)[first + i % kStrip];
+    Product one = product;
+    one.n = std::min(kStrip, product.n - first);
+    one.bias = product.bias == nullptr ? nullptr : product.bias + first;
+    one.dtype = DType::f32;
+    one.jobs = {};
+    ProductJob plain = job;
+    plain.matrix = reinterpret_cast<const std::byte*>(strip.data());
+    plain.part = nullptr;
+    plain.out = job.out + first;
+    multiply_strips(one, plain, 0, 1, 1);
+  }
+}
+
 void CpuBackend::multiply_integers(const Product& product, const ProductJob& job,
                                    int64_t first_strip, int64_t last_strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};

@@ -47,6 +47,8 @@ void CpuBackend::multiply(const Product& product) {
     const int64_t last = std::min(strips, first + task_strips);
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
       multiply_integers(product, job, first, last);
+    } else if (job.part != nullptr && job.part->packing->code == model::Code::none) {
+      multiply_widened(product, job, first, last, thread);
     } else if (job.planes > 0) {
       multiply_fixed(product, job, first, last, thread);
     } else if (job.part != nullptr) {

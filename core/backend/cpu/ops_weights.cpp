@@ -64,15 +64,21 @@ void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id
     std::memcpy(out + units * unit, from + units * kStrip * unit, dtype_size(dtype));
 }
 
-/// One row's lane of a strip of codes and scales of ggml's blocks, decoded.
+/// The values of a row of a matrix from a GGUF file: its lane of a strip.
 void decode_row(const model::Packing& packing, const PackedPart& layout, const std::byte* data,
                 int64_t row, float* to) {
-  const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
-  const CodeUnit unit(packing.bits);
   const auto strip = static_cast<size_t>(row / kStrip);
   const int64_t lane = row % kStrip;
-  const auto* words = reinterpret_cast<const uint32_t*>(data + strip * layout.strip_codes) + lane;
   const std::byte* from = data + layout.scales + strip * layout.strip_scales;
+  if (packing.code == model::Code::none) {
+    const int64_t size = model::scale_bytes(packing.scale);
+    for (int64_t k = 0; k < layout.columns; ++k)
+      convert(from + (k * kStrip + lane) * size, dtype_of(packing.scale), to + k, DType::f32, 1);
+    return;
+  }
+  const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
+  const CodeUnit unit(packing.bits);
+  const auto* words = reinterpret_cast<const uint32_t*>(data + strip * layout.strip_codes) + lane;
   std::vector<uint8_t> codes(static_cast<size_t>(blocks.values));
   std::vector<std::byte> scales(static_cast<size_t>(blocks.scale_bytes()));
   for (int64_t k = 0; k < layout.columns; ++k) {
@@ -95,8 +101,8 @@ void decode_row(const model::Packing& packing, const PackedPart& layout, const s
   }
 }
 
-/// Row `id` of a table that is kept as ggml's blocks.
-void read_blocks(const Weight& table, int64_t id, float* row) {
+/// Row `id` of a table from a GGUF file.
+void read_packed_row(const Weight& table, int64_t id, float* row) {
   for (const Segment& segment : packed_segments(*table.spec, table.dtype, 0).parts) {
     const model::Part& part = *segment.part;
     const int64_t own = id - segment.first_row;
@@ -156,7 +162,7 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
 void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
   const auto* from = static_cast<const std::byte*>(table.data);
   const int64_t width = table.spec->columns();
-  if (table.spec->is_packed()) return read_blocks(table, id, row);
+  if (table.spec->is_packed()) return read_packed_row(table, id, row);
   const size_t row_bytes = width * dtype_size(table.dtype);
   const std::byte* stored = from + id * row_bytes;
   std::vector<std::byte> unpacked;

@@ -21,8 +21,10 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
   constexpr auto kRows = static_cast<size_t>(kStrip);
   groups = packing.groups(columns);
-  const CodeUnit unit(packing.bits);
-  strip_codes = divide_up(columns, unit.columns) * unit.words * kRows * sizeof(uint32_t);
+  if (packing.code != model::Code::none) {
+    const CodeUnit unit(packing.bits);
+    strip_codes = divide_up(columns, unit.columns) * unit.words * kRows * sizeof(uint32_t);
+  }
   strip_scales = packing.scales_bytes(groups) * kRows;
   strip_zeros = packing.zeros ? groups * kRows : 0;
   if (packing.scale == model::ScaleType::nested) {

@@ -36,11 +36,12 @@ struct OneBlock {
 
 void decode_ggml_codes(const GgmlBlocks& blocks, const uint8_t* codes, const std::byte* scales,
                        float* to) {
-  for (int64_t j = 0; j < blocks.values; ++j) {
-    const auto [scale, minimum] =
-        ggml_scale(blocks.type, OneBlock{blocks, scales}, j / blocks.group);
-    const int32_t number = blocks.table ? (*blocks.table)[codes[j]] : codes[j] - blocks.zero;
-    to[j] = scale * static_cast<float>(number) - minimum;
+  for (int64_t g = 0; g < blocks.values / blocks.group; ++g) {
+    const auto [scale, minimum] = ggml_scale(blocks.type, OneBlock{blocks, scales}, g);
+    for (int64_t j = g * blocks.group; j < (g + 1) * blocks.group; ++j) {
+      const int32_t number = blocks.table ? (*blocks.table)[codes[j]] : codes[j] - blocks.zero;
+      to[j] = scale * static_cast<float>(number) - minimum;
+    }
   }
 }
 

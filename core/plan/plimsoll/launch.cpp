@@ -52,8 +52,8 @@ std::string block_types(const model::ModelSpec& spec) {
   std::map<std::string_view, Share> types;
   for (const model::WeightSpec& weight : spec.weights) {
     for (const model::Part& part : weight.parts) {
-      if (!part.packing || !part.packing->has_blocks()) continue;
-      Share& share = types[find_ggml_type(static_cast<uint32_t>(part.packing->blocks))->name];
+      if (!part.packing || part.packing->format != model::PackedFormat::ggml) continue;
+      Share& share = types[part.packing->block_type().name];
       share.bytes += part.rows() * part.packing->block_row_bytes(weight.columns());
       share.tensors.insert(part.tensor);
     }

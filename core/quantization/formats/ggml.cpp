@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/ggml/blocks.h"
 #include "quantization/formats/stored_rows.h"
@@ -42,6 +44,7 @@ class GgmlRows final : public StoredRows {
     if (packing.factors) read_factors();
   }
 
+  /// Of plain types nobody asks for codes.
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     for_each_block(first, count, [&](const std::byte* block) {
       split_ggml_block(*blocks_, block, to, nullptr);
@@ -49,6 +52,7 @@ class GgmlRows final : public StoredRows {
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
+    if (blocks_ == nullptr) return numbers(first, count, to);
     for_each_block(first, count, [&](const std::byte* block) {
       split_ggml_block(*blocks_, block, nullptr, to);
       to += blocks_->scale_bytes();
@@ -63,6 +67,21 @@ class GgmlRows final : public StoredRows {
   }
 
  private:
+  /// Copies the numbers of a plain type; those of F64 become floats.
+  void numbers(int64_t first, int64_t count, std::byte* to) const {
+    const int64_t bytes = tensor_.blocks->bytes;
+    tensor_.guarded([&] {
+      for (int64_t row = first; row < first + count; ++row) {
+        const std::byte* const from = tensor_.data + (row * columns() + first_input()) * bytes;
+        if (tensor_.blocks->type() == GgmlType::f64) {
+          convert(from, DType::f64, to, DType::f32, static_cast<size_t>(inputs()));
+        } else {
+          std::memcpy(to, from, static_cast<size_t>(inputs() * bytes));
+        }
+        to += inputs() * model::scale_bytes(packing().scale);
+      }
+    });
+  }
   /// One factor of the matrix, or one of each expert's rows.
   void read_factors() {
     const StoredTensor scale = *matrix().find("scale");
@@ -103,6 +122,19 @@ Packing ggml_packing(const WeightScheme&, const StoredMatrix& matrix) {
          "mixture, such as Q4_K_M",
          tensor.name, type.name);
   }
+  const bool factors = matrix.find("scale").has_value();
+  if (!type.is_packed()) {
+    const auto scale = type.type() == GgmlType::f16    ? model::ScaleType::f16
+                       : type.type() == GgmlType::bf16 ? model::ScaleType::bf16
+                                                       : model::ScaleType::f32;
+    return {.format = model::PackedFormat::ggml,
+            .code = model::Code::none,
+            .blocks = type.type(),
+            .bits = 32,
+            .group = 1,
+            .scale = scale,
+            .factors = factors};
+  }
   const GgmlBlocks& blocks = *find_ggml_blocks(type.type());
   return {.format = model::PackedFormat::ggml,
           .code = blocks.table ? model::Code::table : model::Code::integer,
@@ -111,7 +143,7 @@ Packing ggml_packing(const WeightScheme&, const StoredMatrix& matrix) {
           .group = blocks.group,
           .scale = model::ScaleType::blocks,
           .zero = blocks.zero,
-          .factors = matrix.find("scale").has_value()};
+          .factors = factors};
 }
 
 std::unique_ptr<model::PackedRows> open_ggml(const Packing& packing, const StoredMatrix& matrix) {

@@ -179,6 +179,8 @@ void packed(const PackedTile& tile) {
       return packed_of<E4m3Decoder>(tile);
     case model::Code::table:
       return packed_of<TableDecoder>(tile);
+    case model::Code::none:  // multiplied as floats
+      return;
     case model::Code::integer:
       break;
   }

@@ -171,7 +171,8 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
 /// than as floats.
 constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& packing,
                            int64_t columns, int planes) {
-  if (packing.code == model::Code::e4m3 || packing.ordered) return false;
+  if (packing.code == model::Code::e4m3 || packing.code == model::Code::none || packing.ordered)
+    return false;
   const FixedCodes codes = fixed_codes(packing);
   const bool levels = codes == FixedCodes::levels;
   const bool bytes = levels || codes == FixedCodes::signed_bytes;
