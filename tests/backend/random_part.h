@@ -37,13 +37,14 @@ class RandomPart final : public model::PackedRows {
       : packing_(packing), rows_(rows), columns_(columns), groups_(packing.groups(columns)) {
     std::mt19937 random(seed);
     const auto below = [&](uint32_t n) { return static_cast<uint8_t>(random() % n); };
+    const uint32_t codes = 1u << std::min<int64_t>(packing.bits, 8);
     for (int64_t i = 0; i < rows * columns; ++i) {
-      uint8_t code = below(1u << packing.bits);
+      uint8_t code = below(codes);
       if (packing.code == model::Code::e4m3 && (code & 0x7f) == 0x7f) code = 0;
       codes_.push_back(code);
     }
     for (int64_t i = 0; i < rows * groups_; ++i) {
-      zeros_.push_back(below(1u << packing.bits));
+      zeros_.push_back(below(codes));
       scale_codes_.push_back(static_cast<uint8_t>(40 + below(40)));
     }
     for (int64_t i = 0; i < rows; ++i) factors_.push_back(0.5f + 0.01f * static_cast<float>(i));
@@ -111,6 +112,7 @@ class RandomPart final : public model::PackedRows {
     double number = code;
     if (packing_.code == model::Code::e4m3) number = double{e4m3_to_float(code)};
     if (packing_.code == model::Code::table) number = double{kNumbers[code]};
+    if (packing_.code == model::Code::none) number = 1;
     if (packing_.code == model::Code::integer)
       number -= static_cast<double>(packing_.zero) + (packing_.zeros ? zeros_[at] : 0);
     double scale = double{plain_scale(scale_codes_[at])};
@@ -145,7 +147,8 @@ class RandomPart final : public model::PackedRows {
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
     if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);
-    return static_cast<float>(code) / 64;  // exact in 16 bits
+    const int number = packing_.code == model::Code::none ? code - 60 : code;  // of both signs
+    return static_cast<float>(number) / 64;                                    // exact in 16 bits
   }
 
   model::Packing packing_;
@@ -259,6 +262,14 @@ inline const std::vector<PackedCase> kPackedCases = {
       .bits = 8,
       .group = 32,
       .inputs = model::InputRounding::mxfp8_group}},
+    {"numbers in 16 bits",
+     {.format = model::PackedFormat::ggml,
+      .code = model::Code::none,
+      .blocks = GgmlType::f16,
+      .bits = 32,
+      .group = 1,
+      .scale = model::ScaleType::f16,
+      .factors = true}},
     {"Q4_0", ggml_case(GgmlType::q4_0)},
     {"Q4_1", ggml_case(GgmlType::q4_1)},
     {"Q5_1", ggml_case(GgmlType::q5_1)},

@@ -16,6 +16,7 @@
 #include "bench/support/random_checkpoint.h"
 #include "bench/support/roofs.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/read_model.h"
 #include "checkpoint/resolve_model.h"
 #include "engine/engine.h"
 #include "model/config.h"
@@ -116,8 +117,7 @@ engine::EngineOptions engine_options() {
 }
 
 void measure_checkpoint(const Options& options) {
-  const Json config = model::read_config(options.model);
-  model::ModelSpec spec = model::make_model_spec(config);
+  auto [config, spec] = checkpoint::read_model(options.model);
   auto files = checkpoint::Checkpoint::open(options.model);
   checkpoint::resolve_stored(files, spec);
   checkpoint::resolve_kept(config, &files, {}, spec);
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "Threads");
   app.add_option("--isa", options.isa, "portable, avx2, avx512 or avx512bf16");
   app.add_option("--rounds", options.rounds, "Runs of which the best counts");
-  app.add_option("--model", options.model, "A checkpoint");
+  app.add_option("--model", options.model, "A checkpoint or a GGUF file");
   app.add_option("--sequences", options.sequences, "Of it: sequences at once");
   app.add_option("--prompt", options.prompt, "Tokens of each prompt");
   app.add_option("--generated", options.generated, "Tokens of each answer");

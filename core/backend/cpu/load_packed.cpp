@@ -10,17 +10,42 @@
 namespace plimsoll::backend {
 namespace {
 
-/// Writes a row's codes, a byte each, to its lane of a strip of zeros.
-void pack_codes(const uint8_t* from, int64_t columns, int64_t bits, int64_t lane, uint32_t* strip) {
-  const CodeUnit unit(bits);
-  const auto low = static_cast<uint8_t>((1 << unit.lower()) - 1);
-  for (int64_t k = 0; k < columns; ++k) {
-    uint32_t* const words = strip + k / unit.columns * unit.words * kStrip + lane;
-    const auto put = [&](const CodeUnit::Place& place, int value) {
-      words[place.word * kStrip] |= static_cast<uint32_t>(value) << place.bit;
-    };
-    put(unit.lower_place(k % unit.columns), from[k] & low);
-    if (unit.upper > 0) put(unit.upper_place(k % unit.columns), from[k] >> unit.lower());
+/// Writes a row's codes, a byte each, to its lane of a strip.
+template <int kBits>
+void pack_codes(const uint8_t* from, int64_t columns, int64_t lane, uint32_t* strip) {
+  constexpr CodeUnit kUnit(kBits);
+  for (int64_t k = 0; k < columns; k += kUnit.columns) {
+    std::array<uint8_t, kUnit.columns> codes{};  // zeros behind the last column
+    std::copy_n(from + k, std::min(kUnit.columns, columns - k), codes.begin());
+    std::array<uint32_t, kUnit.words> words{};
+#pragma GCC unroll 32
+    for (int64_t c = 0; c < kUnit.columns; ++c) {
+      const CodeUnit::Place low = kUnit.lower_place(c), high = kUnit.upper_place(c);
+      const uint32_t code = codes[c];
+      words[low.word] |= (code & ((1u << kUnit.lower()) - 1)) << low.bit;
+      if constexpr (kUnit.upper > 0) words[high.word] |= code >> kUnit.lower() << high.bit;
+    }
+    for (int64_t w = 0; w < kUnit.words; ++w)
+      strip[(k / kUnit.columns * kUnit.words + w) * kStrip + lane] = words[w];
+  }
+}
+
+using PackCodes = void (*)(const uint8_t* from, int64_t columns, int64_t lane, uint32_t* strip);
+
+PackCodes packer_of(int64_t bits) {
+  switch (bits) {
+    case 2:
+      return pack_codes<2>;
+    case 3:
+      return pack_codes<3>;
+    case 4:
+      return pack_codes<4>;
+    case 5:
+      return pack_codes<5>;
+    case 6:
+      return pack_codes<6>;
+    default:
+      return pack_codes<8>;
   }
 }
 
@@ -65,9 +90,10 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
     std::byte* codes = to + index * layout.strip_codes;
     std::memset(codes, 0, layout.strip_codes);
     rows.codes(first, count, buffers.codes.data());
+    const PackCodes pack = packer_of(packing.bits);
     for (int64_t r = 0; r < count; ++r)
-      pack_codes(buffers.codes.data() + r * layout.columns, layout.columns, packing.bits, r,
-                 reinterpret_cast<uint32_t*>(codes));
+      pack(buffers.codes.data() + r * layout.columns, layout.columns, r,
+           reinterpret_cast<uint32_t*>(codes));
   }
   std::byte* scales = to + layout.scales + index * layout.strip_scales;
   std::memset(scales, 0, layout.strip_scales);

@@ -145,10 +145,16 @@ void decode_scales(const ScaleCodes& from, float* to) {
 
 /// The blocks of a vector of outputs, for ggml_scale().
 struct LanesOfBlocks {
-  const std::byte* halves;  // [halves][32]
-  const std::byte* bytes;   // [bytes][32]
+  Vf halves[2];
+  const std::byte* bytes;  // [bytes][32]
 
-  [[gnu::always_inline]] Vf half(int64_t i) const { return load_f16(halves + i * 2 * kStrip); }
+  /// `block` is a strip's, whose float16s [halves][32] lie before its bytes.
+  LanesOfBlocks(const std::byte* block, int64_t count, int64_t lane)
+      : bytes(block + 2 * count * kStrip + lane) {
+    for (int64_t i = 0; i < 2; ++i)
+      halves[i] = i < count ? load_f16(block + 2 * (i * kStrip + lane)) : Vf{};
+  }
+  [[gnu::always_inline]] Vf half(int64_t i) const { return halves[i]; }
   [[gnu::always_inline]] Vi byte(int64_t i) const { return load_bytes(bytes + i * kStrip); }
   [[gnu::always_inline]] static Vf to_float(Vi v) { return backend::to_float(v); }
   [[gnu::always_inline]] static Vf of_bits(Vi v) { return from_bits(v); }
@@ -161,8 +167,8 @@ void decode_block_scales(const BlockScales& strip) {
   const int64_t groups = type.values / type.group;
   for (int64_t block = 0; block < strip.blocks; ++block)
     for (int64_t lane = 0; lane < kStrip; lane += kLanes) {
-      const std::byte* const from = strip.from + block * type.scale_bytes() * kStrip;
-      const LanesOfBlocks lanes{from + 2 * lane, from + 2 * type.halves * kStrip + lane};
+      const LanesOfBlocks lanes(strip.from + block * type.scale_bytes() * kStrip, type.halves,
+                                lane);
       const Vf factor = strip.factors == nullptr ? splat(1) : load(strip.factors + lane);
       for (int64_t g = 0; g < groups; ++g) {
         const auto [scale, minimum] = ggml_scale(strip.type, lanes, g);

@@ -250,11 +250,25 @@ PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, con
   }
 }
 
+/// Zero points of a vector of outputs: one of all, or each its own, which costs more.
+struct Zeros {
+  int32_t all = 0;
+  bool differ = false;
+  Vi each{};
+
+  /// `of_row` times each of them, modulo 2^32.
+  [[gnu::always_inline]] Vi times(int32_t of_row) const {
+    if (differ) return each * splat_int(of_row);
+    return splat_int(
+        static_cast<int32_t>(static_cast<uint32_t>(all) * static_cast<uint32_t>(of_row)));
+  }
+};
+
 /// A chunk's sum for one byte of the codes, less the zero point's share, as floats of row `r`.
 template <int kBytes, int kPlanes, int R>
-PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int r, int v, Vi zero,
-                            const int32_t* row_sums) {
-  const auto less = [&](Vi sum, int32_t of_row) { return sum - zero * splat_int(of_row); };
+PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int r, int v,
+                            const Zeros& zeros, const int32_t* row_sums) {
+  const auto less = [&](Vi sum, int32_t of_row) { return sum - zeros.times(of_row); };
   const Vi upper = (sums.all(byte, 0, r, v) << 8) + sums.all(byte, 1, r, v);
   const Vf whole = to_float(less(upper, row_sums[0]));
   if constexpr (kPlanes == 2) return whole;
@@ -271,11 +285,11 @@ PLIMSOLL_INLINE Vf row_sum(const int32_t* row_sums) {
 }
 
 template <int kBytes, int kPlanes, int R>
-PLIMSOLL_INLINE Vf chunk_sum(const Sums<kBytes, kPlanes, R>& sums, int r, int v, Vi zero,
+PLIMSOLL_INLINE Vf chunk_sum(const Sums<kBytes, kPlanes, R>& sums, int r, int v, const Zeros& zeros,
                              const int32_t* row_sums) {
-  const Vf upper = byte_sum(sums, 0, r, v, zero, row_sums);
+  const Vf upper = byte_sum(sums, 0, r, v, zeros, row_sums);
   if constexpr (kBytes == 1) return upper;
-  return fma(upper, splat(256.f), byte_sum(sums, kBytes - 1, r, v, Vi{}, row_sums));
+  return fma(upper, splat(256.f), byte_sum(sums, kBytes - 1, r, v, Zeros{}, row_sums));
 }
 
 /// Computes kVectors vectors of outputs from `vector` on, and R rows from `first` on.
@@ -293,17 +307,19 @@ void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, in
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       Vf scale = lanes[v].scale(weight, chunk.group);
-      Vi zero = lanes[v].zero_point(weight, chunk.group);
+      Zeros zeros{.all = static_cast<int32_t>(weight.packing->zero),
+                  .differ = lanes[v].zeros != nullptr};
+      if (zeros.differ) zeros.each = lanes[v].zero_point(weight, chunk.group);
       if constexpr (requires { Codes::kZero; }) {
         scale *= splat(decoder.factor);
-        zero = splat_int(Codes::kZero);
+        zeros = {.all = Codes::kZero};
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const int64_t at = (first + r) * tile.stride;
         const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * chunk.index;
         const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
-        const Vf sum = chunk_sum(sums, r, v, zero, row_sums);
+        const Vf sum = chunk_sum(sums, r, v, zeros, row_sums);
         total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
         if (weight.minimums == nullptr) continue;
         const Vf minimum = lanes[v].minimum(chunk.group) * splat(-row_scale);
