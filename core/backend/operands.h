@@ -65,7 +65,10 @@ struct Weight {
   }
   /// Rows of all ranks together (all_rows), and the first of this rank among them (first_row).
   [[nodiscard]] int64_t all_rows() const {
-    return ranks == nullptr ? spec->rows() : spec->parts.front().rows();
+    if (ranks == nullptr) return spec->rows();
+    // Parts of a quantized weight are a rank's share; the tensor has the rows of all.
+    const model::Part& part = spec->parts.front();
+    return spec->is_packed() ? part.stored_shape.front() : part.rows();
   }
   [[nodiscard]] int64_t first_row() const {
     return ranks == nullptr ? 0 : ranks->rank() * spec->rows();
