@@ -18,6 +18,8 @@ using batch::Order;
 
 // Tokenized in some ten seconds.
 constexpr uint64_t kMostLookedAt = uint64_t{256} << 20;
+// An order takes some 200 bytes a line.
+constexpr uint64_t kMostLines = 500'000;
 
 }  // namespace
 
@@ -39,6 +41,10 @@ std::string bound_by_outputs(const RunOptions& options) {
 std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines) {
   if (!prefix_caching) return "this launch has no prefix cache";
   if (lines <= 1) return "there is one line at most";
+  if (lines > kMostLines) {
+    return fmt::format("there are more than {} lines; --order prefix reads them all before the run",
+                       kMostLines);
+  }
   if (input.size() > kMostLookedAt) {
     return fmt::format("the input has more than {} MiB; --order prefix reads it all before the run",
                        kMostLookedAt >> 20);

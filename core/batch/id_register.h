@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "batch/digest.h"
@@ -10,11 +11,24 @@
 
 namespace plimsoll::batch {
 
-/// Given ids take a slot of a digest table; ids that are only the line's number take a bit.
+/// Given ids take a slot of a digest table; ids that are only the line's number take a bit. Lines
+/// come in the input's order, and may come once more in it.
 class IdRegister {
  public:
-  /// Takes the line's id. Returns the line (1-based) that has it already, or 0.
-  uint64_t take(const LineHead& head);
+  /// `folder`, `most_bytes`: see DigestTable.
+  explicit IdRegister(std::string folder = {}, size_t most_bytes = DigestTable::kInMemory)
+      : ids_(std::move(folder), most_bytes) {}
+
+  /// Notes the number (from 1) of the record that an id has, before a line takes the id. Returns
+  /// the record that it has already, or 0.
+  uint64_t add_record(const Digest& id, uint64_t record);
+
+  struct Taken {
+    uint64_t before = 0;  // the line (1-based) that has the id already, or 0
+    uint64_t record = 0;  // the id's record, for the line that takes the id; 0: none
+  };
+  /// Takes the line's id, unless a line before it has it.
+  Taken take(const LineHead& head);
   /// Takes the id that a failed line gives, since it stands in the output. A line whose id could
   /// not be read takes none: its line number stays free for later lines.
   void take_failed(const LineHead& head) {
@@ -26,7 +40,7 @@ class IdRegister {
     return line < numbered_.size() && numbered_[line];
   }
 
-  DigestTable given_;
+  DigestTable ids_;             // their lines, or records that no line has claimed yet
   std::vector<bool> numbered_;  // by line: its number is its id
 };
 
