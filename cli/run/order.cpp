@@ -38,9 +38,10 @@ std::string bound_by_outputs(const RunOptions& options) {
   return "";
 }
 
-std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines) {
+std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines,
+                             uint64_t done) {
   if (!prefix_caching) return "this launch has no prefix cache";
-  if (lines <= 1) return "there is one line at most";
+  if (lines <= done + 1) return "there is one line at most";
   if (lines > kMostLines) {
     return fmt::format("there are more than {} lines; --order prefix reads them all before the run",
                        kMostLines);
@@ -71,7 +72,7 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   if (reason.empty() && options.order == Order::automatic) {
     reason = not_worth_a_look(input,
                               engine::shares_prefixes(launch.resolved.spec, launch.resolved.engine),
-                              scanned.lines.value_or(0) - done.ok - done.failed);
+                              scanned.lines.value_or(0), done.ok + done.failed);
   }
   if (!reason.empty()) return order;
 

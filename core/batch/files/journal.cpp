@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "base/in_order.h"
 #include "files/input_file.h"
 
 namespace plimsoll::batch {
@@ -21,6 +24,17 @@ constexpr uint64_t kMoveBytes = uint64_t{16} << 20;
 // Of the index in memory: lines end nearly in their order, a million of them in it.
 constexpr size_t kIndexBytes = size_t{16} << 20;
 
+// Lines that are read back together, so many or so long.
+constexpr size_t kBlockLines = 1024;
+
+/// A line of a file, and the record that it is, if it is one.
+struct StoredLine {
+  std::string text;
+  Extent extent;
+  RecordDigest digest;
+  std::optional<Record> record;
+};
+
 /// A record in a file; `line` is its number there, from 1.
 struct StoredRecord {
   const Extent& extent;
@@ -30,25 +44,47 @@ struct StoredRecord {
   uint64_t line;
 };
 
+bool read_lines(FileLines& lines, std::vector<StoredLine>& block) {
+  size_t bytes = 0;
+  while (block.size() < kBlockLines && bytes < kScanBytes) {
+    StoredLine& line = block.emplace_back();
+    if (lines.next(line.text, line.extent)) {
+      bytes += line.text.size();
+    } else {
+      block.pop_back();
+      break;
+    }
+  }
+  return !block.empty();
+}
+
 // Goes over whole records; returns where they end. A last line that is none is torn, others are
-// damaged. A record that has the bytes of the run is not looked at whole again.
+// damaged. A record that has the bytes of the run is not parsed whole again.
 uint64_t walk(const files::OutputFile& file, uint64_t from, DigestCheck& check,
               const std::function<void(const StoredRecord&)>& found) {
+  using Lines = std::vector<StoredLine>;
   FileLines lines(file, from);
-  std::string text;
-  Extent extent;
+  const bool has_digests = check.has_digests();
   std::optional<Extent> broken;
   uint64_t number = 0;
-  while (lines.next(text, extent)) {
-    if (broken) check.note_damage(broken->offset, number);
-    ++number;
-    const RecordDigest digest = digest_record(extent.offset, text);
-    std::optional<Record> record;
-    if (check.is_next(digest)) record = read_own_record(text);
-    if (!record) record = read_record(text);
-    broken = record ? std::nullopt : std::optional(extent);
-    if (record) found({extent, *record, digest, text, number});
-  }
+  work_in_order<Lines>(
+      [&](Lines& block) { return read_lines(lines, block); },
+      [has_digests](Lines& block) {
+        for (StoredLine& line : block) {
+          line.digest = digest_record(line.extent.offset, line.text);
+          line.record = has_digests ? read_own_record(line.text) : read_record(line.text);
+        }
+      },
+      [&](Lines& block) {
+        for (StoredLine& line : block) {
+          if (broken) check.note_damage(broken->offset, number);
+          ++number;
+          const bool is_parsed = !has_digests || (line.record && check.is_next(line.digest));
+          if (!is_parsed) line.record = read_record(line.text);
+          broken = line.record ? std::nullopt : std::optional(line.extent);
+          if (line.record) found({line.extent, *line.record, line.digest, line.text, number});
+        }
+      });
   return broken ? broken->offset : lines.at();
 }
 

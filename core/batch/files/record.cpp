@@ -118,7 +118,10 @@ std::optional<Json> outline_of(std::string_view object) {
   std::string_view value;
   while (members.next(key, value)) {
     if (key == "id" || key == "custom_id" || key == "error" || key == "status_code") {
-      outline[std::string(key)] = parse_json<Json>(value);
+      const bool plain = value.starts_with('"') && value.find('\\') == std::string_view::npos;
+      outline[std::string(key)] = plain             ? Json(value.substr(1, value.size() - 2))
+                                  : value == "null" ? Json()
+                                                    : parse_json<Json>(value);
     } else if (key == "choices" || key == "token_ids") {
       outline[std::string(key)] = nullptr;
     } else if (key == "response") {

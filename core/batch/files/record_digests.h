@@ -66,6 +66,7 @@ class DigestCheck {
   /// `folder`: of temporary files.
   DigestCheck(RecordDigestList known, const std::string& folder);
 
+  [[nodiscard]] bool has_digests() const { return known_ > 0; }
   /// True when the next record that has a digest is this one: its bytes are those of the run.
   [[nodiscard]] bool is_next(const RecordDigest& record) const {
     return next_ < known_ && records_[next_].xxh3 == record.xxh3;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/in_order.h"
 #include "batch/digest.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
@@ -130,23 +131,62 @@ class Found {
   std::vector<std::string> codes_;
 };
 
+/// A line of the input, and what hangs on it alone.
+struct ReadLine {
+  Line line;
+  LineHead head;
+  uint64_t text = 0;  // low half of its digest
+  bool is_sound = false;
+};
+
+using ReadLines = std::vector<ReadLine>;
+
+// Lines that are read together, so many or so long.
+constexpr size_t kTogether = 1024;
+constexpr size_t kBytesTogether = size_t{1} << 20;
+
+bool read_block(LineReader& reader, ReadLines& block) {
+  size_t bytes = 0;
+  while (block.size() < kTogether && bytes < kBytesTogether) {
+    ReadLine& read = block.emplace_back();
+    const LineReader::Got got = reader.next(read.line, -1);
+    if (got == LineReader::Got::line) bytes += read.line.text.size();
+    if (got != LineReader::Got::line) block.pop_back();
+    if (got == LineReader::Got::end) break;
+  }
+  return !block.empty();
+}
+
+void read_envelopes(ReadLines& block, bool with_texts) {
+  for (ReadLine& read : block) {
+    if (with_texts) read.text = digest(read.line.text).low;
+    Line line = read.line;
+    try {
+      (void)read_envelope(line, Envelope::plain, read.head);
+      read.is_sound = true;
+      read.line.text.clear();
+    } catch (const LineError&) {
+      // It is read again.
+    }
+  }
+}
+
 /// Goes over an input as a run does, without its work.
 class Matcher {
  public:
   Matcher(Found& found, IdRegister& ids, const ResumeOptions& options)
       : found_(found), ids_(ids), options_(options) {}
 
-  void take(Line& line) {
-    const uint64_t text = options_.texts ? digest(line.text).low : 0;  // reading takes it apart
-    LineHead head;
+  void take(ReadLine& read) {
+    Line& line = read.line;
     uint64_t by_id = 0;  // a line that fails in its envelope is known by its number alone
-    try {
-      (void)read_envelope(line, usual_, head);
-      by_id = ids_.take(head).record;
-    } catch (const LineError&) {
-      ids_.take_failed(head);
+    if (read.is_sound) {
+      by_id = ids_.take(read.head).record;
+    } else {
+      fail_again(line, read.head);
+      ids_.take_failed(read.head);
     }
-    usual_ = head.envelope;
+    usual_ = read.head.envelope;
     if (line.ordinal < options_.slice.first) return;
     const uint64_t slot = line.ordinal - options_.slice.first;
     if (slot >= options_.slice.count) return;
@@ -156,7 +196,7 @@ class Matcher {
     found_.match(by_line);
     found_.match(by_id);
     const files::PagedArray<uint64_t>* texts = options_.texts;
-    if (texts && slot < texts->size() && text != (*texts)[slot]) return;
+    if (texts && slot < texts->size() && read.text != (*texts)[slot]) return;
     // A failure that was tried again, and the answer.
     const bool answered = by_id != 0 && (by_line == 0 || !found_.at(by_id).is(Entry::failed));
     const uint64_t number = answered ? by_id : by_line;
@@ -178,6 +218,16 @@ class Matcher {
   DoneLines done;
 
  private:
+  // What is known of a line that fails hangs on the lines before it.
+  void fail_again(Line& line, LineHead& head) const {
+    head = {};
+    try {
+      (void)read_envelope(line, usual_, head);
+    } catch (const LineError&) {
+      // Its record says why.
+    }
+  }
+
   Found& found_;
   IdRegister& ids_;
   const ResumeOptions& options_;
@@ -192,17 +242,23 @@ DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& inpu
   const uint64_t dropped = found.take_all();
   Matcher matcher(found, ids, options);
   LineReader reader(input, options.max_line_bytes);
-  Line line;
-  try {
-    while (true) {
-      const LineReader::Got got = reader.next(line, -1);
-      if (got == LineReader::Got::end) break;
-      if (got == LineReader::Got::line) matcher.take(line);
-    }
-  } catch (const Error&) {
-    // The lines before the place where packed data was cut off are lines all the same.
-    if (!input.is_packed()) throw;
-  }
+  bool is_cut = false;  // packed data
+  work_in_order<ReadLines>(
+      [&](ReadLines& block) {
+        try {
+          return !is_cut && read_block(reader, block);
+        } catch (const Error&) {
+          // The lines before the place where packed data was cut off are lines all the same.
+          if (!input.is_packed()) throw;
+          is_cut = true;
+          block.pop_back();
+          return !block.empty();
+        }
+      },
+      [&](ReadLines& block) { read_envelopes(block, options.texts != nullptr); },
+      [&](ReadLines& block) {
+        for (ReadLine& read : block) matcher.take(read);
+      });
   input.rewind();
   found.check_all_matched(input.name());
   matcher.done.dropped_bytes = dropped;
