@@ -14,7 +14,7 @@ namespace plimsoll {
 /// blocks are in hand at a time. Throws what the three throw, when no block is worked on any more.
 template <typename Block, typename Read, typename Work, typename Take>
 void work_in_order(const Read& read, const Work& work, const Take& take) {
-  const size_t most = std::clamp<size_t>(std::thread::hardware_concurrency(), 2, 8);
+  const size_t most = std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 4, 16);
   std::deque<std::future<Block>> in_hand;
   bool more = true;
   while (true) {

@@ -28,15 +28,21 @@ IdRegister::Taken IdRegister::take(const LineHead& head) {
   if (is_numbered(number)) return {.before = number};
   const Digest id = digest(*head.id);
   const uint64_t known = ids_.find(id);
-  const bool has_record = (known & kRecord) != 0;
-  if (known != 0 && known != head.number && !has_record) return {.before = known};
+  const uint64_t record = (known & kRecord) != 0 ? known & ~kRecord : 0;
+  const uint64_t taker = record != 0 ? takers_[record] : known;
+  if (taker != 0 && taker != head.number) return {.before = taker};
   if (head.id_is_line_number) {
     // Lines come in order; doubling keeps this linear.
     if (head.number >= numbered_.size()) numbered_.resize(2 * head.number + 64);
     numbered_[head.number] = true;
   }
-  if (has_record || !head.id_is_line_number) ids_.replace(id, head.number);
-  return {.record = has_record ? known & ~kRecord : 0};
+  if (record != 0) {
+    // Records follow each other nearly as their lines do, slots of the table do not.
+    takers_.set(record, head.number);
+  } else if (!head.id_is_line_number) {
+    (void)ids_.insert(id, head.number);
+  }
+  return {.record = taker == 0 ? record : 0};
 }
 
 }  // namespace plimsoll::batch

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "batch/digest.h"
 #include "batch/request_line.h"
+#include "files/paged_array.h"
 
 namespace plimsoll::batch {
 
@@ -16,8 +16,8 @@ namespace plimsoll::batch {
 class IdRegister {
  public:
   /// `folder`, `most_bytes`: see DigestTable.
-  explicit IdRegister(std::string folder = {}, size_t most_bytes = DigestTable::kInMemory)
-      : ids_(std::move(folder), most_bytes) {}
+  explicit IdRegister(const std::string& folder = {}, size_t most_bytes = DigestTable::kInMemory)
+      : ids_(folder, most_bytes), takers_(folder) {}
 
   /// Notes the number (from 1) of the record that an id has, before a line takes the id. Returns
   /// the record that it has already, or 0.
@@ -40,8 +40,9 @@ class IdRegister {
     return line < numbered_.size() && numbered_[line];
   }
 
-  DigestTable ids_;             // their lines, or records that no line has claimed yet
-  std::vector<bool> numbered_;  // by line: its number is its id
+  DigestTable ids_;                     // their lines, or their records
+  files::PagedArray<uint64_t> takers_;  // by record: the line that has taken its id, or 0
+  std::vector<bool> numbered_;          // by line: its number is its id
 };
 
 }  // namespace plimsoll::batch

@@ -21,7 +21,7 @@ namespace plimsoll::files {
 /// when the process ends. Not for several threads at once.
 class PagedBytes {
  public:
-  static constexpr size_t kPage = 4096;
+  static constexpr size_t kPage = 1024;  // most entries of a hash table are alone on theirs
   using Page = std::array<std::byte, kPage>;
 
   /// The file is made in `folder` when it is first needed; empty: in /var/tmp. Where it cannot be

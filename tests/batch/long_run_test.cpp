@@ -16,7 +16,7 @@ using test::Scratch;
 
 namespace {
 
-constexpr uint64_t kLines = 2000;  // 8 pages of places, 16 of ids
+constexpr uint64_t kLines = 2000;  // 32 pages of places, 64 of ids
 
 /// While it lives an array has one page in memory.
 struct OnDisk {

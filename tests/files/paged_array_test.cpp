@@ -21,7 +21,7 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-constexpr uint64_t kEntries = 5000;  // 20 pages
+constexpr uint64_t kEntries = 5000;  // 79 pages
 
 /// Sets and reads entries in any order; returns how many were not as they had been set.
 uint64_t differences(PagedArray<Pair>& array) {
@@ -47,7 +47,7 @@ int pages_written = 0;
 
 TEST_CASE("entries are the same however many of them are in memory") {
   const Scratch scratch;
-  for (const size_t bytes : {size_t{0}, size_t{4096}, size_t{3} << 14, size_t{1} << 20}) {
+  for (const size_t bytes : {size_t{0}, size_t{1024}, size_t{3} << 14, size_t{1} << 20}) {
     INFO(bytes << " bytes in memory");
     PagedArray<Pair> array(scratch.path(""), bytes);
     CHECK(differences(array) == 0);
