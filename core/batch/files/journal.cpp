@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/in_order.h"
+#include "batch/files/in_order.h"
 #include "files/input_file.h"
 
 namespace plimsoll::batch {

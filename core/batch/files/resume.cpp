@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/in_order.h"
 #include "batch/digest.h"
+#include "batch/files/in_order.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-namespace plimsoll {
+namespace plimsoll::batch {
 
 /// Calls read(block) for new blocks until it returns false, work(block) in threads of their own,
 /// and take(block) in the order in which blocks were read; `read` and `take` in this thread. A few
@@ -36,4 +36,4 @@ void work_in_order(const Read& read, const Work& work, const Take& take) {
   }
 }
 
-}  // namespace plimsoll
+}  // namespace plimsoll::batch
