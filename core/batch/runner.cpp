@@ -183,20 +183,12 @@ void Runner::take(Line line) {
   if (ours && !open) pass_over(slot);
 }
 
-int Runner::deaths(const Line& line) const {
-  return options_.in_flight ? options_.in_flight->deaths(line.number) : 0;
-}
-
 void Runner::refuse_killer(const Line& line) const {
   const int deaths = this->deaths(line);
   if (deaths < InFlight::kTooMany) return;
   throw LineError(code::crashed, fmt::format("line {}: the process died {} times while it had this "
                                              "line in hand; --retry-failed tries it again",
                                              line.number, deaths));
-}
-
-DoneLines::State Runner::done_before(uint64_t slot) const {
-  return options_.done ? options_.done->at(slot) : DoneLines::State::open;
 }
 
 void Runner::pass_over(uint64_t slot) {

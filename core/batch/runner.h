@@ -89,12 +89,16 @@ class Runner {
   /// True when no line of the run comes after this one.
   [[nodiscard]] bool is_last(const Line& line) const;
   void take(Line line);
-  [[nodiscard]] int deaths(const Line& line) const;
+  [[nodiscard]] int deaths(const Line& line) const {
+    return options_.in_flight ? options_.in_flight->deaths(line.number) : 0;
+  }
   void refuse_killer(const Line& line) const;
   void note_id(const LineHead& head);
   void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
   [[nodiscard]] BuiltRequest build(const LineHead& head, const LineRequest& request);
-  [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
+  [[nodiscard]] DoneLines::State done_before(uint64_t slot) const {
+    return options_.done ? options_.done->at(slot) : DoneLines::State::open;
+  }
   void pass_over(uint64_t slot);
   /// Queues prepared lines in order, up to the first whose images are not there yet.
   void queue_prepared();
