@@ -317,6 +317,8 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
   runner_options.slice = scanned.slice;
   runner_options.total_lines = scanned.lines;
   runner_options.done = &files.done();
+  runner_options.ids = &files.ids();
+  runner_options.folder = files::scratch_folder_of(options.output);
   runner_options.output.model = model_name(options, files);
   CrashNotes notes(options.output, files);
   runner_options.in_flight = notes.notes();

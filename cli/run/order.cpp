@@ -18,6 +18,8 @@ using batch::Order;
 
 // Tokenized in some ten seconds.
 constexpr uint64_t kMostLookedAt = uint64_t{256} << 20;
+// An order takes some 200 bytes a line.
+constexpr uint64_t kMostLines = 500'000;
 
 }  // namespace
 
@@ -36,9 +38,14 @@ std::string bound_by_outputs(const RunOptions& options) {
   return "";
 }
 
-std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines) {
+std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines,
+                             uint64_t done) {
   if (!prefix_caching) return "this launch has no prefix cache";
-  if (lines <= 1) return "there is one line at most";
+  if (lines <= done + 1) return "there is one line at most";
+  if (lines > kMostLines) {
+    return fmt::format("there are more than {} lines; --order prefix reads them all before the run",
+                       kMostLines);
+  }
   if (input.size() > kMostLookedAt) {
     return fmt::format("the input has more than {} MiB; --order prefix reads it all before the run",
                        kMostLookedAt >> 20);
@@ -65,7 +72,7 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
   if (reason.empty() && options.order == Order::automatic) {
     reason = not_worth_a_look(input,
                               engine::shares_prefixes(launch.resolved.spec, launch.resolved.engine),
-                              scanned.lines.value_or(0) - done.ok - done.failed);
+                              scanned.lines.value_or(0), done.ok + done.failed);
   }
   if (!reason.empty()) return order;
 

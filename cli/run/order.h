@@ -18,7 +18,8 @@ std::string bound_by_input(const files::InputFile& input);
 std::string bound_by_outputs(const RunOptions& options);
 /// Why --order auto keeps the order of a file with so many lines to answer without a look at their
 /// prompts; empty: it looks.
-std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines);
+std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching, uint64_t lines,
+                             uint64_t done = 0);
 
 /// Refuses --order prefix for an input that cannot be read out of order, and for answers that leave
 /// in the input's. Throws Error(usage).

@@ -90,7 +90,8 @@ void check_files(const RunOptions& options, const Environment& environment) {
   if (!options.tokenizer.empty()) add_model(options.tokenizer, environment.stores, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
   add_written("-o", options.output,
-              {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".running"},
+              {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".run.texts",
+               ".run.texts.part", ".running"},
               used);
   add_written("--errors", options.errors, {".part", ".part.xxh3", ".ordered.part"}, used);
   add_written("--report", options.report, {".part"}, used);

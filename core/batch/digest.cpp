@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace plimsoll::batch {
 namespace {
@@ -64,32 +66,66 @@ std::string hex(const Digest& value) {
   return fmt::format("{:016x}{:016x}", value.high, value.low);
 }
 
+// ---- tables ----
+
+namespace {
+
+constexpr int kLineBits = 40;
+constexpr int kFirstBits = 8;
+
+uint64_t line_of(uint64_t low_line) {
+  return low_line & ((uint64_t{1} << kLineBits) - 1);
+}
+
+}  // namespace
+
+DigestTable::DigestTable(std::string folder, size_t most_bytes)
+    : folder_(std::move(folder)), most_bytes_(most_bytes), slots_(folder_, most_bytes_) {}
+
 uint64_t DigestTable::insert(const Digest& value, uint64_t line) {
-  if (4 * (size_ + 1) > 3 * slots_.size()) grow();
-  Slot& slot = slots_[place_of(value)];
-  if (slot.line != 0) return slot.line;
-  slot = {value, line};
-  ++size_;
-  return 0;
+  const uint64_t before = find(value);
+  return before != 0 ? before : replace(value, line);
+}
+
+uint64_t DigestTable::replace(const Digest& value, uint64_t line) {
+  if (bits_ == 0 || 4 * (size_ + 1) > 3 * (uint64_t{1} << bits_)) grow();
+  const Slot wanted = slot_of(value, line);
+  const Place place = place_of(wanted);
+  slots_.set(place.index, wanted);
+  const uint64_t before = line_of(place.slot.low_line);
+  if (before == 0) ++size_;
+  return before;
 }
 
 uint64_t DigestTable::find(const Digest& value) const {
-  return slots_.empty() ? 0 : slots_[place_of(value)].line;
+  return bits_ == 0 ? 0 : line_of(place_of(slot_of(value, 0)).slot.low_line);
 }
 
-// The digest's slot, or the empty one where it would go.
-size_t DigestTable::place_of(const Digest& value) const {
-  size_t at = value.low & (slots_.size() - 1);
-  while (slots_[at].line != 0 && slots_[at].value != value) at = (at + 1) & (slots_.size() - 1);
-  return at;
+DigestTable::Slot DigestTable::slot_of(const Digest& value, uint64_t line) {
+  return {value.high, value.low >> kLineBits << kLineBits | line};
 }
 
-void DigestTable::grow() {
-  std::vector<Slot> old(slots_.empty() ? 1024 : 2 * slots_.size());
-  old.swap(slots_);
-  for (const Slot& entry : old) {
-    if (entry.line != 0) slots_[place_of(entry.value)] = entry;
+// The slot that has the wanted one's digest, or the empty one where it would go: behind the last
+// first place too.
+DigestTable::Place DigestTable::place_of(const Slot& wanted) const {
+  for (uint64_t index = wanted.high >> (64 - bits_);; ++index) {
+    const Slot slot = slots_[index];
+    const bool is_same =
+        slot.high == wanted.high && slot.low_line >> kLineBits == wanted.low_line >> kLineBits;
+    if (line_of(slot.low_line) == 0 || is_same) return {index, slot};
   }
+}
+
+// Slots are in the order of their digests, nearly: both tables are gone through once, from one end
+// to the other, and the new one needs no memory for that.
+void DigestTable::grow() {
+  const Slots old = std::exchange(slots_, Slots(folder_, std::min(most_bytes_, Slots::kInOrder)));
+  bits_ = bits_ == 0 ? kFirstBits : bits_ + 1;
+  for (uint64_t i = 0; i < old.size(); ++i) {
+    const Slot slot = old[i];
+    if (line_of(slot.low_line) != 0) slots_.set(place_of(slot).index, slot);
+  }
+  slots_.allow(most_bytes_);
 }
 
 }  // namespace plimsoll::batch

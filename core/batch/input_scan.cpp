@@ -147,7 +147,7 @@ class Scan {
   }
 
   void take_id(const LineHead& head) {
-    const uint64_t before = ids_.take(head);
+    const uint64_t before = ids_.take(head).before;
     if (before == 0) return;
     if (options_.duplicate_ids == DuplicateIds::refuse) {
       fail(ExitCode::input_unusable,

@@ -79,7 +79,7 @@ class Survey {
     try {
       OrderedJson body = read_envelope(line, usual_, head);
       usual_ = head.envelope;
-      seen.same_id = ids_.take(head);
+      seen.same_id = ids_.take(head).before;
       if (ours && seen.same_id != 0) ++result_.duplicate_ids;
       if (ours && seen.same_id == 0 && !is_done(seen)) {
         request = count(

@@ -31,8 +31,13 @@ Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& p
       watch_(watch),
       options_(std::move(options)),
       input_(input),
-      reader_(input, options_.max_line_bytes) {
-  if (options_.order) ordered_.emplace(input, *options_.order, options_.slice);
+      reader_(input, options_.max_line_bytes),
+      texts_(options_.folder),
+      own_ids_(options_.folder),
+      ids_(options_.ids ? *options_.ids : own_ids_) {
+  if (!options_.order) return;
+  ordered_.emplace(input, *options_.order, options_.slice);
+  for (const uint64_t text : options_.order->texts) texts_.push_back(text);
 }
 
 RunCounts Runner::run() {
@@ -155,28 +160,27 @@ void Runner::take(Line line) {
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
   if (ours && input_.is_regular() && !ordered_) texts_.push_back(identity.low);
-  if (ours && done_before(slot) == DoneLines::State::open) ++counts_.lines;
+  const bool open = done_before(slot) == DoneLines::State::open;
+  if (ours && !open && options_.done && slot < options_.done->batch.size()) {
+    usual_ = options_.done->batch[slot] ? Envelope::batch : Envelope::plain;
+    return pass_over(slot);
+  }
+  if (ours && open) ++counts_.lines;
   LineHead head;
   try {
     OrderedJson body = read_envelope(line, usual_, head);
     usual_ = head.envelope;
     note_id(head);
-    if (ours && done_before(slot) == DoneLines::State::open) {
+    if (ours && open) {
       refuse_killer(line);
       start(head, slot, identity, std::move(body));
     }
   } catch (const LineError& error) {
     usual_ = head.envelope;
     ids_.take_failed(head);
-    if (ours && done_before(slot) == DoneLines::State::open) {
-      fail_line(slot, head, identity, error);
-    }
+    if (ours && open) fail_line(slot, head, identity, error);
   }
-  if (ours && done_before(slot) != DoneLines::State::open) pass_over(slot);
-}
-
-int Runner::deaths(const Line& line) const {
-  return options_.in_flight ? options_.in_flight->deaths(line.number) : 0;
+  if (ours && !open) pass_over(slot);
 }
 
 void Runner::refuse_killer(const Line& line) const {
@@ -187,17 +191,13 @@ void Runner::refuse_killer(const Line& line) const {
                                              line.number, deaths));
 }
 
-DoneLines::State Runner::done_before(uint64_t slot) const {
-  return options_.done ? options_.done->at(slot) : DoneLines::State::open;
-}
-
 void Runner::pass_over(uint64_t slot) {
   output_.put(slot, "");
   if (errors_) errors_->put(slot, "");
 }
 
 void Runner::note_id(const LineHead& head) {
-  if (const uint64_t before = ordered_ ? ordered_->same_id() : ids_.take(head)) {
+  if (const uint64_t before = ordered_ ? ordered_->same_id() : ids_.take(head).before) {
     throw LineError(code::duplicate_id,
                     fmt::format("line {}: the id is that of line {} too", head.number, before));
   }

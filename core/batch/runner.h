@@ -35,6 +35,8 @@ struct RunnerOptions {
   const DoneLines* done = nullptr;      // lines that earlier processes of the run have finished
   const LineOrder* order = nullptr;     // in which lines run; null: that of the input
   InFlight* in_flight = nullptr;        // where lines in hand are noted, if anywhere
+  IdRegister* ids = nullptr;            // with the ids of lines that are done; null: one of its own
+  std::string folder;                   // of temporary files; empty: /var/tmp
   UnknownFields unknown_fields = UnknownFields::warn;
   RequestFields defaults;
   FieldLimits limits;
@@ -54,10 +56,7 @@ class Runner {
   /// Counts so far; to be read with the watch's outputs() held.
   [[nodiscard]] const RunCounts& counts() const { return counts_; }
   /// The digests (low halves) of the lines that were read, by slot; for a regular input only.
-  [[nodiscard]] std::vector<uint64_t> take_texts() {
-    if (options_.order) return options_.order->texts;
-    return std::move(texts_);
-  }
+  [[nodiscard]] files::PagedArray<uint64_t> take_texts() { return std::move(texts_); }
   [[nodiscard]] ProgressSample sample() const;
   /// Numbers of the first 20 lines that the engine has, for messages; to be read with the watch's
   /// outputs() held.
@@ -90,12 +89,16 @@ class Runner {
   /// True when no line of the run comes after this one.
   [[nodiscard]] bool is_last(const Line& line) const;
   void take(Line line);
-  [[nodiscard]] int deaths(const Line& line) const;
+  [[nodiscard]] int deaths(const Line& line) const {
+    return options_.in_flight ? options_.in_flight->deaths(line.number) : 0;
+  }
   void refuse_killer(const Line& line) const;
   void note_id(const LineHead& head);
   void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
   [[nodiscard]] BuiltRequest build(const LineHead& head, const LineRequest& request);
-  [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
+  [[nodiscard]] DoneLines::State done_before(uint64_t slot) const {
+    return options_.done ? options_.done->at(slot) : DoneLines::State::open;
+  }
   void pass_over(uint64_t slot);
   /// Queues prepared lines in order, up to the first whose images are not there yet.
   void queue_prepared();
@@ -125,8 +128,9 @@ class Runner {
   LineReader reader_;
   Clock::time_point start_ = Clock::now();
   RunCounts counts_;
-  std::vector<uint64_t> texts_;
-  IdRegister ids_;
+  files::PagedArray<uint64_t> texts_;
+  IdRegister own_ids_;
+  IdRegister& ids_;
   Envelope usual_ = Envelope::plain;
   std::optional<OrderedReader> ordered_;  // where lines do not run in the input's order
   bool ended_ = false;                    // no more lines to read

@@ -91,6 +91,10 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
+std::string scratch_folder_of(const std::string& path) {
+  return is_stream(path) ? "" : folder_of(path);
+}
+
 void check_distinct(const std::vector<UsedFile>& used) {
   std::vector<std::optional<Place>> places;
   for (const UsedFile& file : used) places.push_back(place_of(file));

@@ -32,6 +32,8 @@ bool is_stream(const std::string& path);
 std::string absolute_path(const std::string& path);
 /// The folder of a path; "." for a bare name.
 std::string folder_of(const std::string& path);
+/// The folder for temporary files of what writes `path`: empty, which is /var/tmp, for a stream.
+std::string scratch_folder_of(const std::string& path);
 
 enum class Use : uint8_t { read, write };
 

@@ -6,21 +6,41 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 
 namespace plimsoll::files {
 namespace {
 
 IoFault io_fault = nullptr;
+size_t most_page_bytes = SIZE_MAX;
 
 int fault_of(const char* call) {
   return io_fault == nullptr ? 0 : io_fault(call);
+}
+
+// How many of `count` bytes a write may take; -1 with errno set: it fails.
+ssize_t writable(size_t count) {
+  const int fault = fault_of("write");
+  if (fault > 0) {
+    errno = fault;
+    return -1;
+  }
+  return static_cast<ssize_t>(fault == kShortWrite ? std::min<size_t>(count, 1) : count);
 }
 
 }  // namespace
 
 void set_io_fault(IoFault fault) {
   io_fault = fault;
+}
+
+void set_page_bound(size_t most_bytes) {
+  most_page_bytes = most_bytes;
+}
+
+size_t page_bound() {
+  return most_page_bytes;
 }
 
 bool allowed(const char* call) {
@@ -34,12 +54,13 @@ int open_to_write(const char* path, int flags) {
 }
 
 ssize_t write(int descriptor, const char* bytes, size_t count) {
-  const int fault = fault_of("write");
-  if (fault > 0) {
-    errno = fault;
-    return -1;
-  }
-  return ::write(descriptor, bytes, fault == kShortWrite ? std::min<size_t>(count, 1) : count);
+  const ssize_t some = writable(count);
+  return some < 0 ? -1 : ::write(descriptor, bytes, static_cast<size_t>(some));
+}
+
+ssize_t write_at(int descriptor, const void* bytes, size_t count, off_t offset) {
+  const ssize_t some = writable(count);
+  return some < 0 ? -1 : ::pwrite(descriptor, bytes, static_cast<size_t>(some), offset);
 }
 
 int fsync(int descriptor) {

@@ -16,12 +16,17 @@ inline constexpr int kShortWrite = -1;
 /// Sets that function; null: no call fails.
 void set_io_fault(IoFault fault);
 
+/// Bytes of pages that each PagedBytes has in memory at most, whatever it is allowed. For tests.
+void set_page_bound(size_t most_bytes);
+size_t page_bound();
+
 /// False, with errno set, when the seam wants the call to fail.
 bool allowed(const char* call);
 
 // System calls of these names, through the seam: -1 with errno set when they fail.
 int open_to_write(const char* path, int flags);  // files are made with mode 0666
 ssize_t write(int descriptor, const char* bytes, size_t count);
+ssize_t write_at(int descriptor, const void* bytes, size_t count, off_t offset);
 int fsync(int descriptor);
 int close(int descriptor);
 int unlink(const char* path);

@@ -161,6 +161,32 @@ TEST_CASE("lines of earlier lives are passed over, and their ids stay taken") {
   CHECK(pipeline.counts.failed_by_code.at("bad_json") == 1);
 }
 
+TEST_CASE("lines that were read on going on are not read again, and their ids stay taken") {
+  Pipeline pipeline;
+  IdRegister ids;
+  LineHead head;
+  head.number = 1;
+  head.id = "a";
+  (void)ids.take(head);
+  DoneLines done;
+  done.slots = {DoneLines::State::ok};
+  done.batch = {true, false, true, true};
+  done.ok = 1;
+  pipeline.options.done = &done;
+  pipeline.options.ids = &ids;
+  const Json lines =
+      pipeline.run("{whatever it is\n" + line_of(1, R"(,"id":"a")") + "{broken\n" + line_of(2));
+  CHECK(lines[0].is_null());
+  CHECK(code_of(lines[1]) == "duplicate_id");
+  CHECK(code_of(lines[2]) == "bad_json");
+  CHECK(lines[3]["usage"]["completion_tokens"] == 2);
+  // The envelope of a broken line is that of the lines before it.
+  done.slots.push_back(DoneLines::State::ok);
+  done.batch[1] = true;
+  pipeline.output.lines.clear();
+  CHECK(pipeline.run("{x\n{x\n{broken\n")[2].contains("custom_id"));
+}
+
 TEST_CASE("a slice is answered alone, and duplicates before it count") {
   Pipeline pipeline;
   pipeline.options.slice = {1, 2};

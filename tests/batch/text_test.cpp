@@ -21,14 +21,21 @@ TEST_CASE("digests are MurmurHash3's") {
 }
 
 TEST_CASE("a digest table tells where it saw a digest first") {
-  DigestTable table;
-  for (uint64_t line = 1; line <= 10000; ++line) {
-    CHECK(table.insert(digest(std::to_string(line)), line) == 0);
+  for (const size_t in_memory : {DigestTable::kInMemory, size_t{0}}) {
+    DigestTable table({}, in_memory);
+    for (uint64_t line = 1; line <= 10000; ++line) {
+      CHECK(table.insert(digest(std::to_string(line)), line) == 0);
+    }
+    CHECK(table.insert(digest("77"), 20000) == 77);
+    CHECK(table.insert({0, 0}, 5) == 0);
+    CHECK(table.insert({0, 0}, 6) == 5);
+    CHECK(table.insert({~uint64_t{0}, 0}, 7) == 0);  // behind the last first place
+    CHECK(table.insert({~uint64_t{0}, ~uint64_t{0}}, 8) == 0);
+    CHECK(table.replace({~uint64_t{0}, ~uint64_t{0}}, 9) == 8);
+    CHECK(table.find({~uint64_t{0}, ~uint64_t{0}}) == 9);
+    CHECK(table.size() == 10003);
+    CHECK(table.is_on_disk() == (in_memory == 0));
   }
-  CHECK(table.insert(digest("77"), 20000) == 77);
-  CHECK(table.insert({0, 0}, 5) == 0);
-  CHECK(table.insert({0, 0}, 6) == 5);
-  CHECK(table.size() == 10001);
 }
 
 TEST_CASE("JSON text is valid, short and in order") {

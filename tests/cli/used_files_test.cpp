@@ -65,11 +65,27 @@ TEST_CASE("a file that a run writes under any of its names is no other file of t
     return false;
   };
   CHECK_NOTHROW(cli::check_files(usual, {}));
-  for (const char* name :
-       {"in", "template", "form", "model/config.json", "words/tokenizer.json",
-        "settings/generation_config.json", "out", "out.part", "out.part.xxh3", "out.ordered.part",
-        "out.run.json", "out.run.json.part", "out.running", "failed", "failed.part",
-        "failed.part.xxh3", "failed.ordered.part", "metrics", "metrics.part"}) {
+  for (const char* name : {"in",
+                           "template",
+                           "form",
+                           "model/config.json",
+                           "words/tokenizer.json",
+                           "settings/generation_config.json",
+                           "out",
+                           "out.part",
+                           "out.part.xxh3",
+                           "out.ordered.part",
+                           "out.run.json",
+                           "out.run.json.part",
+                           "out.run.texts",
+                           "out.run.texts.part",
+                           "out.running",
+                           "failed",
+                           "failed.part",
+                           "failed.part.xxh3",
+                           "failed.ordered.part",
+                           "metrics",
+                           "metrics.part"}) {
     INFO(name);
     CHECK(is_taken(&RunOptions::report, name));
   }
@@ -96,6 +112,8 @@ TEST_CASE("--order auto looks at two lines and more, of a file up to its bound")
   constexpr uint64_t kMost = uint64_t{256} << 20;
   CHECK(cli::not_worth_a_look(input_of(kMost), true, 2).empty());
   CHECK_THAT(cli::not_worth_a_look(input_of(kMost + 1), true, 2), Contains("256 MiB"));
+  CHECK(cli::not_worth_a_look(input_of(9), true, 500'000).empty());
+  CHECK_THAT(cli::not_worth_a_look(input_of(9), true, 500'001), Contains("500000 lines"));
   CHECK_THAT(cli::not_worth_a_look(input_of(9), true, 1), Contains("one line"));
   CHECK_THAT(cli::not_worth_a_look(input_of(9), false, 2), Contains("no prefix cache"));
   CHECK(cli::bound_by_input(input_of(9)).empty());

@@ -63,6 +63,21 @@ TEST_CASE("a GGUF file's plan is its launch, to the byte") {
   }
 }
 
+TEST_CASE("ranks give a GGUF file's answers of one rank") {
+  const Scratch scratch;
+  scratch.write("in.jsonl",
+                "{\"prompt_token_ids\":[1,400,3]}\n{\"prompt_token_ids\":[511,256,255,254]}\n");
+  for (const char* recipe : {"llama_q5_0", "llama_nvfp4"}) {
+    INFO(recipe);
+    write_gguf(scratch, recipe, "m");
+    const Outcome one = shell(scratch, "plimsoll run m.gguf" + kGgufRun + "< in.jsonl");
+    const Outcome two = shell(scratch, "plimsoll run m.gguf -tp 2" + kGgufRun + "< in.jsonl");
+    INFO(two.err);
+    REQUIRE(one.status == 0);
+    CHECK(two.out == one.out);
+  }
+}
+
 TEST_CASE("plan --explain weights tells the types of a GGUF file's tensors") {
   const Scratch scratch;
   write_gguf(scratch, "mixtral", "m");

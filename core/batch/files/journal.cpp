@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "batch/files/in_order.h"
 #include "files/input_file.h"
 
 namespace plimsoll::batch {
@@ -18,31 +21,70 @@ constexpr uint64_t kSyncBytes = uint64_t{1} << 20;
 constexpr auto kSyncInterval = 1s;
 // Copied, synced and given back at once.
 constexpr uint64_t kMoveBytes = uint64_t{16} << 20;
+// Of the index in memory: lines end nearly in their order, a million of them in it.
+constexpr size_t kIndexBytes = size_t{16} << 20;
+
+// Lines that are read back together, so many or so long.
+constexpr size_t kBlockLines = 1024;
+
+/// A line of a file, and the record that it is, if it is one.
+struct StoredLine {
+  std::string text;
+  Extent extent;
+  RecordDigest digest;
+  std::optional<Record> record;
+};
 
 /// A record in a file; `line` is its number there, from 1.
 struct StoredRecord {
   const Extent& extent;
   const Record& record;
+  const RecordDigest& digest;
   std::string_view text;
   uint64_t line;
 };
 
+bool read_lines(FileLines& lines, std::vector<StoredLine>& block) {
+  size_t bytes = 0;
+  while (block.size() < kBlockLines && bytes < kScanBytes) {
+    StoredLine& line = block.emplace_back();
+    if (lines.next(line.text, line.extent)) {
+      bytes += line.text.size();
+    } else {
+      block.pop_back();
+      break;
+    }
+  }
+  return !block.empty();
+}
+
 // Goes over whole records; returns where they end. A last line that is none is torn, others are
-// damaged.
+// damaged. A record that has the bytes of the run is not parsed whole again.
 uint64_t walk(const files::OutputFile& file, uint64_t from, DigestCheck& check,
               const std::function<void(const StoredRecord&)>& found) {
+  using Lines = std::vector<StoredLine>;
   FileLines lines(file, from);
-  std::string text;
-  Extent extent;
+  const bool has_digests = check.has_digests();
   std::optional<Extent> broken;
   uint64_t number = 0;
-  while (lines.next(text, extent)) {
-    if (broken) check.note_damage(broken->offset, number);
-    ++number;
-    const std::optional<Record> record = read_record(text);
-    broken = record ? std::nullopt : std::optional(extent);
-    if (record) found({extent, *record, text, number});
-  }
+  work_in_order<Lines>(
+      [&](Lines& block) { return read_lines(lines, block); },
+      [has_digests](Lines& block) {
+        for (StoredLine& line : block) {
+          line.digest = digest_record(line.extent.offset, line.text);
+          line.record = has_digests ? read_own_record(line.text) : read_record(line.text);
+        }
+      },
+      [&](Lines& block) {
+        for (StoredLine& line : block) {
+          if (broken) check.note_damage(broken->offset, number);
+          ++number;
+          const bool is_parsed = !has_digests || (line.record && check.is_next(line.digest));
+          if (!is_parsed) line.record = read_record(line.text);
+          broken = line.record ? std::nullopt : std::optional(line.extent);
+          if (line.record) found({line.extent, *line.record, line.digest, line.text, number});
+        }
+      });
   return broken ? broken->offset : lines.at();
 }
 
@@ -54,6 +96,7 @@ Journal::Journal(std::string path, Fsync fsync)
       part_(files::OutputFile::open_owned(path_ + ".part")),
       digests_(part_.path()),
       fsync_(fsync),
+      index_(empty_index()),
       end_(part_.size()),
       synced_(end_) {}
 
@@ -104,13 +147,13 @@ uint64_t Journal::first_record() const {
 uint64_t Journal::recover(const std::function<void(const Extent&, const Record&)>& found) {
   const uint64_t before = end_;
   const uint64_t first = first_record();
-  DigestCheck check(digests_.read());
-  std::vector<RecordDigest> digests;
+  DigestCheck check(digests_.read(), files::folder_of(path_));
+  RecordDigestList digests = digests_.empty_list();
   uint64_t end = 0;
   if (first < before) {
     end = walk(part_, first, check, [&](const StoredRecord& stored) {
-      digests.push_back(digest_record(stored.extent.offset, stored.text));
-      check.take(digests.back(), stored.line);
+      digests.push_back(stored.digest);
+      check.take(stored.digest, stored.line);
       found(stored.extent, stored.record);
     });
     check.refuse_damage(part_.path(), digests_);
@@ -129,24 +172,22 @@ uint64_t Journal::recover(const std::function<void(const Extent&, const Record&)
 }
 
 void Journal::bring_back(const std::function<void(const Extent&, const Record&)>& found,
-                         DigestCheck& check, std::vector<RecordDigest>& digests) {
+                         DigestCheck& check, RecordDigestList& digests) {
   const files::OutputFile ordered = files::OutputFile::open_owned(ordered_path());
-  walk(ordered, 0, check, [&](const StoredRecord& stored) {
-    check.take_copy(digest_record(stored.extent.offset, stored.text), stored.line);
-  });
+  walk(ordered, 0, check,
+       [&](const StoredRecord& stored) { check.take_copy(stored.digest, stored.line); });
   check.refuse_damage(ordered_path(), digests_);
   walk(ordered, 0, check, [&](const StoredRecord& stored) {
     const Extent extent{end_, stored.extent.bytes};
     part_.append(std::string(stored.text) + "\n");
-    digests.push_back(digest_record(extent.offset, stored.text));
+    digests.push_back({extent.offset, stored.digest.xxh3});
     end_ += extent.bytes;
     found(extent, stored.record);
   });
 }
 
 void Journal::adopt(uint64_t slot, const Extent& extent) {
-  if (slot >= index_.size()) index_.resize(slot + 1);
-  index_[slot] = extent;
+  index_.set(slot, extent);
 }
 
 void Journal::clear() {
@@ -156,7 +197,7 @@ void Journal::clear() {
   }
   files::remove_file(ordered_path());
   digests_.remove();
-  index_.clear();
+  index_ = empty_index();
   synced_ = end_ = 0;
 }
 
@@ -201,15 +242,21 @@ void Journal::sync_records() {
 }
 
 uint64_t Journal::records() const {
-  return static_cast<uint64_t>(
-      std::ranges::count_if(index_, [](const Extent& extent) { return extent.bytes > 0; }));
+  uint64_t count = 0;
+  for (uint64_t slot = 0; slot < index_.size(); ++slot) count += index_[slot].bytes > 0 ? 1 : 0;
+  return count;
+}
+
+files::PagedArray<Extent> Journal::empty_index() const {
+  return files::PagedArray<Extent>(files::folder_of(path_), kIndexBytes);
 }
 
 // ---- publishing ----
 
 bool Journal::is_in_order() const {
   uint64_t at = 0;
-  for (const Extent& extent : index_) {
+  for (uint64_t slot = 0; slot < index_.size(); ++slot) {
+    const Extent extent = index_[slot];
     if (extent.bytes == 0) continue;
     if (extent.offset != at) return false;
     at += extent.bytes;
@@ -243,11 +290,13 @@ void Journal::publish(files::Existing existing,
 
 // Slots from which on nothing lies before an offset: the journal's head up to there can go.
 void Journal::copy_in_order(files::OutputFile& to) {
-  std::vector<uint64_t> first_needed(index_.size() + 1, end_);
-  for (size_t slot = index_.size(); slot-- > 0;) {
-    const bool there = index_[slot].bytes > 0;
-    first_needed[slot] =
-        there ? std::min(first_needed[slot + 1], index_[slot].offset) : first_needed[slot + 1];
+  files::PagedArray<uint64_t> first_needed(files::folder_of(path_));
+  uint64_t needed = end_;
+  first_needed.set(index_.size(), needed);
+  for (uint64_t slot = index_.size(); slot-- > 0;) {
+    const Extent extent = index_[slot];
+    if (extent.bytes > 0) needed = std::min(needed, extent.offset);
+    first_needed.set(slot, needed);
   }
   const std::unique_ptr<files::Packer> packer = files::Packer::make(packing_);
   const bool punches = !packer && part_.can_punch();
@@ -261,8 +310,8 @@ void Journal::copy_in_order(files::OutputFile& to) {
     moved += buffer.size();
     buffer.clear();
   };
-  for (size_t slot = 0; slot < index_.size(); ++slot) {
-    const Extent& extent = index_[slot];
+  for (uint64_t slot = 0; slot < index_.size(); ++slot) {
+    const Extent extent = index_[slot];
     const size_t before = buffer.size();
     buffer.resize(before + extent.bytes);
     part_.read_at(extent.offset, buffer.data() + before, extent.bytes);
@@ -278,10 +327,10 @@ void Journal::copy_in_order(files::OutputFile& to) {
   to.sync();
 }
 
-void Journal::check_space(const std::vector<uint64_t>& first_needed, bool punches) const {
+void Journal::check_space(const files::PagedArray<uint64_t>& first_needed, bool punches) const {
   uint64_t copied = 0;
   uint64_t most = 0;
-  for (size_t slot = 0; slot < index_.size(); ++slot) {
+  for (uint64_t slot = 0; slot < index_.size(); ++slot) {
     copied += index_[slot].bytes;
     const uint64_t given_back = punches ? first_needed[slot] : 0;
     most = std::max(most, copied - std::min(copied, given_back));

@@ -15,6 +15,7 @@
 #include "batch/files/record_digests.h"
 #include "files/output_file.h"
 #include "files/packing.h"
+#include "files/paged_array.h"
 
 namespace plimsoll::batch {
 
@@ -65,9 +66,10 @@ class Journal {
   [[nodiscard]] bool is_in_order() const;
   [[nodiscard]] uint64_t first_record() const;
   void bring_back(const std::function<void(const Extent&, const Record&)>& found,
-                  DigestCheck& check, std::vector<RecordDigest>& digests);
+                  DigestCheck& check, RecordDigestList& digests);
   void sync_records();
-  void check_space(const std::vector<uint64_t>& needed_from, bool punches) const;
+  void check_space(const files::PagedArray<uint64_t>& first_needed, bool punches) const;
+  [[nodiscard]] files::PagedArray<Extent> empty_index() const;
   void copy_in_order(files::OutputFile& to);
   void unpack_published();
 
@@ -76,7 +78,7 @@ class Journal {
   files::OutputFile part_;
   RecordDigests digests_;
   Fsync fsync_;
-  std::vector<Extent> index_;  // by slot; no bytes: nothing
+  files::PagedArray<Extent> index_;  // by slot; no bytes: nothing
   uint64_t end_ = 0;
   uint64_t synced_ = 0;  // bytes that are safe
   std::chrono::steady_clock::time_point synced_at_ = std::chrono::steady_clock::now();

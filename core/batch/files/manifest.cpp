@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "files/names.h"
@@ -15,6 +18,7 @@ namespace {
 
 constexpr const char* kTool = "plimsoll run";
 constexpr size_t kLargestManifest = size_t{1} << 30;
+constexpr size_t kTextsAtOnce = size_t{1} << 16;
 
 constexpr std::array<std::pair<RunState, const char*>, 4> kStates{{
     {RunState::running, "running"},
@@ -72,7 +76,8 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.output_bytes = json.value("output_bytes", uint64_t{0});
     manifest.errors_bytes = json.value("errors_bytes", uint64_t{0});
     manifest.report = json.value("report", OrderedJson());
-    manifest.texts = json.value("texts", std::vector<uint64_t>());
+    if (json.contains("texts") && json["texts"].is_number())
+      manifest.texts = count_at(json, "texts");
     if (!manifest.job.is_object() || !manifest.notes.is_object()) {
       throw std::invalid_argument("job");
     }
@@ -100,6 +105,49 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
                             {"texts", manifest.texts}};
   files::write_file(path, json.dump(1) + "\n");
 }
+
+// ---- texts ----
+
+std::string texts_path(const std::string& output) {
+  return output + ".run.texts";
+}
+
+bool has_texts(const std::string& path, uint64_t lines) {
+  std::error_code error;
+  return lines > 0 && std::filesystem::file_size(path, error) == lines * sizeof(uint64_t);
+}
+
+files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines) {
+  files::PagedArray<uint64_t> texts(files::folder_of(path));
+  std::ifstream file(path, std::ios::binary);
+  std::vector<uint64_t> some(kTextsAtOnce);
+  while (texts.size() < lines) {
+    const size_t count = std::min<uint64_t>(some.size(), lines - texts.size());
+    const auto bytes = static_cast<std::streamsize>(count * sizeof(uint64_t));
+    if (!file.read(reinterpret_cast<char*>(some.data()), bytes)) {
+      fail(ExitCode::foreign_output, "{}: does not have the {} lines of its run", path, lines);
+    }
+    for (size_t i = 0; i < count; ++i) texts.push_back(some[i]);
+  }
+  return texts;
+}
+
+void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts) {
+  files::OutputFile file = files::OutputFile::open_owned(path + ".part");
+  file.truncate(0);
+  std::vector<uint64_t> some;
+  for (uint64_t line = 0; line < texts.size(); ++line) {
+    some.push_back(texts[line]);
+    if (some.size() < kTextsAtOnce && line + 1 < texts.size()) continue;
+    file.append({reinterpret_cast<const char*>(some.data()), some.size() * sizeof(uint64_t)});
+    some.clear();
+  }
+  file.sync();
+  file.rename(path, files::Existing::replace);
+  file.close();
+}
+
+// ---- jobs ----
 
 OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines) {
   OrderedJson lines = {{"first", slice.first}, {"count", nullptr}, {"of", nullptr}};

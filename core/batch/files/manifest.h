@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/json.h"
 #include "batch/input_scan.h"
+#include "files/paged_array.h"
 
 namespace plimsoll::batch {
 
@@ -35,9 +35,7 @@ struct Manifest {
   uint64_t errors_bytes = 0;  // of the --errors file
   /// The report (--report) of the life that ended the run; null before.
   OrderedJson report;
-  /// The digest (low half) of every line by slot, kept where lines failed: on the next run
-  /// corrected lines differ from it, unchanged ones do not.
-  std::vector<uint64_t> texts;
+  uint64_t texts = 0;  // lines in PATH.run.texts; none: the file counts for nothing
 };
 
 /// A job's "lines": the slice, and how many lines its input has, where that is known.
@@ -52,6 +50,15 @@ std::string manifest_path(const std::string& output);
 std::optional<Manifest> read_manifest(const std::string& path);
 /// Writes the file whole or not at all. Throws Error(output_unwritable).
 void write_manifest(const std::string& path, const Manifest& manifest);
+
+/// PATH.run.texts: the digest (low half) of every line by slot, 8 bytes each, kept where lines
+/// failed. On the next run corrected lines differ from it, unchanged ones do not.
+std::string texts_path(const std::string& output);
+bool has_texts(const std::string& path, uint64_t lines);
+/// Throws Error(foreign_output) where the file does not have so many lines.
+files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines);
+/// Writes the file whole or not at all. Throws Error(output_unwritable).
+void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts);
 
 /// The first key that differs, with both values: "seed: 1 then, 2 now"; empty when all are equal.
 /// A key that is null in one and lacks in the other differs: another version wrote it.

@@ -98,7 +98,7 @@ std::vector<Part> read_parts(const std::vector<std::string>& paths) {
 
 class Merge {
  public:
-  explicit Merge(RunFiles& files) : files_(files) {}
+  Merge(RunFiles& files, const std::string& folder) : files_(files), seen_(folder) {}
 
   void add(const Part& part) {
     const Merged before = counts;
@@ -171,7 +171,7 @@ Merged merge_parts(const MergeOptions& options) {
   if (files.finished()) {
     return {.ok = files.manifest().ok, .failed = files.manifest().failed, .was_there = true};
   }
-  Merge merge(files);
+  Merge merge(files, files::scratch_folder_of(options.output));
   for (const Part& part : parts) merge.add(part);
   files.publish(merge.counts.ok, merge.counts.failed, 0);
   return merge.counts;

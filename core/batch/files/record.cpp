@@ -32,15 +32,7 @@ bool read_response(const Json& response, Record& record) {
   return true;
 }
 
-}  // namespace
-
-std::optional<Record> read_record(std::string_view text) {
-  Json json;
-  try {
-    json = parse_json<Json>(text);
-  } catch (const JsonError&) {
-    return std::nullopt;
-  }
+std::optional<Record> read_object(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   Record record;
   const bool batch = json.contains("custom_id");
@@ -55,6 +47,109 @@ std::optional<Record> read_record(std::string_view text) {
   }
   if (!record.id && !record.line) return std::nullopt;
   return record;
+}
+
+/// Goes over the members of a JSON object at its first level, without looking into their values.
+class Members {
+ public:
+  explicit Members(std::string_view object) : rest_(object) { is_open_ = skip('{'); }
+
+  /// The next key without its quotation marks, and its value as it stands; false at the end, and
+  /// where the text is no such object.
+  bool next(std::string_view& key, std::string_view& value) {
+    if (!is_open_ || !take(key) || !skip(':') || !take(value) || key.size() < 2) return false;
+    key = key.substr(1, key.size() - 2);
+    is_open_ = skip(',');
+    return true;
+  }
+  [[nodiscard]] bool is_whole() const { return rest_ == "}" && !is_open_; }
+
+ private:
+  bool skip(char wanted) {
+    const bool is_there = rest_.starts_with(wanted);
+    if (is_there) rest_.remove_prefix(1);
+    return is_there;
+  }
+
+  // Takes a string, an array or an object up to its end, another value up to a comma or brace.
+  bool take(std::string_view& value) {
+    size_t depth = 0;
+    for (size_t at = 0; at < rest_.size(); ++at) {
+      const char c = rest_[at];
+      if (c == '"') {
+        at = end_of_string(at);
+        if (at == std::string_view::npos) return false;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if ((c == '}' || c == ']') && depth > 0) {
+        --depth;
+      }
+      const bool more = at + 1 < rest_.size();
+      const bool ends =
+          more && (rest_[at + 1] == ',' || rest_[at + 1] == '}' || rest_[at + 1] == ':');
+      if (depth > 0 || !ends) continue;
+      value = rest_.substr(0, at + 1);
+      rest_.remove_prefix(at + 1);
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] size_t end_of_string(size_t begin) const {
+    size_t end = begin;
+    while ((end = rest_.find('"', end + 1)) != std::string_view::npos) {
+      size_t escape = end;
+      while (rest_[escape - 1] == '\\') --escape;
+      if ((end - escape) % 2 == 0) break;
+    }
+    return end;
+  }
+
+  std::string_view rest_;
+  bool is_open_ = false;
+};
+
+// The members of a record that read_object() looks at, those within a response too; choices stand
+// there as null.
+std::optional<Json> outline_of(std::string_view object) {
+  Json outline = Json::object();
+  Members members(object);
+  std::string_view key;
+  std::string_view value;
+  while (members.next(key, value)) {
+    if (key == "id" || key == "custom_id" || key == "error" || key == "status_code") {
+      const bool plain = value.starts_with('"') && value.find('\\') == std::string_view::npos;
+      outline[std::string(key)] = plain             ? Json(value.substr(1, value.size() - 2))
+                                  : value == "null" ? Json()
+                                                    : parse_json<Json>(value);
+    } else if (key == "choices" || key == "token_ids") {
+      outline[std::string(key)] = nullptr;
+    } else if (key == "response") {
+      std::optional<Json> response = value == "null" ? Json() : outline_of(value);
+      if (!response) return std::nullopt;
+      outline["response"] = std::move(*response);
+    }
+  }
+  return members.is_whole() ? std::optional(std::move(outline)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Record> read_record(std::string_view text) {
+  try {
+    return read_object(parse_json<Json>(text));
+  } catch (const JsonError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Record> read_own_record(std::string_view text) {
+  try {
+    const std::optional<Json> outline = outline_of(text);
+    return outline ? read_object(*outline) : std::nullopt;
+  } catch (const JsonError&) {
+    return std::nullopt;
+  }
 }
 
 Digest key_of_line(uint64_t line) {

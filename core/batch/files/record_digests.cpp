@@ -46,8 +46,12 @@ files::OutputFile& RecordDigests::file() {
   return *file_;
 }
 
-std::vector<RecordDigest> RecordDigests::read() {
-  std::vector<RecordDigest> records;
+RecordDigestList RecordDigests::empty_list() const {
+  return RecordDigestList(files::folder_of(path_));
+}
+
+RecordDigestList RecordDigests::read() {
+  RecordDigestList records = empty_list();
   if (!files::exists(path_)) return records;
   FileLines lines(file(), 0);
   std::string text;
@@ -67,13 +71,24 @@ std::vector<RecordDigest> RecordDigests::read() {
   return records;
 }
 
-void RecordDigests::replace(const std::vector<RecordDigest>& records) {
+void RecordDigests::replace(const RecordDigestList& records) {
+  if (has_just(records)) return;
   if (files::exists(path_)) file().truncate(0);
-  for (const RecordDigest& record : records) {
-    coming_ += text_of(record);
+  for (uint64_t i = 0; i < records.size(); ++i) {
+    coming_ += text_of(records[i]);
     if (coming_.size() >= kWriteBytes) flush();
   }
   flush();
+}
+
+bool RecordDigests::has_just(const RecordDigestList& records) {
+  if (!files::exists(path_)) return records.empty();
+  FileLines lines(file(), 0);
+  std::string text;
+  Extent extent;
+  uint64_t same = 0;
+  while (same < records.size() && lines.next(text, extent) && parse(text) == records[same]) ++same;
+  return same == records.size() && lines.at() == file().size();
 }
 
 void RecordDigests::add(const RecordDigest& record) {
@@ -105,12 +120,23 @@ void RecordDigests::remove() {
 
 // ---- the check ----
 
-DigestCheck::DigestCheck(std::vector<RecordDigest> known) : records_(std::move(known)) {
-  for (const RecordDigest& record : records_) {
-    known_.push_back(record.xxh3);
-    end_ = std::max(end_, record.offset + 1);
+DigestCheck::DigestCheck(RecordDigestList known, const std::string& folder)
+    : records_(std::move(known)), known_(records_.size()), places_(folder) {
+  for (uint64_t i = 0; i < known_; ++i) end_ = std::max(end_, records_[i].offset + 1);
+}
+
+// Records follow each other as their digests do, but where lines were taken out or were moved.
+bool DigestCheck::is_known(uint64_t xxh3) {
+  if (next_ >= known_ || records_[next_].xxh3 != xxh3) {
+    for (uint64_t i = places_.size() == 0 ? 0 : known_; i < known_; ++i) {
+      (void)places_.insert({.high = records_[i].xxh3}, i + 1);
+    }
+    const uint64_t place = places_.find({.high = xxh3});
+    if (place == 0) return false;
+    next_ = place - 1;
   }
-  std::ranges::sort(known_);
+  ++next_;
+  return true;
 }
 
 void DigestCheck::take(const RecordDigest& record, uint64_t line) {
@@ -122,8 +148,7 @@ void DigestCheck::take(const RecordDigest& record, uint64_t line) {
 }
 
 void DigestCheck::take_copy(const RecordDigest& record, uint64_t line) {
-  const bool whole = known_.empty() || std::ranges::binary_search(known_, record.xxh3);
-  if (!whole) note_damage(record.offset, line);
+  if (known_ > 0 && !is_known(record.xxh3)) note_damage(record.offset, line);
 }
 
 void DigestCheck::note_damage(uint64_t offset, uint64_t line) {

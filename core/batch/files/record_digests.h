@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "batch/digest.h"
 #include "files/output_file.h"
+#include "files/paged_array.h"
 
 namespace plimsoll::batch {
 
@@ -22,6 +24,8 @@ struct RecordDigest {
 
 RecordDigest digest_record(uint64_t offset, std::string_view text);
 
+using RecordDigestList = files::PagedArray<RecordDigest>;
+
 /// The file: a line "OFFSET XXH3" for each record, in decimal and in 16 hexadecimal digits, written
 /// after the record. A crash may take the last lines of it, and with them the check of the records
 /// that they are of, never a record.
@@ -32,9 +36,11 @@ class RecordDigests {
 
   /// What is there; nothing of a journal that was begun without digests. Throws
   /// Error(foreign_output) where a line is none of ours and such lines follow.
-  [[nodiscard]] std::vector<RecordDigest> read();
-  /// These in place of what is there.
-  void replace(const std::vector<RecordDigest>& records);
+  [[nodiscard]] RecordDigestList read();
+  /// These in place of what is there, which is not written again where it is the same.
+  void replace(const RecordDigestList& records);
+  /// An empty list whose temporary file is beside the journal.
+  [[nodiscard]] RecordDigestList empty_list() const;
   /// Adds a record: the file has it once there are eight of them, or after flush().
   void add(const RecordDigest& record);
   void flush();
@@ -45,6 +51,7 @@ class RecordDigests {
 
  private:
   files::OutputFile& file();
+  bool has_just(const RecordDigestList& records);
 
   std::string path_;
   std::optional<files::OutputFile> file_;
@@ -56,8 +63,14 @@ class RecordDigests {
 /// Holds records that are read back against their digests.
 class DigestCheck {
  public:
-  explicit DigestCheck(std::vector<RecordDigest> known);
+  /// `folder`: of temporary files.
+  DigestCheck(RecordDigestList known, const std::string& folder);
 
+  [[nodiscard]] bool has_digests() const { return known_ > 0; }
+  /// True when the next record that has a digest is this one: its bytes are those of the run.
+  [[nodiscard]] bool is_next(const RecordDigest& record) const {
+    return next_ < known_ && records_[next_].xxh3 == record.xxh3;
+  }
   /// A record of a journal; `line` is its number in the file, from 1. One behind the last that has
   /// a digest counts as whole: a crash has taken its digest.
   void take(const RecordDigest& record, uint64_t line);
@@ -71,9 +84,13 @@ class DigestCheck {
   void refuse_damage(const std::string& file, RecordDigests& digests) const;
 
  private:
-  std::vector<RecordDigest> records_;                   // known, and behind them those without
-  std::vector<uint64_t> known_;                         // sorted
-  uint64_t end_ = 0;                                    // of the offsets that have digests
+  bool is_known(uint64_t xxh3);
+
+  RecordDigestList records_;  // known, and behind them those without
+  uint64_t known_ = 0;        // of `records_`
+  uint64_t next_ = 0;         // the known one behind the last that was found
+  DigestTable places_;        // of the known by XXH3, from 1; empty before it is needed
+  uint64_t end_ = 0;          // of the offsets that have digests
   std::vector<std::pair<uint64_t, uint64_t>> damaged_;  // first and last line
   uint64_t first_damage_ = 0;                           // its byte in the file
 };

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "batch/files/journal.h"
+#include "batch/id_register.h"
 #include "batch/input_scan.h"
+#include "files/paged_array.h"
 
 namespace plimsoll::batch {
 
@@ -15,6 +17,9 @@ namespace plimsoll::batch {
 struct DoneLines {
   enum class State : uint8_t { open, ok, failed };
   std::vector<State> slots;  // up to the last line that is done
+  /// Of the lines of an input by slot: their envelope is the batch form. Where it is known, so are
+  /// the ids of these lines.
+  std::vector<bool> batch;
   uint64_t ok = 0;
   uint64_t failed = 0;
   std::map<std::string, uint64_t> failed_by_code;
@@ -33,14 +38,15 @@ struct ResumeOptions {
   Slice slice;
   Failed failed = Failed::keep;
   /// The digest (low half) of each line by slot, when its record was made: a line whose text has
-  /// changed since is not done. Empty: the input is unchanged.
-  std::vector<uint64_t> texts = {};
+  /// changed since is not done. Null: the input is unchanged.
+  const files::PagedArray<uint64_t>* texts = nullptr;
 };
 
-/// Matches the records of both journals (`errors` may be null) with the lines of a regular input.
-/// Throws Error(foreign_output) when a record belongs to no line.
+/// Matches the records of both journals (`errors` may be null) with the lines of a regular input,
+/// whose ids are taken in `ids`, which is empty before. Throws Error(foreign_output) when a record
+/// belongs to no line.
 DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& input,
-                        const ResumeOptions& options);
+                        const ResumeOptions& options, IdRegister& ids);
 /// Counts every record as a line, in order of completion, for a run without an input.
 DoneLines recover_records(Journal& output, Journal* errors);
 

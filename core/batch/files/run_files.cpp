@@ -100,7 +100,7 @@ void refuse_unknown_output(const std::string& path) {
 }
 
 RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
-    : options_(std::move(options)) {
+    : options_(std::move(options)), ids_(files::scratch_folder_of(options_.output)) {
   if (files::is_stream(options_.output)) {
     output_ = open_output(options_.output, options_.fsync, journal_);
     if (!options_.errors.empty()) {
@@ -150,8 +150,11 @@ void RunFiles::open_journals(files::InputFile* input) {
          "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
          journal_->part(), input->name(), options_.output);
   }
-  options_.resume.texts = manifest_.texts;
-  done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, options_.resume)
+  std::optional<files::PagedArray<uint64_t>> texts;
+  if (are_texts_known()) texts = read_texts(texts_path(options_.output), manifest_.texts);
+  ResumeOptions resume = options_.resume;
+  resume.texts = texts ? &*texts : nullptr;
+  done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, resume, ids_)
                 : recover_records(*journal_, errors_journal_.get());
   manifest_.state = RunState::running;
   manifest_.job = options_.job;
@@ -212,7 +215,7 @@ std::string RunFiles::difference_to_job() const {
   OrderedJson then = manifest_.job;
   try {
     if (options_.resume.failed == Failed::retry) {
-      allow_corrections(then, options_.job, !manifest_.texts.empty());
+      allow_corrections(then, options_.job, are_texts_known());
     }
     if (goes_further(then, options_.job)) then["lines"] = options_.job["lines"];
   } catch (const Json::exception&) {
@@ -288,7 +291,9 @@ void RunFiles::start_anew() {
   manifest_.job = options_.job;
   manifest_.notes = options_.notes;
   manifest_.replaces = replaces;
-  if (journal_) save();
+  if (!journal_) return;
+  save();
+  files::remove_file(texts_path(options_.output));
 }
 
 RunFiles::~RunFiles() {
@@ -311,7 +316,7 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
   manifest_.ok = ok;
   manifest_.failed = failed;
   manifest_.missing = missing;
-  if (failed == 0) manifest_.texts.clear();
+  if (journal_) save_texts(failed);
   manifest_.state = RunState::publishing;
   const files::Existing existing =
       manifest_.replaces ? files::Existing::replace : files::Existing::refuse;
@@ -332,6 +337,17 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
     save();
   });
   recover_published();
+  if (manifest_.texts == 0) files::remove_file(texts_path(options_.output));
+}
+
+// Answers to these texts are on the disk before the texts are.
+void RunFiles::save_texts(uint64_t failed) {
+  if (failed == 0) manifest_.texts = 0;
+  if (failed == 0 || !texts_) return;
+  journal_->sync();
+  if (errors_journal_) errors_journal_->sync();
+  write_texts(texts_path(options_.output), *texts_);
+  manifest_.texts = texts_->size();
 }
 
 void RunFiles::note_report(std::string_view report) {

@@ -1,6 +1,6 @@
 // The files that a run makes, from the first record to the published output, over as many processes
-// as it takes: PATH.part (journal), PATH.run.json (what the run is) and PATH. --errors has a
-// journal of its own.
+// as it takes: PATH.part (journal), PATH.run.json (what the run is), PATH.run.texts (digests of its
+// lines) and PATH. --errors has a journal of its own.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "batch/files/manifest.h"
 #include "batch/files/output.h"
@@ -57,8 +56,10 @@ class RunFiles {
   /// The file that holds the lines of a run that stops early, for the message.
   [[nodiscard]] const std::string& kept_at() const;
 
+  /// The register of ids, for a runner. It has those of the lines that were read to resume the run.
+  [[nodiscard]] IdRegister& ids() { return ids_; }
   /// The digests (low halves) of all lines by slot, before publish(): kept where some failed.
-  void note_texts(std::vector<uint64_t> texts) { manifest_.texts = std::move(texts); }
+  void note_texts(files::PagedArray<uint64_t> texts) { texts_ = std::move(texts); }
   /// Stores the JSON object that --report prints in the manifest. Call after publish().
   void note_report(std::string_view report);
   /// Publishes the outputs under their names. `missing`: number of input lines without a record.
@@ -79,9 +80,16 @@ class RunFiles {
   void take_back_errors();
   void save() { write_manifest(manifest_path(options_.output), manifest_); }
 
+  void save_texts(uint64_t failed);
+  [[nodiscard]] bool are_texts_known() const {
+    return has_texts(texts_path(options_.output), manifest_.texts);
+  }
+
   RunFilesOptions options_;
   Manifest manifest_;
   DoneLines done_;
+  IdRegister ids_;
+  std::optional<files::PagedArray<uint64_t>> texts_;  // of this life
   bool finished_ = false;
   bool known_ = false;
   bool was_published_ = false;
