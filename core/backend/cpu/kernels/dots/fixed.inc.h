@@ -278,10 +278,10 @@ PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int 
 
 /// The sum of a row's integers in a chunk.
 template <int kPlanes>
-PLIMSOLL_INLINE Vf row_sum(const int32_t* row_sums) {
-  const Vf whole = to_float(splat_int(row_sums[0]));
+PLIMSOLL_INLINE float row_sum(const int32_t* row_sums) {
+  const auto whole = static_cast<float>(row_sums[0]);
   if constexpr (kPlanes == 2) return whole;
-  return fma(whole, splat(256.f), to_float(splat_int(row_sums[1])));
+  return __builtin_fmaf(whole, 256.f, static_cast<float>(row_sums[1]));
 }
 
 template <int kBytes, int kPlanes, int R>
@@ -304,6 +304,16 @@ void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, in
     SumsOf<Codes, kPlanes, R> sums;
     sums.clear();
     add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunk, sums);
+    const int32_t* row_sums[R];
+    float row_scales[R], less_of_minimum[R];  // rows' sums, negated and scaled
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const int64_t at = (first + r) * tile.stride;
+      row_sums[r] = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * chunk.index;
+      row_scales[r] = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
+      less_of_minimum[r] =
+          weight.minimums == nullptr ? 0.f : row_sum<kPlanes>(row_sums[r]) * -row_scales[r];
+    }
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       Vf scale = lanes[v].scale(weight, chunk.group);
@@ -316,14 +326,10 @@ void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, in
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const int64_t at = (first + r) * tile.stride;
-        const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * chunk.index;
-        const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
-        const Vf sum = chunk_sum(sums, r, v, zeros, row_sums);
-        total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
-        if (weight.minimums == nullptr) continue;
-        const Vf minimum = lanes[v].minimum(chunk.group) * splat(-row_scale);
-        total[r][v] = fma(row_sum<kPlanes>(row_sums), minimum, total[r][v]);
+        const Vf sum = chunk_sum(sums, r, v, zeros, row_sums[r]);
+        total[r][v] = fma(sum, scale * splat(row_scales[r]), total[r][v]);
+        if (weight.minimums != nullptr)
+          total[r][v] = fma(lanes[v].minimum(chunk.group), splat(less_of_minimum[r]), total[r][v]);
       }
     }
   }
