@@ -105,8 +105,8 @@ DigestTable::Slot DigestTable::slot_of(const Digest& value, uint64_t line) {
   return {value.high, value.low >> kLineBits << kLineBits | line};
 }
 
-// The slot that has the wanted one's digest, or the empty one where it would go: behind the last
-// first place too.
+// The slot that has the wanted one's digest, or the empty one where it would go. Places do not wrap
+// around: the table may reach a little beyond 2^bits_ slots.
 DigestTable::Place DigestTable::place_of(const Slot& wanted) const {
   for (uint64_t index = wanted.high >> (64 - bits_);; ++index) {
     const Slot slot = slots_[index];
@@ -116,10 +116,12 @@ DigestTable::Place DigestTable::place_of(const Slot& wanted) const {
   }
 }
 
-// Slots are in the order of their digests, nearly: both tables are gone through once, from one end
-// to the other, and the new one needs no memory for that.
+// Slots are nearly sorted by digest: the old table is read and the new one written once, from front
+// to back, for which little memory is enough.
 void DigestTable::grow() {
-  const Slots old = std::exchange(slots_, Slots(folder_, std::min(most_bytes_, Slots::kInOrder)));
+  const size_t both = 3 * (sizeof(Slot) << bits_);  // of the table and of one twice as long
+  const size_t room = both <= most_bytes_ ? most_bytes_ : std::min(most_bytes_, Slots::kInOrder);
+  const Slots old = std::exchange(slots_, Slots(folder_, room));
   bits_ = bits_ == 0 ? kFirstBits : bits_ + 1;
   for (uint64_t i = 0; i < old.size(); ++i) {
     const Slot slot = old[i];

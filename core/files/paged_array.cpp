@@ -76,11 +76,10 @@ void PagedBytes::load(Frame& frame, uint64_t page) const {
     const ssize_t got = pread(file_.get(), frame.bytes->data() + read, kPage - read,
                               static_cast<off_t>(page * kPage + read));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
+    if (got <= 0) {
       fail(ExitCode::output_unwritable, "{}: a temporary file there cannot be read back: {}",
-           folder_, reason());
+           folder_, got == 0 ? "it ends too early" : reason());
     }
-    if (got == 0) break;
     read += static_cast<size_t>(got);
   }
   std::memset(frame.bytes->data() + read, 0, kPage - read);
@@ -88,7 +87,8 @@ void PagedBytes::load(Frame& frame, uint64_t page) const {
   frame.changed = false;
 }
 
-// Writes a page to the file, where its memory is to be another's; false where that cannot be.
+// Writes a page to the file before another page takes its frame; false: it cannot be written, and
+// must stay.
 bool PagedBytes::save(Frame& frame) {
   if (!frame.changed) return true;
   if (file_.get() < 0 && may_save_) file_ = open_nameless(folder_);

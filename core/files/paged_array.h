@@ -16,9 +16,9 @@
 
 namespace plimsoll::files {
 
-/// Pages of bytes that are zero at first. A page in memory has one place there, by its number; the
-/// page that it drives out goes to a temporary file without a name, whose space the system frees
-/// when the process ends. Not for several threads at once.
+/// Pages of bytes that are zero at first. Page N is in memory in frame N modulo their number; the
+/// page that it takes the frame from goes to a temporary file without a name, whose space the
+/// system frees when the process ends. Not for several threads at once.
 class PagedBytes {
  public:
   static constexpr size_t kPage = 1024;  // most entries of a hash table are alone on theirs

@@ -18,6 +18,12 @@ namespace {
 
 constexpr uint64_t kLines = 2000;  // 32 pages of places, 64 of ids
 
+/// Renames that the system makes before one fails.
+int renames_left = 0;
+int fail_renames(const char* call) {
+  return std::string_view(call) == "rename" && renames_left-- == 0 ? EIO : 0;
+}
+
 /// While it lives an array has one page in memory.
 struct OnDisk {
   OnDisk() { files::set_page_bound(0); }
@@ -92,7 +98,7 @@ TEST_CASE("on the disk: lines that were corrected are answered anew, and no othe
   std::string input = life_input(kLines);
   scratch.write("in", input);
   // The digests of texts that a runner notes.
-  const auto note = [&](Life life, bool note_texts) {
+  const auto note = [&](Life life, bool publish = true) {
     RunFilesOptions options = life.options;
     options.output = scratch.path("out");
     options.job = {{"input", {{"xxh3", input}}}, {"lines", {{"first", 0}, {"count", UINT64_MAX}}}};
@@ -111,24 +117,46 @@ TEST_CASE("on the disk: lines that were corrected are answered anew, and no othe
     LineReader reader(file, 1 << 20);
     Line line;
     while (reader.next(line, -1) == LineReader::Got::line) texts.push_back(digest(line.text).low);
-    if (note_texts) files.note_texts(std::move(texts));
-    files.publish(kLines - kLines / 10, kLines / 10, 0);
+    files.note_texts(std::move(texts));
+    if (publish) files.publish(kLines - kLines / 10, kLines / 10, 0);
     return open;
   };
-  CHECK(note({}, true).size() == kLines);
+  scratch.write("out.run.texts", "mine");
+  CHECK_THAT(told_by([&] { note({}); }), Catch::Contains("is there already, without a run"));
+  std::filesystem::remove(scratch.path("out.run.texts"));
+  CHECK(note({}).size() == kLines);
   CHECK(scratch.read("out.run.texts").size() == 8 * kLines);
   const std::string whole = scratch.read("out");
   input.replace(input.find("\"a1999\",\"prompt\":\"x\""), 20, "\"a1999\",\"prompt\":\"y\"");
   Life again;
   again.options.resume.failed = Failed::retry;
-  const std::vector<uint64_t> open = note(again, true);
+  const std::string texts = scratch.read("out.run.texts");
+  // Where the output does not get its name, the texts stay those of its answers so far.
+  std::vector<uint64_t> open;
+  for (int renames = 0; open.empty(); ++renames) {
+    renames_left = renames;
+    files::set_io_fault(fail_renames);
+    const std::string told = told_by([&] { open = note(again); });
+    files::set_io_fault(nullptr);
+    CHECK(told.empty() == !open.empty());
+    if (!std::filesystem::exists(scratch.path("out")))
+      CHECK(scratch.read("out.run.texts") == texts);
+  }
   CHECK(open.size() == kLines / 10 + 1);
   CHECK(open.back() == 1998);
   CHECK(scratch.read("out") == whole);
-  // Without the file corrected lines cannot be known.
+  CHECK(scratch.read("out.run.texts") != texts);
+  // Without the file corrected lines cannot be known, nor in the middle of a life.
+  note(again, false);
+  std::filesystem::rename(scratch.path("out.run.texts"), scratch.path("aside"));
+  CHECK_THAT(told_by([&] { note(again); }), Catch::Contains("does not have the 2000 lines"));
+  std::filesystem::rename(scratch.path("aside"), scratch.path("out.run.texts"));
+  note(again);
   std::filesystem::remove(scratch.path("out.run.texts"));
   input.replace(input.find("\"a1999\",\"prompt\":\"y\""), 20, "\"a1999\",\"prompt\":\"z\"");
-  CHECK_THAT(told_by([&] { note(again, true); }), Catch::Contains("belongs to another run (input"));
+  const std::string told = told_by([&] { note(again); });
+  CHECK_THAT(told, Catch::Contains("belongs to another run (input"));
+  CHECK_THAT(told, Catch::Contains("out.run.texts back, which tells corrected lines"));
 }
 
 TEST_CASE("on the disk: parts are joined, and a record that is there twice is found") {

@@ -40,6 +40,8 @@ TEST_CASE("a run's own record is read as a whole one, and is none where it is cu
               "a 0 failed invalid_request"},
           Row{R"({"id":"r","custom_id":null,"response":null,"error":{"code":"c","line":1}})",
               "- 1 failed c"},
+          Row{R"({"custom_id":"a","response":{"status_code":200,"response":{"response":7}}})",
+              "a 0 "},
           Row{R"({"id":"a","choices":[]})", "a 0 "},
           Row{R"({"id":"a"})", "none"},
           Row{R"({"id":7,"choices":[]})", "none"},

@@ -44,18 +44,19 @@ struct StoredRecord {
   uint64_t line;
 };
 
-bool read_lines(FileLines& lines, std::vector<StoredLine>& block) {
+// Returns the bytes of the block; 0: the file has ended.
+size_t read_lines(FileLines& lines, std::vector<StoredLine>& block) {
   size_t bytes = 0;
   while (block.size() < kBlockLines && bytes < kScanBytes) {
     StoredLine& line = block.emplace_back();
     if (lines.next(line.text, line.extent)) {
-      bytes += line.text.size();
+      bytes += line.text.size() + 1;
     } else {
       block.pop_back();
       break;
     }
   }
-  return !block.empty();
+  return bytes;
 }
 
 // Goes over whole records; returns where they end. A last line that is none is torn, others are

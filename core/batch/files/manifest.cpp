@@ -78,6 +78,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.report = json.value("report", OrderedJson());
     if (json.contains("texts") && json["texts"].is_number())
       manifest.texts = count_at(json, "texts");
+    manifest.coming_texts = json.value("coming_texts", uint64_t{0});
     if (!manifest.job.is_object() || !manifest.notes.is_object()) {
       throw std::invalid_argument("job");
     }
@@ -102,7 +103,8 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
                             {"output_bytes", manifest.output_bytes},
                             {"errors_bytes", manifest.errors_bytes},
                             {"report", manifest.report},
-                            {"texts", manifest.texts}};
+                            {"texts", manifest.texts},
+                            {"coming_texts", manifest.coming_texts}};
   files::write_file(path, json.dump(1) + "\n");
 }
 
@@ -110,6 +112,10 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
 
 std::string texts_path(const std::string& output) {
   return output + ".run.texts";
+}
+
+std::string coming_texts_path(const std::string& output) {
+  return texts_path(output) + ".part";
 }
 
 bool has_texts(const std::string& path, uint64_t lines) {
@@ -133,7 +139,7 @@ files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines) 
 }
 
 void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts) {
-  files::OutputFile file = files::OutputFile::open_owned(path + ".part");
+  files::OutputFile file = files::OutputFile::open_owned(path);
   file.truncate(0);
   std::vector<uint64_t> some;
   for (uint64_t line = 0; line < texts.size(); ++line) {
@@ -143,7 +149,6 @@ void write_texts(const std::string& path, const files::PagedArray<uint64_t>& tex
     some.clear();
   }
   file.sync();
-  file.rename(path, files::Existing::replace);
   file.close();
 }
 

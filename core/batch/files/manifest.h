@@ -35,7 +35,9 @@ struct Manifest {
   uint64_t errors_bytes = 0;  // of the --errors file
   /// The report (--report) of the life that ended the run; null before.
   OrderedJson report;
-  uint64_t texts = 0;  // lines in PATH.run.texts; none: the file counts for nothing
+  uint64_t texts = 0;         // lines in PATH.run.texts; 0: there is no such file
+  uint64_t coming_texts = 0;  // lines in PATH.run.texts.part, which takes its place once PATH has
+                              // its name; 0: nothing does
 };
 
 /// A job's "lines": the slice, and how many lines its input has, where that is known.
@@ -54,10 +56,12 @@ void write_manifest(const std::string& path, const Manifest& manifest);
 /// PATH.run.texts: the digest (low half) of every line by slot, 8 bytes each, kept where lines
 /// failed. On the next run corrected lines differ from it, unchanged ones do not.
 std::string texts_path(const std::string& output);
+/// PATH.run.texts.part: the texts that take their place once PATH has its name.
+std::string coming_texts_path(const std::string& output);
 bool has_texts(const std::string& path, uint64_t lines);
 /// Throws Error(foreign_output) where the file does not have so many lines.
 files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines);
-/// Writes the file whole or not at all. Throws Error(output_unwritable).
+/// Writes the file anew, and syncs it. Throws Error(output_unwritable).
 void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts);
 
 /// The first key that differs, with both values: "seed: 1 then, 2 now"; empty when all are equal.

@@ -111,7 +111,8 @@ class Members {
 
 // The members of a record that read_object() looks at, those within a response too; choices stand
 // there as null.
-std::optional<Json> outline_of(std::string_view object) {
+enum class Level : uint8_t { record, response };
+std::optional<Json> outline_of(std::string_view object, Level level) {
   Json outline = Json::object();
   Members members(object);
   std::string_view key;
@@ -124,8 +125,8 @@ std::optional<Json> outline_of(std::string_view object) {
                                                     : parse_json<Json>(value);
     } else if (key == "choices" || key == "token_ids") {
       outline[std::string(key)] = nullptr;
-    } else if (key == "response") {
-      std::optional<Json> response = value == "null" ? Json() : outline_of(value);
+    } else if (key == "response" && level == Level::record) {
+      std::optional<Json> response = value == "null" ? Json() : outline_of(value, Level::response);
       if (!response) return std::nullopt;
       outline["response"] = std::move(*response);
     }
@@ -145,7 +146,7 @@ std::optional<Record> read_record(std::string_view text) {
 
 std::optional<Record> read_own_record(std::string_view text) {
   try {
-    const std::optional<Json> outline = outline_of(text);
+    const std::optional<Json> outline = outline_of(text, Level::record);
     return outline ? read_object(*outline) : std::nullopt;
   } catch (const JsonError&) {
     return std::nullopt;

@@ -22,7 +22,8 @@ struct Record {
 /// Reads an output line (given without its line end); none when it is no whole record of ours.
 std::optional<Record> read_record(std::string_view text);
 /// Reads an output line that is known to have the bytes that a run wrote, many times as fast,
-/// because answers are not looked into. None where it is no whole record of ours at first sight.
+/// because answers are not looked into. None: it is not recognized at first sight, and
+/// read_record() decides.
 std::optional<Record> read_own_record(std::string_view text);
 
 /// Key under which a record is found again: by line number, or by id.

@@ -131,7 +131,7 @@ class Found {
   std::vector<std::string> codes_;
 };
 
-/// A line of the input, and what hangs on it alone.
+/// A line of the input, and what can be read from it without the lines before it.
 struct ReadLine {
   Line line;
   LineHead head;
@@ -145,16 +145,17 @@ using ReadLines = std::vector<ReadLine>;
 constexpr size_t kTogether = 1024;
 constexpr size_t kBytesTogether = size_t{1} << 20;
 
-bool read_block(LineReader& reader, ReadLines& block) {
+/// Returns the bytes of the block; 0: the input has ended.
+size_t read_block(LineReader& reader, ReadLines& block) {
   size_t bytes = 0;
   while (block.size() < kTogether && bytes < kBytesTogether) {
     ReadLine& read = block.emplace_back();
     const LineReader::Got got = reader.next(read.line, -1);
-    if (got == LineReader::Got::line) bytes += read.line.text.size();
+    if (got == LineReader::Got::line) bytes += read.line.text.size() + 1;
     if (got != LineReader::Got::line) block.pop_back();
     if (got == LineReader::Got::end) break;
   }
-  return !block.empty();
+  return bytes;
 }
 
 void read_envelopes(ReadLines& block, bool with_texts) {
@@ -164,9 +165,9 @@ void read_envelopes(ReadLines& block, bool with_texts) {
     try {
       (void)read_envelope(line, Envelope::plain, read.head);
       read.is_sound = true;
-      read.line.text.clear();
+      std::string().swap(read.line.text);
     } catch (const LineError&) {
-      // It is read again.
+      // fail_again() reads it with the envelope of the lines before it.
     }
   }
 }
@@ -218,7 +219,7 @@ class Matcher {
   DoneLines done;
 
  private:
-  // What is known of a line that fails hangs on the lines before it.
+  // The envelope of a line that cannot be parsed is that of the lines before it.
   void fail_again(Line& line, LineHead& head) const {
     head = {};
     try {

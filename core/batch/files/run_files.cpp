@@ -27,10 +27,14 @@ void finish(Output& output) {
 
 // How the user mends a `difference` from the run that was begun, as the end of an error message.
 // Giving the same command helps only where the program and the machine are the same too.
-std::string_view cure_of(std::string_view difference, Failed failed, const Manifest& manifest) {
+std::string cure_of(std::string_view difference, Failed failed, const Manifest& manifest,
+                    const std::string& texts) {
   if (difference.starts_with("input.") && failed == Failed::retry) {
     if (manifest.state == RunState::complete && manifest.failed == 0)
       return "give its own input (no line of it failed, so that there is none to correct)";
+    if (manifest.texts > 0 && !has_texts(texts, manifest.texts))
+      return "put " + texts +
+             " back, which tells corrected lines from others, or give its own input";
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
            "lines";
   }
@@ -151,7 +155,19 @@ void RunFiles::open_journals(files::InputFile* input) {
          journal_->part(), input->name(), options_.output);
   }
   std::optional<files::PagedArray<uint64_t>> texts;
-  if (are_texts_known()) texts = read_texts(texts_path(options_.output), manifest_.texts);
+  if (are_texts_known()) {
+    texts = read_texts(texts_path(options_.output), manifest_.texts);
+  } else if (manifest_.texts > 0 &&
+             (manifest_.state == RunState::running || manifest_.state == RunState::publishing)) {
+    // Its input may be a corrected one.
+    fail(ExitCode::foreign_output,
+         "{}: does not have the {} lines of the run that began, so that corrected lines cannot be "
+         "told from others; put it back, or start anew with --overwrite",
+         texts_path(options_.output), manifest_.texts);
+  } else {
+    manifest_.texts = 0;
+  }
+  manifest_.coming_texts = 0;
   ResumeOptions resume = options_.resume;
   resume.texts = texts ? &*texts : nullptr;
   done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, resume, ids_)
@@ -228,7 +244,8 @@ void RunFiles::check_same_job(const std::string& differs) const {
   if (differs.empty()) return;
   fail(ExitCode::foreign_output,
        "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
-       options_.output, differs, cure_of(differs, options_.resume.failed, manifest_));
+       options_.output, differs,
+       cure_of(differs, options_.resume.failed, manifest_, texts_path(options_.output)));
 }
 
 // The outputs must be as their run left them; do they have all that is asked for?
@@ -246,6 +263,7 @@ bool RunFiles::is_whole() const {
 }
 
 void RunFiles::recover_published() {
+  adopt_coming_texts();
   manifest_.state = manifest_.missing == 0 ? RunState::complete : RunState::partial;
   manifest_.output_bytes = bytes_of(options_.output);
   manifest_.errors_bytes = options_.errors.empty() ? 0 : bytes_of(options_.errors);
@@ -287,13 +305,20 @@ void RunFiles::start_anew() {
          "{}: is there already; choose another name, or replace it with --overwrite",
          options_.errors);
   }
+  if (journal_ && !replaces && manifest_.job.empty() &&
+      files::exists(texts_path(options_.output))) {
+    fail(ExitCode::foreign_output,
+         "{}: is there already, without a run that it belongs to; move it away, or start anew with "
+         "--overwrite",
+         texts_path(options_.output));
+  }
   manifest_ = {};
   manifest_.job = options_.job;
   manifest_.notes = options_.notes;
   manifest_.replaces = replaces;
   if (!journal_) return;
   save();
-  files::remove_file(texts_path(options_.output));
+  remove_texts();
 }
 
 RunFiles::~RunFiles() {
@@ -316,7 +341,7 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
   manifest_.ok = ok;
   manifest_.failed = failed;
   manifest_.missing = missing;
-  if (journal_) save_texts(failed);
+  if (journal_) write_coming_texts();
   manifest_.state = RunState::publishing;
   const files::Existing existing =
       manifest_.replaces ? files::Existing::replace : files::Existing::refuse;
@@ -337,17 +362,29 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
     save();
   });
   recover_published();
-  if (manifest_.texts == 0) files::remove_file(texts_path(options_.output));
 }
 
-// Answers to these texts are on the disk before the texts are.
-void RunFiles::save_texts(uint64_t failed) {
-  if (failed == 0) manifest_.texts = 0;
-  if (failed == 0 || !texts_) return;
-  journal_->sync();
-  if (errors_journal_) errors_journal_->sync();
-  write_texts(texts_path(options_.output), *texts_);
-  manifest_.texts = texts_->size();
+// The texts of this life lie beside those of the life before until the output has its name: a life
+// that goes on from here compares its input with the texts that the journal's answers are to.
+void RunFiles::write_coming_texts() {
+  manifest_.coming_texts = manifest_.failed > 0 && texts_ ? texts_->size() : 0;
+  if (manifest_.coming_texts > 0) write_texts(coming_texts_path(options_.output), *texts_);
+}
+
+void RunFiles::adopt_coming_texts() {
+  if (manifest_.failed == 0) manifest_.texts = 0;
+  const std::string coming = coming_texts_path(options_.output);
+  if (manifest_.coming_texts > 0) {
+    // A life may have ended behind this.
+    if (files::exists(coming)) files::rename_file(coming, texts_path(options_.output));
+    manifest_.texts = std::exchange(manifest_.coming_texts, 0);
+  }
+  if (manifest_.texts == 0) remove_texts();
+}
+
+void RunFiles::remove_texts() const {
+  files::remove_file(texts_path(options_.output));
+  files::remove_file(coming_texts_path(options_.output));
 }
 
 void RunFiles::note_report(std::string_view report) {

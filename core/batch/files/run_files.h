@@ -80,7 +80,9 @@ class RunFiles {
   void take_back_errors();
   void save() { write_manifest(manifest_path(options_.output), manifest_); }
 
-  void save_texts(uint64_t failed);
+  void write_coming_texts();
+  void adopt_coming_texts();
+  void remove_texts() const;
   [[nodiscard]] bool are_texts_known() const {
     return has_texts(texts_path(options_.output), manifest_.texts);
   }
