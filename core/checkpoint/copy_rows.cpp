@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "base/ggml/decode.h"
 
 #include <algorithm>
@@ -55,6 +56,11 @@ void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype,
 /// Decodes the stored rows that a block needs, and copies it from these.
 void copy_decoded(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
                   std::byte* to, int64_t to_stride) {
+  if (!tensor.blocks->is_run) {
+    fail(ExitCode::checkpoint_unusable,
+         "tensor {} is {}, which run does not decode (plan counts it)", tensor.name,
+         tensor.blocks->name);
+  }
   const int64_t columns = tensor.shape.back();
   const int64_t first = transposed ? block.column : block.row;
   const int64_t rows = transposed ? block.columns : block.rows;

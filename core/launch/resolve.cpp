@@ -53,8 +53,8 @@ void refuse_blocks_on_cards(const model::ModelSpec& spec, const backend::Footpri
     for (const model::Part& part : weight.parts)
       if (part.packing && part.packing->format == model::PackedFormat::ggml) {
         fail(ExitCode::usage,
-             "the GGUF file's packed types ({} is one: {}) are computed on the CPU alone so far: "
-             "give no card (--device cpu)",
+             "{} of the GGUF file is {}, which is computed on the CPU alone so far: give no card "
+             "(--device cpu)",
              part.tensor, part.packing->block_type().name);
       }
 }

@@ -306,6 +306,7 @@ class CpuBackend final : public Backend {
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
   std::vector<std::vector<float>> decoded_scales_;     // one for each thread
   std::vector<std::vector<float>> rounded_;            // one for each thread
+  std::vector<std::vector<float>> unpacked_;           // one for each thread
 };
 
 }  // namespace plimsoll::backend

@@ -83,7 +83,7 @@ void decode_scales(const Kernels& kernels, const PackedView& view, int64_t first
   if (!blocks && tile.scale != model::ScaleType::nested) return;
   const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
   const size_t all = tile.strips * floats;
-  buffer.resize(std::max(buffer.size(), 2 * all));
+  buffer.resize(std::max(buffer.size(), (view.packing.has_minimums() ? 2 : 1) * all));
   float* const minimums = view.packing.has_minimums() ? buffer.data() + all : nullptr;
   for (size_t s = 0; s < static_cast<size_t>(tile.strips); ++s) {
     float* const scales = buffer.data() + s * floats;
@@ -116,14 +116,42 @@ PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
   const int64_t group = in_turn ? (tile.lead + first) / packing.group : 0;
   if (in_turn) tile.lead = packing.inputs_before(tile.lead + first);
   if (tile.order != nullptr) tile.order += first;
-  tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
+  const int64_t before = tile.unpacked ? first : words;
+  tile.codes += before * kStrip * static_cast<int64_t>(sizeof(uint32_t));  // and of floats
   tile.scales += group * kStrip * model::scale_bytes(tile.scale);
-  if (tile.minimums != nullptr) tile.minimums += group * kStrip;
+  if (tile.minimums != nullptr) {
+    tile.minimums += group * kStrip;
+    if (tile.row_sums != nullptr) tile.row_sums += group * tile.rows;
+  }
   if (tile.zeros != nullptr) tile.zeros += group * kStrip;
   tile.a += first * tile.rows;
   tile.columns = width;
   return tile;
 }
+
+/// Tiles of rows from which on a strip's codes are unpacked once for all of them.
+constexpr int64_t kUnpackedTiles = 3;
+
+/// Rows of floats as Kernels::pack_rows has them, tile by tile.
+struct RowTiles {
+  const float* from;
+  int64_t rows, tiles, stride;
+
+  [[nodiscard]] int64_t first(int64_t tile) const { return tile * rows / tiles; }
+  /// Sums of each group's numbers in ascending order, [tiles][groups][rows of the tile].
+  [[nodiscard]] std::vector<float> sums(int64_t group) const {
+    std::vector<float> all(static_cast<size_t>(stride / group * rows));
+    float* to = all.data();
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t count = first(t + 1) - first(t);
+      const float* at = from + first(t) * stride;
+      for (int64_t g = 0; g < stride / group; ++g, to += count)
+        for (int64_t k = 0; k < group; ++k, at += count)
+          for (int64_t r = 0; r < count; ++r) to[r] += at[r];
+    }
+    return all;
+  }
+};
 
 /// Integers less their one zero point.
 std::array<float, 16> integers(int64_t zero) {
@@ -148,6 +176,11 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
   const std::array<float, 16> numbers = integers(view.packing.zeros ? 0 : view.packing.zero);
   const int64_t together = job.rows == 1 ? kPackedStrips : 1;
   const int64_t tiles = product_tiles(job.rows);
+  const auto* const rows = reinterpret_cast<const float*>(job.rows_packed);
+  const RowTiles row_tiles{rows, job.rows, tiles, padded_columns(product.k)};
+  const std::vector<float> row_sums =
+      view.packing.has_minimums() ? row_tiles.sums(view.packing.group) : std::vector<float>();
+  std::vector<float>& floats = unpacked_[thread];
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     const int64_t strips = std::min(together, last_strip - strip);
     PackedTile tile = packed_tile(view, strip, product.first_input);
@@ -155,10 +188,17 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.c_stride = strips * kStrip;
     if (tile.table == nullptr) tile.table = numbers.data();
     decode_scales(kernels_, view, strip, decoded_scales_[thread], tile);
+    if (tiles >= kUnpackedTiles) {
+      floats.resize(std::max(floats.size(), static_cast<size_t>(product.k * kStrip)));
+      kernels_.unpack_codes(tile, floats.data());
+      tile.codes = reinterpret_cast<const std::byte*>(floats.data());
+      tile.unpacked = true;
+    }
     for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t first = t * job.rows / tiles;
-      tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
-      tile.a = reinterpret_cast<const float*>(job.rows_packed) + first * padded_columns(product.k);
+      const int64_t first = row_tiles.first(t);
+      tile.rows = static_cast<int>(row_tiles.first(t + 1) - first);
+      tile.a = rows + first * padded_columns(product.k);
+      if (!row_sums.empty()) tile.row_sums = row_sums.data() + first * view.layout.groups;
       const auto make = [&](int64_t slice, float* to) {
         PackedTile part = slice_of(tile, product.k / product.slices, slice);
         part.c = to;

@@ -25,7 +25,8 @@ CpuBackend::CpuBackend(CpuOptions options)
       pool_(options.threads),
       attention_scratch_(options.threads),
       decoded_scales_(options.threads),
-      rounded_(options.threads) {}
+      rounded_(options.threads),
+      unpacked_(options.threads) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
   pool_.run(tasks, INT64_MAX, [&](int64_t task, int) { job(task); });

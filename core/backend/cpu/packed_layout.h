@@ -13,10 +13,11 @@
 namespace plimsoll::backend {
 
 /// Columns whose codes share a unit of 32-bit words, [words][32 rows]. Of 2, 4 and 8 bits a unit is
-/// a word, lowest bits first. Codes of 3, 5 and 6 bits have their upper one or two bits in the last
-/// word and their 2 or 4 lower bits in the words before: each run of 16 columns has one or two
-/// of these. Of a run, byte b of a word has columns with c / 4 = b, lowest bits first, in the order
-/// of c % 4; a second run's upper bits follow in the same byte.
+/// a word, lowest bits first. Codes of 3, 5 and 6 bits are cut: the columns of a unit are runs of
+/// 16; a run has one word (3 bits) or two (5 and 6 bits) for its lower bits, whose byte b holds
+/// columns 4 b to 4 b + 3 of the run, the first one lowest. The last word of the unit has the upper
+/// bits in the same order; where a unit has two runs, the second one's are the upper half of each
+/// byte.
 struct CodeUnit {
   int64_t bits;
   int64_t upper;    // bits in the last word: 0, 1 or 2

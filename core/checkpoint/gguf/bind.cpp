@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/gguf/binder.h"
 #include "checkpoint/gguf/keys.h"
@@ -32,8 +33,9 @@ void Binder::bind(WeightId id, const std::vector<TensorRows>& rows, const char* 
   WeightSpec& weight = spec_.weights[static_cast<size_t>(id)];
   const int64_t columns = weight.columns();
   const bool vector = weight.shape.size() == (weight.is_stack() ? 2 : 1);
-  weight.parts.clear();
-  for (const TensorRows& from : rows) {
+  const std::vector<Part> before = std::exchange(weight.parts, {});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TensorRows& from = rows[i];
     Part part{.tensor = from.base + ending,
               .stored_shape = vector ? std::vector{from.stored} : std::vector{from.stored, columns},
               .first_row = from.first,
@@ -41,6 +43,7 @@ void Binder::bind(WeightId id, const std::vector<TensorRows>& rows, const char* 
               .block_stride = from.stride,
               .block_count = from.count,
               .order = from.order};
+    part.every_rank = before.size() == rows.size() && before[i].every_rank;
     fit(part.tensor, part.stored_shape);
     weight.parts.push_back(std::move(part));
   }

@@ -54,7 +54,9 @@ std::string block_types(const model::ModelSpec& spec) {
     for (const model::Part& part : weight.parts) {
       if (!part.packing || part.packing->format != model::PackedFormat::ggml) continue;
       Share& share = types[part.packing->block_type().name];
-      share.bytes += part.rows() * part.packing->block_row_bytes(weight.columns());
+      const int64_t bytes = part.rows() * part.packing->block_row_bytes(weight.columns());
+      // Of F64 the halves are kept.
+      share.bytes += part.packing->blocks == GgmlType::f64 ? bytes / 2 : bytes;
       share.tensors.insert(part.tensor);
     }
   }

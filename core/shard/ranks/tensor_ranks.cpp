@@ -175,6 +175,10 @@ std::string mixer_refusal(const ModelSpec& spec, const model::RecurrentSpec& rec
   if (recurrent.heads % ranks != 0) {
     return fmt::format("{} reads {} heads, which {} does not divide", name, recurrent.heads, ranks);
   }
+  if (recurrent.tiled && recurrent.heads != recurrent.groups) {
+    return fmt::format(
+        "{} reads value heads in the order of GGUF files, which ranks do not share yet", name);
+  }
   // Mamba's heads may all read one group's B and C; those of the delta rule have their keys.
   const bool is_mamba = recurrent.kind == model::RecurrentKind::mamba1 ||
                         recurrent.kind == model::RecurrentKind::mamba2;
@@ -188,6 +192,14 @@ std::string heads_refusal(const ModelSpec& spec, const LayerSpec& layer, int64_t
   if (layer.has_attention() && layer.attention.heads % ranks != 0) {
     return fmt::format("{} reads {} query heads, which {} does not divide",
                        spec.weight(layer.attention.out.weight).name, layer.attention.heads, ranks);
+  }
+  const bool latent = layer.has_attention() && layer.attention.latent.kv_rank > 0;
+  if (latent) {
+    const WeightSpec& kv = spec.weight(layer.attention.latent.kv_up.weight);
+    if (kv.parts.size() > 1 && std::ranges::any_of(kv.parts, &model::Part::transposed)) {
+      return fmt::format(
+          "{} is stored head by head, as in GGUF files, which ranks do not share yet", kv.name);
+    }
   }
   return layer.recurrent ? mixer_refusal(spec, *layer.recurrent, ranks) : "";
 }

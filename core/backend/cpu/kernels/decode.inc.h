@@ -61,6 +61,17 @@ PLIMSOLL_INLINE const std::byte* word_of(const std::byte* codes, int64_t k, int6
   return codes + k / columns * 4 * kStrip;
 }
 
+/// Reads codes that are floats already, less their zero points.
+struct FloatsDecoder {
+  using Words = Vf;
+  static constexpr int64_t kColumns = 1;
+  explicit FloatsDecoder(const PackedTile&) {}
+  [[gnu::always_inline]] static Words load(const std::byte* codes, int64_t k) {
+    return load_as<Vf>(word_of(codes, k, kColumns));
+  }
+  [[gnu::always_inline]] static Vf number(const Words& word, int64_t, Vf) { return word; }
+};
+
 /// Fields of a word, lowest bits first.
 template <int kBits>
 struct Fields {

@@ -49,7 +49,10 @@ struct PackedTile {
   size_t strip_scales = 0;
   model::ScaleType scale = model::ScaleType::f32;
   const float* minimums = nullptr;  // [groups][32], strip_scales apart; null: none
-  const uint8_t* zeros = nullptr;   // [groups][32]
+  const float* row_sums = nullptr;  // [groups][rows], of the rows' numbers; only with minimums
+  /// Codes are floats [columns][32] less their zero points, from Kernels::unpack_codes.
+  bool unpacked = false;
+  const uint8_t* zeros = nullptr;  // [groups][32]
   size_t strip_zeros = 0;
   const float* factors = nullptr;  // [strips][32]
   const int32_t* order = nullptr;  // [columns]: the group of each
@@ -220,6 +223,8 @@ struct Kernels {
   void (*pack_rows)(const float* const* in, int rows, int64_t k, DType weight, void* out);
   void (*product)(const ProductTile& tile, DType weight);
   void (*packed)(const PackedTile& tile);
+  /// Unpacks the codes of a tile's first strip to floats [columns][32], less their zero points.
+  void (*unpack_codes)(const PackedTile& tile, float* to);
   void (*decode_scales)(const ScaleCodes& from, float* to);
   void (*decode_block_scales)(const BlockScales& strip);
   void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);

@@ -18,6 +18,7 @@ constexpr Kernels kernel_table() {
           .pack_rows = pack_rows,
           .product = product,
           .packed = packed,
+          .unpack_codes = unpack_codes,
           .decode_scales = decode_scales,
           .decode_block_scales = decode_block_scales,
           .finish = finish,

@@ -66,14 +66,11 @@ PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, co
   }
 }
 
-/// Subtracts the minimums of columns [k, end), which belong to one group, times the sum of the rows
-/// there.
+/// Subtracts a group's minimums times the sums of the rows there.
 template <int R, int V>
 PLIMSOLL_INLINE void subtract_minimums(const PackedTile& tile, const Lanes* lanes, int64_t group,
-                                       int64_t k, int64_t end, float* c) {
-  float of_rows[R] = {};
-  for (int64_t i = k; i < end; ++i)
-    for (int r = 0; r < R; ++r) of_rows[r] += tile.a[i * R + r];
+                                       float* c) {
+  const float* const of_rows = tile.row_sums + group * R;
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     const Vf minimum = lanes[v].minimum(group);
@@ -110,7 +107,7 @@ void packed_vectors(const PackedTile& tile, int first) {
         store(to, fma(scale, sums[r * V + v], load(to)));
       }
     }
-    if (tile.minimums != nullptr) subtract_minimums<R, V>(tile, lanes, run.group, k, run.end, c);
+    if (tile.minimums != nullptr) subtract_minimums<R, V>(tile, lanes, run.group, c);
     k = run.end;
   }
 }
@@ -179,12 +176,14 @@ void decode_block_scales(const BlockScales& strip) {
     }
 }
 
-void packed(const PackedTile& tile) {
+/// Calls f with the type of the tile's decoder.
+template <typename F>
+void with_decoder(const PackedTile& tile, const F& f) {
   switch (tile.packing->code) {
     case model::Code::e4m3:
-      return packed_of<E4m3Decoder>(tile);
+      return f.template operator()<E4m3Decoder>();
     case model::Code::table:
-      return packed_of<TableDecoder>(tile);
+      return f.template operator()<TableDecoder>();
     case model::Code::none:  // multiplied as floats
       return;
     case model::Code::integer:
@@ -192,19 +191,42 @@ void packed(const PackedTile& tile) {
   }
   switch (tile.packing->bits) {
     case 2:
-      return packed_of<TwoBitsDecoder>(tile);
+      return f.template operator()<TwoBitsDecoder>();
     case 3:
-      return packed_of<SplitDecoder<2, 1>>(tile);
+      return f.template operator()<SplitDecoder<2, 1>>();
     case 5:
-      return packed_of<SplitDecoder<4, 1>>(tile);
+      return f.template operator()<SplitDecoder<4, 1>>();
     case 6:
-      return packed_of<SplitDecoder<4, 2>>(tile);
+      return f.template operator()<SplitDecoder<4, 2>>();
     case 4:
-      return tile.zeros == nullptr ? packed_of<TableDecoder>(tile)
-                                   : packed_of<FourBitsDecoder>(tile);
+      return tile.zeros == nullptr ? f.template operator()<TableDecoder>()
+                                   : f.template operator()<FourBitsDecoder>();
     default:
-      return packed_of<BytesDecoder>(tile);
+      return f.template operator()<BytesDecoder>();
   }
+}
+
+void packed(const PackedTile& tile) {
+  if (tile.unpacked) return packed_of<FloatsDecoder>(tile);
+  with_decoder(tile, [&]<typename Decoder> { packed_of<Decoder>(tile); });
+}
+
+void unpack_codes(const PackedTile& tile, float* to) {
+  with_decoder(tile, [&]<typename Decoder> {
+    const Decoder decoder(tile);
+    for (int vector = 0; vector < kStripVectors; ++vector) {
+      const Lanes lanes(tile, vector);
+      for (int64_t k = 0; k < tile.columns;) {
+        const GroupRun run(tile, k);
+        const Vf zero = lanes.zero(tile, run.group);
+        for (; k < run.end; ++k) {
+          const auto words = decoder.load(lanes.codes, k);
+          const Vf number = decoder.number(words, k % Decoder::kColumns, zero);
+          store(to + k * kStrip + vector * kLanes, number);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -160,10 +160,12 @@ enum class FixedCodes : uint8_t {
 };
 constexpr FixedCodes fixed_codes(const model::Packing& packing) {
   if (packing.code != model::Code::table) return FixedCodes::integers;
-  if (packing.has_blocks()) return FixedCodes::signed_bytes;
-  const bool halves =
-      packing.format == model::PackedFormat::nvfp4 || packing.format == model::PackedFormat::mxfp4;
-  return halves ? FixedCodes::halves : FixedCodes::levels;
+  const bool ggml = packing.has_blocks();
+  const bool halves = ggml ? packing.blocks == GgmlType::mxfp4 || packing.blocks == GgmlType::nvfp4
+                           : packing.format == model::PackedFormat::nvfp4 ||
+                                 packing.format == model::PackedFormat::mxfp4;
+  if (halves) return FixedCodes::halves;
+  return ggml ? FixedCodes::signed_bytes : FixedCodes::levels;
 }
 
 /// True when weights suit products of `kernels` with rows of `planes` planes; `columns` are a

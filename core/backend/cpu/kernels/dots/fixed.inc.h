@@ -65,11 +65,13 @@ PLIMSOLL_INLINE Vi sixteen(const F& byte) {
 struct Halves : InWords<4> {
   static constexpr int32_t kZero = 12;
   static constexpr int kLargest = 24;
-  static constexpr float factor = 0.5f;
+  float factor;  // ggml's tables are doubled
   Vi numbers;
   explicit Halves(const PackedTile& tile)
       : InWords(tile),
-        numbers(sixteen([&](size_t i) { return static_cast<int>(2 * tile.table[i]) + kZero; })) {}
+        factor(tile.packing->scale == model::ScaleType::blocks ? 1.f : 0.5f),
+        numbers(
+            sixteen([&](size_t i) { return static_cast<int>(tile.table[i] / factor) + kZero; })) {}
   [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int = 0) const {
     return Dots::lookup(numbers, InWords::four(words, i, v));
   }
