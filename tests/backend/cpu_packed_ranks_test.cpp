@@ -137,7 +137,7 @@ class KnownMost final : public backend::InputRanks {
 TEST_CASE("a quantized sum that ranks share has the bits that one rank's has") {
   constexpr int64_t kOutputs = 70;
   for (const Processor& on : processors())
-    for (const PackedCase& packed : kPackedCases) {
+    for (const PackedCase& packed : cpu_cases()) {
       if (packed.packing.ordered) continue;
       const int64_t inputs = packed.packing.has_blocks() ? 1024 : 640;
       CpuFixture cpu(on, 1);

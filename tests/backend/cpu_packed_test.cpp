@@ -52,7 +52,7 @@ int64_t columns_of(const Packing& packing) {
 
 TEST_CASE("products with quantized weights agree with the formula for every instruction set") {
   for (const Processor& on : processors())
-    for (const PackedCase& packed : kPackedCases)
+    for (const PackedCase& packed : cpu_cases())
       for (const auto& [rows, dtype] : {std::pair<int64_t, DType>{1, DType::f32},
                                         {3, DType::f32},
                                         {40, DType::f32},
@@ -114,7 +114,7 @@ TEST_CASE("inputs by powers of two are as vLLM and compressed-tensors have them"
 
 TEST_CASE("a row's product with quantized weights has the same bits beside any other rows") {
   for (const Processor& on : processors())
-    for (const PackedCase& packed : kPackedCases) {
+    for (const PackedCase& packed : cpu_cases()) {
       const DType dtype = packed.packing.bits == 4 ? DType::bf16 : DType::f32;
       CAPTURE(on.name(), packed.name);
       const int64_t columns = columns_of(packed.packing);
@@ -135,7 +135,7 @@ TEST_CASE("a row's product with quantized weights has the same bits beside any o
 
 TEST_CASE("rows of a table of ggml's blocks are what the blocks decode to") {
   CpuFixture cpu(processors().front(), 1);
-  for (const PackedCase& packed : kPackedCases) {
+  for (const PackedCase& packed : kGgmlCases) {
     if (!packed.packing.has_blocks()) continue;
     CAPTURE(packed.name);
     const PackedWeight w(*cpu, packed.packing, {70, 33}, 512);
@@ -175,7 +175,7 @@ TEST_CASE("quantized weights take little more than their codes, scales and zero 
                .group = 64,
                .scale = ScaleType::nested,
                .block_inputs = 64 * 256}) <= 1.05 * (0.5 + 1.0 / 64 + 4.0 / 64 / 256));
-  for (const PackedCase& packed : kPackedCases) {
+  for (const PackedCase& packed : kGgmlCases) {
     if (!packed.packing.has_blocks()) continue;
     CAPTURE(packed.name);
     const double in_file = static_cast<double>(packed.packing.block_row_bytes(4096)) / 4096;

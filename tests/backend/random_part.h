@@ -262,6 +262,10 @@ inline const std::vector<PackedCase> kPackedCases = {
       .bits = 8,
       .group = 32,
       .inputs = model::InputRounding::mxfp8_group}},
+};
+
+/// Types of GGUF files, which the CPU backend has.
+inline const std::vector<PackedCase> kGgmlCases = {
     {"numbers in 16 bits",
      {.format = model::PackedFormat::ggml,
       .code = model::Code::none,
@@ -283,5 +287,12 @@ inline const std::vector<PackedCase> kPackedCases = {
     {"ggml's MXFP4", ggml_case(GgmlType::mxfp4)},
     {"ggml's NVFP4 and factors", ggml_case(GgmlType::nvfp4, true)},
 };
+
+/// Both.
+inline std::vector<PackedCase> cpu_cases() {
+  std::vector<PackedCase> all = kPackedCases;
+  all.insert(all.end(), kGgmlCases.begin(), kGgmlCases.end());
+  return all;
+}
 
 }  // namespace plimsoll::testing
