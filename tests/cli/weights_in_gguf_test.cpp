@@ -76,6 +76,13 @@ TEST_CASE("ranks give a GGUF file's answers of one rank") {
     REQUIRE(one.status == 0);
     CHECK(two.out == one.out);
   }
+  for (const char* recipe : {"converted_kimi_linear", "converted_qwen3_5_moe"}) {
+    INFO(recipe);
+    write_gguf(scratch, recipe, "m");
+    const Outcome two = shell(scratch, "plimsoll run m.gguf -tp 2" + kGgufRun + "< in.jsonl");
+    CHECK(two.status == 2);
+    CHECK_THAT(two.err, Catch::Contains("GGUF files, which ranks do not share yet"));
+  }
 }
 
 TEST_CASE("plan --explain weights tells the types of a GGUF file's tensors") {
