@@ -18,7 +18,6 @@ class RandomRows final : public model::PackedRows {
       : packing_(packing), columns_(columns), seed_(seed) {
     const float largest = packing.code == Code::e4m3    ? kLargestE4m3
                           : packing.code == Code::table ? kE2m1[7]
-                          : packing.code == Code::none  ? 1.f
                                                         : static_cast<float>(1 << packing.bits);
     scale_ = scale / largest;
   }
@@ -33,7 +32,6 @@ class RandomRows final : public model::PackedRows {
     }
   }
   void scales(int64_t, int64_t count, std::byte* to) const override {
-    if (packing_.has_blocks()) return put_blocks(count * packing_.groups(columns_), to);
     for (int64_t i = 0; i < count * packing_.groups(columns_); ++i)
       put_scale(to + i * model::scale_bytes(packing_.scale));
   }
@@ -55,15 +53,6 @@ class RandomRows final : public model::PackedRows {
   [[nodiscard]] model::InputScale input_scale() const override { return {1, 0}; }
 
  private:
-  /// The scales of blocks: float16s as of other formats, and bytes of 1.
-  void put_blocks(int64_t groups, std::byte* to) const {
-    const GgmlBlocks& blocks = *find_ggml_blocks(packing_.blocks);
-    for (int64_t i = 0; i < groups * blocks.group / blocks.values; ++i) {
-      for (int64_t half = 0; half < blocks.halves; ++half, to += 2)
-        convert(&scale_, DType::f32, to, DType::f16, 1);
-      for (int64_t byte = 0; byte < blocks.bytes; ++byte, ++to) *to = std::byte{1};
-    }
-  }
   void put_scale(std::byte* to) const {
     switch (packing_.scale) {
       case ScaleType::f32:
@@ -84,7 +73,7 @@ class RandomRows final : public model::PackedRows {
       case ScaleType::nested:
         *to = std::byte{0};
         return;
-      case ScaleType::blocks:  // put_blocks()
+      case ScaleType::blocks:  // of files alone: a GGUF file's random weights are plain
         return;
     }
   }
