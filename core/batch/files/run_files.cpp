@@ -33,8 +33,7 @@ std::string cure_of(std::string_view difference, Failed failed, const Manifest& 
     if (manifest.state == RunState::complete && manifest.failed == 0)
       return "give its own input (no line of it failed, so that there is none to correct)";
     if (manifest.texts > 0 && !has_texts(texts, manifest.texts))
-      return "put " + texts +
-             " back, which tells corrected lines from others, or give its own input";
+      return "put " + texts + " back, which tells corrected lines, or give its own input";
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
            "lines";
   }
