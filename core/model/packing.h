@@ -3,6 +3,8 @@
 // has this one form.
 //
 //   w[o, n] = (number(code[o, n]) - zero[o, g]) * scale[o, g] * factor[o],   g the group of input n
+//
+// Of ScaleType::blocks minimum[o, g] * factor[o] is subtracted from it.
 #pragma once
 
 #include <cstddef>
@@ -131,7 +133,7 @@ struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;
   GgmlType blocks = GgmlType::f32;  // the type in the file, of PackedFormat::ggml
-  int64_t bits = 4;                 // 2, 3, 4, 8; of blocks 5 and 6 too
+  int64_t bits = 4;                 // 2, 3, 4, 8; in GGUF files 5 and 6 too; of Code::none 32
   int64_t group = 0;                // inputs that share a scale; 0: all inputs of an output
   ScaleType scale = ScaleType::f32;
   bool zeros = false;      // a zero point (a byte) beside each scale, to which `zero` is added

@@ -81,7 +81,7 @@ template <typename From>
       const auto high = from.byte(g / 4) >> static_cast<int>(g % 4 * 2) & 3;
       return Scale{from.half(0) * number((low | high << 4) - 32), none};
     }
-    case GgmlType::mxfp4: {  // 2^(byte - 128); of 0 and 1 it is no normal float
+    case GgmlType::mxfp4: {  // 2^(byte - 128); bytes 0 and 1 give floats without an exponent
       const auto byte = from.byte(0);
       return Scale{
           from.where(byte < 2, from.of_bits((byte + 1) << 21), from.of_bits((byte - 1) << 23)),
@@ -90,7 +90,8 @@ template <typename From>
     case GgmlType::nvfp4: {  // half of an unsigned E4M3, whose NaN is 0
       const auto byte = from.byte(g);
       const auto size = byte & 127;
-      const Float small = number(size) * from.of_bits((size & 0) + (117 << 23));  // times 2^-10
+      const auto unit = (size & 0) + (117 << 23);  // 2^-10, of byte()'s type
+      const Float small = number(size) * from.of_bits(unit);
       const Float normal = from.of_bits((size << 20) + (119 << 23));
       return Scale{from.where(size < 8, small, from.where(byte == 127, none, normal)), none};
     }
