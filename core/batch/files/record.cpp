@@ -109,9 +109,10 @@ class Members {
   bool is_open_ = false;
 };
 
+enum class Level : uint8_t { record, response };
+
 // The members of a record that read_object() looks at, those within a response too; choices stand
 // there as null.
-enum class Level : uint8_t { record, response };
 std::optional<Json> outline_of(std::string_view object, Level level) {
   Json outline = Json::object();
   Members members(object);

@@ -245,15 +245,15 @@ DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& inpu
   LineReader reader(input, options.max_line_bytes);
   bool is_cut = false;  // packed data
   work_in_order<ReadLines>(
-      [&](ReadLines& block) {
+      [&](ReadLines& block) -> size_t {
         try {
-          return !is_cut && read_block(reader, block);
+          return is_cut ? 0 : read_block(reader, block);
         } catch (const Error&) {
           // The lines before the place where packed data was cut off are lines all the same.
           if (!input.is_packed()) throw;
           is_cut = true;
           block.pop_back();
-          return !block.empty();
+          return block.empty() ? 0 : kBytesTogether;  // at most
         }
       },
       [&](ReadLines& block) { read_envelopes(block, options.texts != nullptr); },
