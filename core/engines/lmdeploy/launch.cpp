@@ -12,7 +12,7 @@ namespace {
   throw Refusal{"arguments", std::move(words)};
 }
 
-/// Largest batch by card (lmdeploy/utils.py: get_max_batch_size).
+/// Source: lmdeploy/utils.py, get_max_batch_size.
 struct BatchRow {
   std::string_view card;  // a part of the card's name
   int64_t batch;
@@ -20,13 +20,6 @@ struct BatchRow {
 constexpr BatchRow kBatches[] = {{"A100", 384},  {"A800", 384},  {"H100", 1024},
                                  {"H800", 1024}, {"L20Y", 1024}, {"H200", 1024}};
 constexpr int64_t kUsualBatch = 128;
-
-int64_t batch_of(const hardware::Gpu* gpu) {
-  if (gpu == nullptr) return kUsualBatch;
-  for (const BatchRow& row : kBatches)
-    if (gpu->name.find(row.card) != std::string::npos) return row.batch;
-  return kUsualBatch;
-}
 
 /// Architectures without a class in lmdeploy/pytorch/models/module_map.py.
 constexpr std::string_view kUnmapped[] = {"ChatGLMModel",
@@ -124,7 +117,7 @@ void check_fields(const Fields& fields) {
 constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
 
 void read_fields(Launch& launch, const Question& question, const Fields& fields) {
-  launch.batch = fields.integer("max_batch_size", batch_of(question.gpu), kTokens);
+  launch.batch = fields.integer("max_batch_size", largest_batch(question.gpu), kTokens);
   if (launch.batch <= 0) refuse_launch("AssertionError: invalid max_batch_size");
   launch.share = fields.number("cache_max_entry_count", launch.share);
   if (!(launch.share > 0 && launch.share < 1))
@@ -212,6 +205,13 @@ void read_drafts(Launch& launch, const ModelConfig& config, const Fields& fields
 }
 
 }  // namespace
+
+int64_t largest_batch(const hardware::Gpu* gpu) {
+  if (gpu == nullptr) return kUsualBatch;
+  for (const BatchRow& row : kBatches)
+    if (gpu->name.find(row.card) != std::string::npos) return row.batch;
+  return kUsualBatch;
+}
 
 Launch resolve(const Question& question, const ModelConfig& config, const Fields& fields) {
   Launch launch;

@@ -38,6 +38,9 @@ struct Launch {
   int64_t draft_layers = 0;  // whose blocks stand beside the model's
 };
 
+/// max_batch_size where it is not given: by the card's name. Null: no card is known.
+int64_t largest_batch(const hardware::Gpu* gpu);
+
 /// Throws Refusal, Error(usage, checkpoint_unusable).
 Launch resolve(const Question& question, const ModelConfig& config, const Fields& fields);
 

@@ -4,8 +4,11 @@
 #include <charconv>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/lower_case.h"
 #include "engines/lmdeploy/launch.h"
+#include "engines/lmdeploy/turbomind.h"
 
 namespace plimsoll::engines::lmdeploy {
 namespace {
@@ -94,30 +97,33 @@ constexpr Flag kFlags[] = {
     {"--node-rank", integer, "", false},
 };
 
-constexpr FieldFlag kMeanings[] = {
+constexpr FieldFlag kOfBoth[] = {
     {"--tp", "tp"},
     {"--dp", "dp"},
     {"--ep", "ep"},
     {"--max-batch-size", "max_batch_size"},
     {"--cache-max-entry-count", "cache_max_entry_count"},
-    {"--cache-block-seq-len", "block_size"},
     {"--max-prefill-token-num", "max_prefill_token_num"},
     {"--session-len", "session_len"},
-    {"--kernel-block-size", "kernel_block_size"},
-    {"--prefix-cache-state-budget", "prefix_cache_state_budget"},
     {"--dtype", "dtype"},
     {"--enable-prefix-caching", "enable_prefix_caching"},
     {"--model-format", "model_format"},
 };
+constexpr FieldFlag kOfPytorch[] = {
+    {"--cache-block-seq-len", "block_size"},
+    {"--kernel-block-size", "kernel_block_size"},
+    {"--prefix-cache-state-budget", "prefix_cache_state_budget"},
+};
+constexpr FieldFlag kOfTurbomind[] = {{"--cache-block-seq-len", "cache_block_seq_len"}};
 
 /// Names of QuantPolicy (lmdeploy/messages.py).
 constexpr std::pair<std::string_view, int64_t> kPolicies[] = {
     {"none", 0},      {"int4", 4},      {"int8", 8},        {"fp8", 16},
     {"fp8_e4m3", 16}, {"fp8_e5m2", 17}, {"turbo_quant", 42}};
 
-/// The fields of --engine-args, and those of flags, which win.
-Json fields_of(const Question& question, const CommandLine& line) {
-  Json fields = with_flags(question.fields, line, kFlags, kMeanings);
+/// The fields of --engine-args, and those of flags, which win; `own`: flags of one engine.
+Json fields_of(const Question& question, const CommandLine& line, std::span<const FieldFlag> own) {
+  Json fields = with_flags(with_flags(question.fields, line, kFlags, kOfBoth), line, kFlags, own);
   if (line.has("--quant-policy")) {
     const std::string policy = lower_case(line.text("--quant-policy", ""));
     const auto* const named =
@@ -135,7 +141,7 @@ Json fields_of(const Question& question, const CommandLine& line) {
   return fields;
 }
 
-void fill_figures(const Launch& launch, const ModelConfig& config, Figures& figures) {
+void fill_figures(const auto& launch, const ModelConfig& config, Figures& figures) {
   figures.dtype = launch.dtype;
   figures.kv_dtype = launch.dtype;
   figures.ranks = launch.tp;
@@ -148,6 +154,32 @@ void fill_figures(const Launch& launch, const ModelConfig& config, Figures& figu
   figures.share_of = "cache_max_entry_count, of what is free";
 }
 
+void plan_pytorch(const Question& question, const ModelConfig& config, const CommandLine& line,
+                  Answer& answer) {
+  const Fields fields(fields_of(question, line, kOfPytorch));
+  const Launch launch = resolve(question, config, fields);
+  answer.resolved = resolved_json(launch);
+  fill_figures(launch, config, answer.figures);
+  line.add_notes(answer.notes);
+  if (question.free) size(launch, config, question.free->after, answer);
+}
+
+void plan_turbomind(const Question& question, const ModelConfig& config, const CommandLine& line,
+                    Version release, Answer& answer) {
+  answer.version = model::version_text(release);
+  if (release ==
+      parse_release(question.version.empty() ? answer.version : question.version, kNewest))
+    answer.asked_for.clear();
+  const Fields fields(fields_of(question, line, kOfTurbomind));
+  const turbomind::Launch launch = turbomind::resolve(question, config, fields, release);
+  answer.resolved = turbomind::resolved_json(launch);
+  fill_figures(launch, config, answer.figures);
+  line.add_notes(answer.notes);
+  answer.notes.emplace_back(
+      "TurboMind's buffers for steps are taken from what the cache leaves, and are not counted");
+  if (question.free) turbomind::size(launch, question.free->after, release, answer);
+}
+
 }  // namespace
 
 std::span<const Flag> flags() {
@@ -157,21 +189,29 @@ std::span<const Flag> flags() {
 void answer_to(const Question& question, Version, Answer& answer) {
   const CommandLine line(kFlags, kProgram, question.words);
   const ModelConfig config(*question.config, question.config_path);
-  const Fields fields(fields_of(question, line));
-  const Launch launch = resolve(question, config, fields);
-  answer.resolved = resolved_json(launch);
-  fill_figures(launch, config, answer.figures);
-  line.add_notes(answer.notes);
-  if (line.text("--backend", "pytorch") == "turbomind") {
-    answer.notes.emplace_back(
-        "planned as the PyTorch engine: TurboMind cuts what is free into pages of 32 MiB, and its "
-        "buffers after the cache are not known");
-  } else if (!line.has("--backend")) {
-    answer.notes.emplace_back(
-        "planned as the PyTorch engine; lmdeploy serve takes TurboMind for architectures that it "
-        "knows (--backend pytorch)");
+  const Version release = question.version.empty()
+                              ? kNewest
+                              : std::min(parse_release(question.version, kNewest), kNewest);
+  // The fields of a Python config are PytorchEngineConfig's, unless the line says otherwise.
+  const char* const usual = question.fields.is_null() ? "turbomind" : "pytorch";
+  const bool asked = line.text("--backend", usual) == "turbomind";
+  const bool taken = asked && turbomind::takes(config, release);
+  if (asked && !taken) {
+    answer.says.push_back(
+        fmt::format("Fallback to pytorch engine because '{}' not supported by turbomind engine.",
+                    question.model));
   }
-  if (question.free) size(launch, config, question.free->after, answer);
+  if (!line.has("--backend")) {
+    answer.notes.emplace_back(taken ? "planned as TurboMind, which lmdeploy serve takes for this "
+                                      "model (--backend pytorch: the PyTorch engine)"
+                                    : "planned as the PyTorch engine (--backend turbomind: "
+                                      "TurboMind, for models that it takes)");
+  }
+  if (taken) {
+    plan_turbomind(question, config, line, release, answer);
+  } else {
+    plan_pytorch(question, config, line, answer);
+  }
 }
 
 }  // namespace plimsoll::engines::lmdeploy

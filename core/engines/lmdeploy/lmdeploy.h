@@ -1,4 +1,4 @@
-// What LMDeploy's PyTorch engine makes of a launch.
+// What LMDeploy makes of a launch, by TurboMind or by its PyTorch engine.
 #pragma once
 
 #include <span>
@@ -15,8 +15,9 @@ inline constexpr Version kNewest{0, 18, 0};
 /// Flags of `lmdeploy serve api_server`.
 std::span<const Flag> flags();
 
-/// Answers for a question with fields of PytorchEngineConfig, and `flash_mla` and `speculative`
-/// beside them (Engine::answer_to).
+/// Answers by TurboMind where `lmdeploy serve` would take it. Fields are PytorchEngineConfig's,
+/// with `flash_mla` and `speculative` beside them, or with --backend turbomind
+/// TurbomindEngineConfig's (Engine::answer_to).
 void answer_to(const Question& question, Version version, Answer& answer);
 
 }  // namespace plimsoll::engines::lmdeploy
