@@ -50,8 +50,8 @@ TEST_CASE("refusals have the engine's words, a stage and an exit status") {
   CHECK(arguments["engine"]["stage"] == "arguments");
   CHECK_THAT(arguments["engine"]["refused"].get<std::string>(),
              Contains("User-specified context_length (999999) is greater"));
-  const Json memory =
-      planned_json(scratch, "--engine lmdeploy --gpu 4090 --free-memory after=2.0", 6);
+  const Json memory = planned_json(
+      scratch, "--engine lmdeploy --backend pytorch --gpu 4090 --free-memory after=2.0", 6);
   CHECK(memory["engine"]["stage"] == "memory");
   CHECK(memory["verdict"] == "does not fit");
   CHECK(memory["advice"].size() > 0);
