@@ -73,7 +73,7 @@ class RandomRows final : public model::PackedRows {
       case ScaleType::nested:
         *to = std::byte{0};
         return;
-      case ScaleType::blocks:  // of files alone: a GGUF file's random weights are plain
+      case ScaleType::blocks:  // of GGUF files, which have no random weights
         return;
     }
   }

@@ -38,10 +38,16 @@ void keep_first_experts(model::ModelSpec& spec) {
 ModelSource::ModelSource(model::ModelSpec spec, const Json& config, ModelFolder folder,
                          Experts experts)
     : spec_(std::move(spec)), config_(config), folder_(std::move(folder)), experts_(experts) {
-  const bool sharded = folder_.weights == Weights::sharded_state;
-  if (sharded || folder_.weights == Weights::none) return;
-  if (folder_.weights == Weights::if_present && !holds_weights(folder_.path)) return;
   const bool is_file = checkpoint::gguf::is_gguf_path(folder_.path);
+  const bool elsewhere =
+      folder_.weights == Weights::sharded_state || folder_.weights == Weights::none;
+  if (is_file && elsewhere) {
+    fail(ExitCode::usage,
+         "--load-format: the GGUF file {} says how its own weights are stored; leave the flag out",
+         folder_.path.string());
+  }
+  if (elsewhere) return;
+  if (folder_.weights == Weights::if_present && !holds_weights(folder_.path)) return;
   if (!is_file && shard::looks_sharded(folder_.path)) {
     fail(ExitCode::checkpoint_unusable, "{} holds shards; give --load-format sharded_state",
          folder_.path.string());

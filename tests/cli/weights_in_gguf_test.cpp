@@ -111,6 +111,16 @@ TEST_CASE("what is not done with GGUF files is refused by name, with the way out
   const Outcome quantized = shell(scratch, "plimsoll plan m.gguf --quantization fp8");
   CHECK(quantized.status == 2);
   CHECK_THAT(quantized.err, Catch::Contains("quantized already"));
+  for (const char* command : {"run m.gguf", "run f", "run m.gguf --dry-run"}) {
+    for (const char* form : {"dummy", "sharded_state"}) {
+      INFO(command << ' ' << form);
+      const Outcome outcome =
+          shell(scratch, std::string("mkdir -p f; cp m.gguf f; plimsoll ") + command +
+                             " -q -i /dev/null -o out --load-format " + form);
+      CHECK(outcome.status == 2);
+      CHECK_THAT(outcome.err, Catch::Contains("--load-format: the GGUF file"));
+    }
+  }
   scratch.write("bad.gguf", "GGUF");
   const Outcome bad = shell(scratch, "plimsoll plan bad.gguf; plimsoll run bad.gguf < /dev/null");
   CHECK(bad.status == 5);
