@@ -75,6 +75,12 @@ TEST_CASE("lmdeploy serve takes TurboMind for the models that a release's table 
         Row{"Qwen3ForCausalLM", "0.7.2", "0.7.3"},
         Row{"Qwen2_5_VLForConditionalGeneration", "0.9.1", "0.9.2"},
         Row{"GptOssForCausalLM", "0.9.2", "0.10.0"},
+        Row{"InternS1ForConditionalGeneration", "0.9.1", "0.9.2"},
+        Row{"InternVLForConditionalGeneration", "0.8.0", "0.9.0"},
+        Row{"InternVLChatModel", "0.3.0", "0.4.0"},
+        Row{"Glm4MoeLiteForCausalLM", "0.12.1", "0.12.2"},
+        Row{"MiniCPMV", "0.4.2", "0.5.0", "0.13.0", "0.14.0"},
+        Row{"LlavaForConditionalGeneration", "0.6.2", "0.6.3", "0.13.0", "0.14.0"},
         Row{"InternS2MobiusForConditionalGeneration", "0.15.0", "0.16.0"},
         Row{"MistralForCausalLM", "", "0.5.0", "0.13.0", "0.14.0"},
         Row{"DeepseekV2ForCausalLM", "0.6.3", "0.6.4", "0.13.0", "0.14.0"}}) {
@@ -98,6 +104,15 @@ TEST_CASE("lmdeploy serve takes TurboMind for the models that a release's table 
   CHECK_FALSE(by_turbomind({.changes = narrow, .release = "0.13.0"}));
   CHECK(by_turbomind({.changes = narrow, .release = "0.14.0"}));
   CHECK(by_turbomind({.changes = of_class("LlamaForCausalLM", 64), .release = "0.13.0"}));
+  const auto old = [](const char* architecture, const char* key, int64_t value) {
+    Json changes = of_class(architecture);
+    changes[key] = value;
+    return by_turbomind({.changes = changes, .release = "0.13.0"});
+  };
+  CHECK(old("BaichuanForCausalLM", "num_attention_heads", 32));
+  CHECK_FALSE(old("BaichuanForCausalLM", "num_attention_heads", 40));
+  CHECK(old("ChatGLMModel", "num_layers", 40));
+  CHECK_FALSE(old("ChatGLMModel", "num_layers", 28));
   // What it does not take, the PyTorch engine does, and says so.
   const Answer other =
       serve({.words = {"--backend", "turbomind"}, .changes = of_class("Gemma3ForCausalLM")});
