@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "reference/recipe.h"
 
 using namespace plimsoll;
 using Catch::Contains;
@@ -51,6 +52,7 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out --format json", "belongs to --dry-run"},
       {"shard --verify x", "--verify x: is no folder"},
       {"shard --unshard x -o out --dry-run", "--dry-run belongs to MODEL"},
+      {"shard --verify x --quantization awq", "--quantization: belongs to MODEL"},
       {"shard $MODEL -o out --file-pattern $'\\xff{rank}'", "is not UTF-8"},
       {"shard $MODEL -o out --source x", "--source belongs to --verify"},
       {"shard $MODEL -o out -tp 0", "--tensor-parallel-size: expected a number from 1"},
@@ -128,6 +130,42 @@ TEST_CASE("a dry run prints the table and writes nothing") {
                                      "model.layers.5.self_attn.k_proj.weight",
                                      "model.layers.5.self_attn.v_proj.weight"});
   CHECK(fused->at("shape") == Json{160, 192});
+  CHECK_THAT(text.out, Contains("\nmodel.layers.5.self_attn.qkv_proj.weight\t"
+                                "model.layers.5.self_attn.q_proj.weight "
+                                "model.layers.5.self_attn.k_proj.weight "
+                                "model.layers.5.self_attn.v_proj.weight\t0\t"));
+  for (const char* format : {"text", "json"}) {
+    const Outcome full = shell(scratch, std::string("plimsoll shard $MODEL --dry-run --format ") +
+                                            format + " > /dev/full");
+    CHECK(full.status == 9);
+    CHECK_THAT(full.err, Contains("standard output cannot be written"));
+  }
+}
+
+TEST_CASE("a dry run names each source tensor once, and three of many") {
+  const Scratch scratch;
+  const auto row_of = [&](const char* model, const char* tensor) {
+    testing::write_checkpoint(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models" / model,
+                              scratch.path(model));
+    const std::string command = std::string("plimsoll shard ") + model + " --dry-run --format ";
+    const std::string text = shell(scratch, command + "text").out;
+    const size_t start = text.find("\n" + std::string(tensor) + "\t") + 1;
+    REQUIRE(start != 0);
+    const std::string row = text.substr(start, text.find('\n', start) - start);
+    const size_t first = row.find('\t') + 1;
+    Json sources;
+    for (const Json& line : test::json_lines(shell(scratch, command + "json").out))
+      if (line.at("tensor") == tensor) sources = line.at("sources");
+    return std::pair(row.substr(first, row.find('\t', first) - first), sources);
+  };
+  const auto [fused, fused_sources] = row_of("phi3", "model.layers.0.self_attn.qkv_proj.weight");
+  CHECK(fused == "model.layers.0.self_attn.qkv_proj.weight");
+  CHECK(fused_sources == Json{fused});
+  const std::string experts = "model.layers.0.block_sparse_moe.experts";
+  const auto [first, all] = row_of("mixtral", (experts + ".w13_weight").c_str());
+  CHECK(first == experts + ".0.w1.weight " + experts + ".0.w3.weight " + experts +
+                     ".1.w1.weight (+" + std::to_string(all.size() - 3) + ")");
+  CHECK(all.size() % 2 == 0);
 }
 
 TEST_CASE("shards are written, verified, found damaged, mended by the same command and joined") {
@@ -139,6 +177,8 @@ TEST_CASE("shards are written, verified, found damaged, mended by the same comma
   CHECK_THAT(written.err, Contains("out: 2 files in bfloat16, 0.01 GB written in ") &&
                               Contains("), 0.00 GB were there; load with") &&
                               Contains("--load-format sharded_state -tp 2\n"));
+  CHECK_THAT(shell(scratch, "plimsoll shard $MODEL -o staged -tp 2 -pp 2").err,
+             Contains("--load-format sharded_state -tp 2 -pp 2\n"));
   CHECK_THAT(shell(scratch, write).err, Contains("bfloat16, 0.00 GB written in ") &&
                                             Contains("), 0.01 GB were there; load with"));
   CHECK(is_same(scratch.path("out/tokenizer.json"), test::kModel + "/tokenizer.json"));
@@ -154,6 +194,15 @@ TEST_CASE("shards are written, verified, found damaged, mended by the same comma
   }
   CHECK(shell(scratch, write).status == 0);
   CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL").status == 0);
+
+  // Without the record the source alone says what lies beside the shards.
+  shell(scratch, "cp -r out bare; rm bare/plimsoll-shard.json");
+  const std::string bare = "plimsoll shard --verify bare --source $MODEL -tp 2";
+  CHECK(shell(scratch, bare).status == 0);
+  damage(scratch.path("bare/tokenizer.json"));
+  const Outcome changed = shell(scratch, bare);
+  CHECK(changed.status == 5);
+  CHECK_THAT(changed.err, Contains("tokenizer.json"));
 
   CHECK(shell(scratch, "plimsoll shard --unshard out -o joined").status == 0);
   CHECK(is_same(scratch.path("joined/model.safetensors"), test::kModel + "/model.safetensors"));
