@@ -58,9 +58,15 @@ void write_manifest(const std::string& path, const Manifest& manifest);
 std::string texts_path(const std::string& output);
 /// PATH.run.texts.part: the texts that take their place once PATH has its name.
 std::string coming_texts_path(const std::string& output);
+/// Throws Error(output_unwritable) where something that is no file, or a file that this process may
+/// not open, has one of these names. For a run's start: the files are written at its end.
+void check_texts_names(const std::string& output);
 bool has_texts(const std::string& path, uint64_t lines);
-/// Throws Error(foreign_output) where the file does not have so many lines.
-files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines);
+/// The texts of a run that is gone on with; none where it has none, or has ended and lost them.
+/// Throws Error(foreign_output) for another file of that name, and where a run that has not ended
+/// lacks its texts.
+std::optional<files::PagedArray<uint64_t>> texts_of_run(const std::string& output,
+                                                        const Manifest& manifest);
 /// Writes the file anew, and syncs it. Throws Error(output_unwritable).
 void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts);
 

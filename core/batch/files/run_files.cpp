@@ -129,11 +129,14 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
                               !files::exists(options_.output + ".part");
     if (nothing_open) {
       manifest_ = *before;
+      const bool retries = options_.resume.failed == Failed::retry && manifest_.failed > 0;
+      if (retries) check_texts_names(options_.output);
       check_same_job(difference_to_job());
       look_at_published();
       if (finished_) return;
     }
   }
+  check_texts_names(options_.output);
   open_journals(input);
 }
 
@@ -153,19 +156,8 @@ void RunFiles::open_journals(files::InputFile* input) {
          "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
          journal_->part(), input->name(), options_.output);
   }
-  std::optional<files::PagedArray<uint64_t>> texts;
-  if (are_texts_known()) {
-    texts = read_texts(texts_path(options_.output), manifest_.texts);
-  } else if (manifest_.texts > 0 &&
-             (manifest_.state == RunState::running || manifest_.state == RunState::publishing)) {
-    // Its input may be a corrected one.
-    fail(ExitCode::foreign_output,
-         "{}: does not have the {} lines of the run that began, so that corrected lines cannot be "
-         "told from others; put it back, or start anew with --overwrite",
-         texts_path(options_.output), manifest_.texts);
-  } else {
-    manifest_.texts = 0;
-  }
+  const std::optional<files::PagedArray<uint64_t>> texts = texts_of_run(options_.output, manifest_);
+  if (!texts) manifest_.texts = 0;
   manifest_.coming_texts = 0;
   ResumeOptions resume = options_.resume;
   resume.texts = texts ? &*texts : nullptr;
@@ -316,8 +308,8 @@ void RunFiles::start_anew() {
   manifest_.notes = options_.notes;
   manifest_.replaces = replaces;
   if (!journal_) return;
+  remove_texts();  // first: a file of texts without a record that names it is taken for foreign
   save();
-  remove_texts();
 }
 
 RunFiles::~RunFiles() {
