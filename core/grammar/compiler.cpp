@@ -1,6 +1,7 @@
 #include "grammar/compiler.h"
 
 #include <fmt/format.h>
+#include <xgrammar/matcher.h>
 
 #include <algorithm>
 #include <chrono>
@@ -50,6 +51,10 @@ CompiledGrammar::~CompiledGrammar() = default;
 
 std::string CompiledGrammar::refuse(std::string_view answer) const {
   return parts_->schema ? parts_->schema->refuse(answer) : std::string();
+}
+
+bool CompiledGrammar::takes_empty_text() const {
+  return xgrammar::GrammarMatcher(parts_->compiled).IsCompleted();
 }
 
 size_t CompiledGrammar::bytes() const {

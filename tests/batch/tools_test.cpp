@@ -3,7 +3,9 @@
 #include <string>
 
 #include "batch/answer_markers.h"
+#include "batch/fields/structured_fields.h"
 #include "batch/finished_line.h"
+#include "batch/line_error.h"
 #include "batch/output_line.h"
 #include "batch/read_request.h"
 #include "batch/run_counts.h"
@@ -329,6 +331,31 @@ TEST_CASE("special tokens stay in the text of a line whose markers they are") {
   CHECK(skipped("<tool_call>", {nullptr, both.reasoning}, kOfferedTools));
   CHECK(!skipped("</think>", both, kNone));
   CHECK(skipped("</think>", {both.tools, nullptr}, kOfferedTools));
+}
+
+TEST_CASE("an answer of a given form that ended within its reasoning fails, and says what to do") {
+  const text::Tokenizer tokenizer = tokenizer_with("");
+  grammar::Compiler compiler(tokenizer, {.vocab_size = 6});
+  const auto told = [&](const std::string& form, const std::string& answer) -> std::string {
+    FinishedLine line = finished_chat(tool_chat(form), {answer});
+    const auto grammar = compile_constraint(compiler, *line.fields.constraint);
+    try {
+      read_parts(kAnswerOptions.formats, grammar.get(), line);
+      return "";
+    } catch (const LineError& error) {
+      CHECK(error.code() == code::invalid_answer);
+      return error.what();
+    }
+  };
+  for (const char* form : {R"("guided_regex":"a+")", R"("guided_choice":["a"])",
+                           R"("response_format":{"type":"json_object"})"}) {
+    INFO(form);
+    const std::string error = told(form, "<think>Hm.");
+    CHECK_THAT(error, Contains("answer 0 ended within its reasoning, before what"));
+    CHECK_THAT(error, Contains("thinking_token_budget"));
+  }
+  CHECK(told(R"("guided_regex":"a*")", "<think>Hm.</think>").empty());
+  CHECK(told(R"("guided_regex":"a+")", "<think>Hm.</think>a").empty());
 }
 
 TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs them") {

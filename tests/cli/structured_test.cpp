@@ -208,6 +208,20 @@ TEST_CASE("an answer cut by max_tokens says so, and a run goes on with the same 
   CHECK(scratch.read("out") == scratch.read("whole"));
 }
 
+TEST_CASE(
+    "a run that is gone on with compiles the grammars of lines that are left, and no others") {
+  const Scratch scratch;
+  scratch.write("in", plain("a", R"("guided_regex":"[a-c]")") +
+                          plain("b", R"("guided_regex":"x")") +
+                          plain("c", R"("guided_regex":"[0-9]")"));
+  const std::string run = "plimsoll run $MODEL -q -i in -o out --report report ";
+  for (const auto& [flags, grammars] : {std::pair{"--limit 2", 2}, std::pair{"", 1}}) {
+    INFO(flags);
+    REQUIRE(shell(scratch, run + flags).status == 0);
+    CHECK(parse_json<Json>(scratch.read("report"))["structured"]["grammars"] == grammars);
+  }
+}
+
 TEST_CASE("records of texts as a table, by the sample's five lines") {
   const Scratch scratch;
   if (shell(scratch, "jq --version").status != 0) {
