@@ -22,6 +22,9 @@ constexpr size_t kMostGrammarBytes = size_t{256} << 20;
 // numbers and spaces occur in nearly all.
 constexpr int64_t kSharedMaskBytes = int64_t{384} << 20;
 
+constexpr std::string_view kNameCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
 /// The bytes of each token; special tokens are empty, which no grammar allows.
 std::vector<std::string> byte_forms(const text::Tokenizer& tokenizer, int64_t vocab_size) {
   const int64_t count = std::min(tokenizer.vocab_size(), vocab_size);
@@ -42,6 +45,20 @@ std::string bare_message(std::string_view text) {
   }
   while (text.ends_with('\n')) text.remove_suffix(1);
   return std::string(text);
+}
+
+/// True where a grammar that xgrammar has refused has rules as Lark writes them: "start: WORD".
+bool looks_like_lark(std::string_view grammar) {
+  if (grammar.find("::=") != std::string_view::npos) return false;
+  for (size_t begin = 0; begin < grammar.size();) {
+    const size_t end = std::min(grammar.find('\n', begin), grammar.size());
+    const std::string_view line = grammar.substr(begin, end - begin);
+    const size_t name = line.find_first_not_of("?! \t");
+    const size_t behind = line.find_first_not_of(kNameCharacters, std::min(name, line.size()));
+    if (behind != std::string_view::npos && behind > name && line[behind] == ':') return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -119,6 +136,9 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
     entry.refusal = error.what();
   } catch (const std::exception& error) {
     entry.refusal = bare_message(error.what());
+    if (constraint.kind == Constraint::Kind::ebnf && looks_like_lark(constraint.text)) {
+      entry.refusal += "; Lark's grammars are not read: write each rule as in root ::= \"a\" | b";
+    }
   }
   if (!entry.grammar) entry.bytes = entry.refusal.size();
   return entry;

@@ -133,6 +133,7 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
                           plain("malformed", R"("structured_outputs":{"json":{"type":"strin"}})") +
                           plain("regex", R"("structured_outputs":{"regex":"("})") +
                           plain("grammar", R"("guided_grammar":"root ::= (")") +
+                          plain("lark", R"("guided_grammar":"// a\n?start: WORD\n")") +
                           plain("tag", R"("response_format":{"type":"structural_tag"})") +
                           plain("two", R"("guided_regex":"a","structured_outputs":{"regex":"a"})") +
                           plain("none", R"("structured_outputs":{"json_object":false})") +
@@ -141,17 +142,18 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
   const Outcome run = shell(scratch, "plimsoll run $MODEL -i in -o out");
   INFO(run.err);
   CHECK(run.status == 3);
-  CHECK_THAT(run.err, Contains("4 of 5 lines with a schema or grammar cannot be answered (line 2 "
+  CHECK_THAT(run.err, Contains("5 of 6 lines with a schema or grammar cannot be answered (line 2 "
                                "first: structured_outputs: "));
   std::map<std::string, Answer> found = answers(scratch.read("out"));
   CHECK(found["good"].text == "a");
-  for (const char* name : {"malformed", "regex", "grammar", "tag", "two", "none", "key"}) {
+  for (const char* name : {"malformed", "regex", "grammar", "lark", "tag", "two", "none", "key"}) {
     INFO(name);
     CHECK(found[name].end == "bad_field");
   }
   CHECK_THAT(found["malformed"].text,
              Catch::StartsWith("structured_outputs: ") && Contains("type"));
   CHECK_THAT(found["grammar"].text, Catch::StartsWith("guided_grammar: ") && Contains("line 1"));
+  CHECK_THAT(found["lark"].text, Contains("line 1, column 1") && Contains("Lark's grammars"));
   CHECK_THAT(found["tag"].text, Contains("\"structural_tag\" is not supported"));
   CHECK_THAT(found["two"].text, Contains("stands beside"));
   CHECK_THAT(found["key"].text, Contains("did you mean json?"));
@@ -160,7 +162,7 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
   const Outcome dry = shell(scratch, "plimsoll run $MODEL -i in --dry-run");
   INFO(dry.out << dry.err);
   CHECK(dry.status == 3);
-  CHECK_THAT(dry.out, Contains("8 refused"));
+  CHECK_THAT(dry.out, Contains("9 refused"));
 }
 
 TEST_CASE("--structured-outputs gives all lines a form, and belongs to the run") {
