@@ -241,8 +241,8 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   add_measurements(*launched, fleet, report);
   const std::string report_text = batch::report_json(report);
   files.note_report(report_text);
-  if (!options.report.empty()) files::write_file(options.report, report_text);
   tell_end(options, report, files);
+  write_report(options, report_text);
   sink->publish(runner.sample());
   return report.exit_status;
 }
