@@ -91,7 +91,7 @@ TEST_CASE("long lines that are read again are in memory within that bound") {
   files::InputFile file = files::InputFile::open(scratch.path("in"));
   IdRegister ids(scratch.path(""));
   const DoneLines done =
-      recover_lines(journal, nullptr, file, {.max_line_bytes = size_t{16} << 20}, ids);
+      recover_lines(journal, nullptr, file, {.max_line_bytes = size_t{16} << 20, .slice = {}}, ids);
   CHECK(done.lines == kLines);
   CHECK(done.most_bytes == 4 * kBytes);
 }
