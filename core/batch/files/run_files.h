@@ -69,6 +69,8 @@ class RunFiles {
 
  private:
   void open_journals(files::InputFile* input);
+  void read_back(files::InputFile* input);
+  void give_back_published() noexcept;
   void start_anew();
   [[nodiscard]] bool goes_on();
   [[nodiscard]] std::string difference_to_job() const;
@@ -83,9 +85,6 @@ class RunFiles {
   void write_coming_texts();
   void adopt_coming_texts();
   void remove_texts() const;
-  [[nodiscard]] bool are_texts_known() const {
-    return has_texts(texts_path(options_.output), manifest_.texts);
-  }
 
   RunFilesOptions options_;
   Manifest manifest_;
