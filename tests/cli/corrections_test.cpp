@@ -79,7 +79,7 @@ TEST_CASE("a correction that is refused leaves the published outputs where they 
       CHECK_FALSE(scratch.has(name + ".part"));
       CHECK_FALSE(scratch.has(name + ".part.xxh3"));
     }
-    scratch.write("in", prompts(3) + "\"mended\"\n");
+    scratch.write("in", prompts(3) + "{\"prompt\":\"Ay\",\"max_tokens\":2}\n");
     CHECK(shell(scratch, command + " --max-tokens 2 --retry-failed").status == 8);
     CHECK(shell(scratch, command + " --retry-failed").status == 0);
     CHECK(scratch.read("bad").empty());
