@@ -214,6 +214,16 @@ Slice slice_of(const OrderedJson& job) {
   return slice;
 }
 
+bool is_part(const OrderedJson& job) {
+  try {
+    const Slice slice = slice_of(job);
+    const OrderedJson all = job.at("lines").value("of", OrderedJson());
+    return slice.first > 0 || (all.is_number() && slice.count < all.get<uint64_t>());
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 std::string difference(const OrderedJson& then, const OrderedJson& now) {
   if (then == now) return "";
   if (!then.is_object() || !now.is_object()) {

@@ -45,6 +45,8 @@ OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines);
 /// The slice of a job, without what lies behind the input's end where that is known. Throws
 /// Json::exception.
 Slice slice_of(const OrderedJson& job);
+/// True where a job's slice is known not to be its whole input.
+bool is_part(const OrderedJson& job);
 
 std::string manifest_path(const std::string& output);
 /// Reads the file; nullopt when there is none. Throws Error(foreign_output) for a file that is no
@@ -54,7 +56,8 @@ std::optional<Manifest> read_manifest(const std::string& path);
 void write_manifest(const std::string& path, const Manifest& manifest);
 
 /// PATH.run.texts: the digest (low half) of every line by slot, 8 bytes each, kept where lines
-/// failed. On the next run corrected lines differ from it, unchanged ones do not.
+/// failed, and by parts of an input. On the next run corrected lines differ from it, unchanged ones
+/// do not.
 std::string texts_path(const std::string& output);
 /// PATH.run.texts.part: the texts that take their place once PATH has its name.
 std::string coming_texts_path(const std::string& output);

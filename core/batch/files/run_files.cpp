@@ -85,8 +85,8 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
                               !files::exists(options_.output + ".part");
     if (nothing_open) {
       manifest_ = *before;
-      const bool retries = options_.resume.failed == Failed::retry && manifest_.failed > 0;
-      if (retries) check_texts_names(options_.output);
+      const bool retries = options_.resume.failed == Failed::retry && !is_whole();
+      if (retries || (corrects() && manifest_.texts > 0)) check_texts_names(options_.output);
       check_same_job(difference_to_job());
       look_at_published();
       if (finished_) return;
@@ -204,9 +204,16 @@ void RunFiles::look_at_published() {
   finished_ = is_whole();
 }
 
+// The input is another than that of the run, whose lines are known by their texts.
+bool RunFiles::corrects() const {
+  const OrderedJson then = manifest_.job.value("input", OrderedJson());
+  return options_.resume.failed == Failed::retry &&
+         then != options_.job.value("input", OrderedJson());
+}
+
 bool RunFiles::is_whole() const {
   if (manifest_.state != RunState::complete) return false;
-  if (options_.resume.failed == Failed::retry && manifest_.failed > 0) return false;
+  if (corrects() || (options_.resume.failed == Failed::retry && manifest_.failed > 0)) return false;
   if (!options_.job.contains("lines")) return true;
   return slice_of(options_.job).count <= slice_of(manifest_.job).count;
 }
@@ -326,12 +333,18 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
 // The texts of this life lie beside those of the life before until the output has its name: a life
 // that goes on from here compares its input with the texts that the journal's answers are to.
 void RunFiles::write_coming_texts() {
-  manifest_.coming_texts = manifest_.failed > 0 && texts_ ? texts_->size() : 0;
+  manifest_.coming_texts = keeps_texts() && texts_ ? texts_->size() : 0;
   if (manifest_.coming_texts > 0) write_texts(coming_texts_path(options_.output), *texts_);
 }
 
+// A part without failures is compared too when lines of another part are corrected in the input
+// that they share.
+bool RunFiles::keeps_texts() const {
+  return manifest_.failed > 0 || is_part(manifest_.job);
+}
+
 void RunFiles::adopt_coming_texts() {
-  if (manifest_.failed == 0) manifest_.texts = 0;
+  if (!keeps_texts()) manifest_.texts = 0;
   const std::string coming = coming_texts_path(options_.output);
   if (manifest_.coming_texts > 0) {
     // A life may have ended behind this.
