@@ -203,7 +203,9 @@ TEST_CASE("an answer cut by max_tokens says so, and a run goes on with the same 
   }
   input += R"({"id":"cut","prompt":"x","max_tokens":3,"guided_json":)" + kSchema + "}\n";
   scratch.write("in", input);
-  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  const Outcome whole = shell(scratch, "plimsoll run $MODEL -i in -o whole");
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.err, Contains(" cut at max_tokens); "));
   CHECK(answers(scratch.read("whole"))["cut"].end == "length");
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --limit 5").status == 0);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
