@@ -285,7 +285,7 @@ TEST_CASE("a run counts calls, and answers whose calls could not be read") {
   CHECK(counts.calls == 3);
   CHECK(counts.unread == 1);
   CHECK(counts.untried == 1);
-  FinishedLine cut = finished_chat(tool_chat(kOfferedTools), {"<tool_call>{"});
+  auto cut = finished_chat(tool_chat(kOfferedTools), {"<tool_call>{"});
   cut.outputs[0].completions[0].finish = engine::FinishReason::length;
   read_parts(kAnswerOptions.formats, nullptr, cut);
   counts.add(cut, true);
@@ -356,10 +356,9 @@ TEST_CASE("an answer of a given form that ended within its reasoning fails, and 
     }
   };
   for (const char* form : {R"("guided_regex":"a+")", R"("guided_choice":["a"])",
-                           R"("response_format":{"type":"json_object"})"}) {
+                           R"("response_format":{"type":"json_object"})"})
     CHECK_THAT(told(form, "<think>Hm."), Contains("answer 0 ended within its reasoning, before") &&
                                              Contains("thinking_token_budget"));
-  }
   CHECK(told(R"("guided_regex":"a*")", "<think>Hm.</think>").empty());
   CHECK(told(R"("guided_regex":"a+")", "<think>Hm.</think>a").empty());
 }
