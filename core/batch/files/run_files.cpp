@@ -85,8 +85,8 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
                               !files::exists(options_.output + ".part");
     if (nothing_open) {
       manifest_ = *before;
-      const bool retries = options_.resume.failed == Failed::retry && !is_whole();
-      if (retries || (corrects() && manifest_.texts > 0)) check_texts_names(options_.output);
+      const bool retries = options_.resume.failed == Failed::retry && manifest_.failed > 0;
+      if (retries || corrects()) check_texts_names(options_.output);
       check_same_job(difference_to_job());
       look_at_published();
       if (finished_) return;
