@@ -194,7 +194,8 @@ TEST_CASE("where a report cannot be written nothing else is missing, and the mes
   const std::string run = "plimsoll run $MODEL -q -i in ";
   const Outcome full = shell(scratch, run + "-o out --report /dev/full");
   CHECK(full.status == 9);
-  CHECK_THAT(full.err, Catch::Contains("only the report is missing, which the same command writes"));
+  CHECK_THAT(full.err,
+             Catch::Contains("only the report is missing, which the same command writes"));
   CHECK(scratch.has("out"));
   CHECK(shell(scratch, run + "-o out --report report").status == 0);
   CHECK_THAT(scratch.read("report"), Catch::Contains("\"schema_version\""));
