@@ -189,6 +189,7 @@ Environment read_environment() {
           .value_or(environment.ranks_per_device);
   environment.hopper_from = setting<int64_t>("PLIMSOLL_HOPPER_FROM", 0, environment.fault);
   environment.nccl = variable("VLLM_NCCL_SO_PATH").value_or("");
+  environment.temporary_folder = variable("TMPDIR").value_or("");
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

@@ -43,6 +43,7 @@ struct Environment {
   std::optional<int> second_runner;              // VLLM_USE_V2_MODEL_RUNNER
   std::vector<std::string> unknown;              // other variables of vLLM that may move memory
   std::optional<int64_t> source_date_epoch;      // SOURCE_DATE_EPOCH, seconds
+  std::string temporary_folder;                  // TMPDIR
   int ranks_per_device = 1;                      // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int64_t> hopper_from;            // PLIMSOLL_HOPPER_FROM, tokens
   std::string nccl;                              // VLLM_NCCL_SO_PATH

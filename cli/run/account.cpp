@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "files/names.h"
+#include "files/output_file.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -211,6 +213,18 @@ void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunR
     report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
   }
   if (launch.device.card) add_cards(launch, cards, report.memory);
+}
+
+void write_report(const RunOptions& options, std::string_view text) {
+  if (options.report.empty()) return;
+  try {
+    files::write_file(options.report, text);
+  } catch (const Error& error) {
+    fail(error.code(), "{}; only the report is missing{}", error.what(),
+         files::is_stream(options.output)
+             ? ""
+             : ", which the same command writes once there is room (or with another --report)");
+  }
 }
 
 void audit(const batch::RunCounts& counts, const batch::RunFiles& files) {

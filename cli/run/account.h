@@ -19,6 +19,9 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
 void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunReport& report);
 /// The text about its ranks that a process sends to process 0 when it has been told to exit.
 std::string account_of_server(const Launch& launch, const processes::Fleet& fleet);
+/// Writes the file of --report, where one is asked for. Throws Error(output_unwritable), which says
+/// that nothing else is missing.
+void write_report(const RunOptions& options, std::string_view text);
 /// Checks that every line that came in went somewhere, and that every record is one of them. Throws
 /// Error(bug).
 void audit(const batch::RunCounts& counts, const batch::RunFiles& files);

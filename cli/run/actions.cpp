@@ -10,6 +10,7 @@
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
+#include "cli/run/used_files.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -31,17 +32,14 @@ int publish_what_is_there(const RunOptions& options) {
 }
 
 int merge(const RunOptions& options) {
-  std::vector<files::UsedFile> used;
-  for (const std::string& part : options.merge) used.push_back({"--merge", part, files::Use::read});
-  used.push_back({"-o", options.output, files::Use::write});
-  if (!options.errors.empty()) used.push_back({"--errors", options.errors, files::Use::write});
-  files::check_distinct(used);
+  check_merge_files(options);
   const batch::Merged merged = batch::merge_parts({.parts = options.merge,
                                                    .output = options.output,
                                                    .errors = options.errors,
                                                    .existing = options.existing});
   if (!options.quiet) {
-    say(fmt::format("{}: {} lines answered, {} failed, of {} parts{}", options.output, merged.ok,
+    say(fmt::format("{}: {} lines answered, {} failed, of {} parts{}",
+                    options.output == "-" ? "standard output" : options.output, merged.ok,
                     merged.failed, options.merge.size(),
                     merged.was_there ? "; it was there already" : ""));
   }

@@ -205,7 +205,7 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   run.watch.enter("reading the model");
   const auto tell_prompts = [&](const Launch& so_far) {
     run.watch.enter("compiling grammars");
-    compile_grammars(options, so_far, run.input, run.scanned);
+    compile_grammars(options, so_far, run.input, run.scanned, files.done());
     tell_unsuitable_prompts(options, so_far, run.input, run.scanned);
     run.watch.enter("reading weights");
   };
@@ -241,8 +241,8 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   add_measurements(*launched, fleet, report);
   const std::string report_text = batch::report_json(report);
   files.note_report(report_text);
-  if (!options.report.empty()) files::write_file(options.report, report_text);
   tell_end(options, report, files);
+  write_report(options, report_text);
   sink->publish(runner.sample());
   return report.exit_status;
 }
@@ -365,6 +365,7 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
 
 int run_command(const RunOptions& options) {
   const Environment environment = read_sound_environment();
+  files::set_temporary_folder(environment.temporary_folder);
   const bool follows = is_follower(environment, options);
   StatusSink sink(follows ? RunOptions{} : options);
   try {

@@ -21,8 +21,8 @@ std::optional<uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// "{part}" or "{part:05}" at the beginning of `text`: the number in its place, and the bytes that
-// it takes in `text`.
+// "{part}", "{part:05}" or "{part:05d}" at the beginning of `text`: the number in its place, and
+// the bytes that it takes in `text`.
 struct Filled {
   std::string number;
   size_t length = 0;
@@ -31,7 +31,8 @@ struct Filled {
 std::optional<Filled> field_at(std::string_view text, std::string_view name, uint64_t value) {
   const size_t end = text.find('}');
   if (end == std::string_view::npos || !text.substr(1).starts_with(name)) return std::nullopt;
-  const std::string_view format = text.substr(1 + name.size(), end - 1 - name.size());
+  std::string_view format = text.substr(1 + name.size(), end - 1 - name.size());
+  if (format.starts_with(':') && format.ends_with('d')) format.remove_suffix(1);  // as in Python
   if (format.empty()) return Filled{std::to_string(value), end + 1};
   const auto width = format.starts_with(":0") ? whole_number(format.substr(2)) : std::nullopt;
   if (!width || *width < 1 || *width > 20) return std::nullopt;
@@ -105,6 +106,21 @@ std::string fill_name(const std::string& name,
   return filled;
 }
 
+namespace {
+
+// Throws for a field whose format fill_name() does not know: all parts would write the same file.
+void refuse_unread_fields(const std::string& name) {
+  for (const std::string field : {"part", "parts", "shard", "nshards"}) {
+    const size_t at = name.find("{" + field + ":");
+    if (at == std::string::npos) continue;
+    fail(ExitCode::usage,
+         "{}: {} is not understood; write {{{}}}, or {{{}:05}} for a number with leading zeros",
+         name, name.substr(at, name.find('}', at) - at + 1), field, field);
+  }
+}
+
+}  // namespace
+
 void resolve_part(RunOptions& options, const Environment& environment) {
   if (options.wanted_part) {
     options.part = resolve_part(*options.wanted_part, environment.job_place);
@@ -116,6 +132,7 @@ void resolve_part(RunOptions& options, const Environment& environment) {
   for (std::string* name :
        {&options.output, &options.errors, &options.report, &options.metrics_file}) {
     *name = fill_name(*name, options.part);
+    if (options.part) refuse_unread_fields(*name);
   }
 }
 

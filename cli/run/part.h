@@ -28,7 +28,8 @@ std::pair<uint64_t, uint64_t> resolve_part(const WantedPart& wanted,
                                            const std::optional<JobPlace>& place);
 
 /// Fills a file's name: {part} and {parts} (also {shard} and {nshards}) become numbers, "{part:05}"
-/// one with leading zeros. Throws Error(usage) where the name has a field and there is no part.
+/// and "{part:05d}" one with leading zeros. Throws Error(usage) where the name has a field and
+/// there is no part.
 std::string fill_name(const std::string& name,
                       const std::optional<std::pair<uint64_t, uint64_t>>& part);
 

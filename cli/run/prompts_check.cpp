@@ -45,14 +45,15 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
 }
 
 void compile_grammars(const RunOptions& options, const Launch& launch, files::InputFile& input,
-                      const ScannedInput& scanned) {
+                      const ScannedInput& scanned, const batch::DoneLines& done) {
   const auto& compiler = launch.prompts.grammars;
   if (!compiler) return;
   batch::GrammarSurveyOptions wanted{.defaults = default_fields(options, launch.prompts.generation),
                                      .limits = {.vocab_size = launch.resolved.spec.vocab_size,
                                                 .max_logprobs = options.max_logprobs},
                                      .max_line_bytes = options.max_line_bytes,
-                                     .slice = scanned.slice};
+                                     .slice = scanned.slice,
+                                     .done = &done};
   if (wanted.defaults.constraint) {
     try {
       (void)compiler->compile(*wanted.defaults.constraint);

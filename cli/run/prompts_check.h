@@ -12,9 +12,10 @@ namespace plimsoll::cli {
 void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
                              files::InputFile& input, const ScannedInput& scanned);
 
-/// Compiles the grammars that the lines of a regular input ask for, and prints how many lines
-/// cannot have theirs. Throws Error(usage) where that of --structured-outputs is refused.
+/// Compiles the grammars that the lines of a regular input ask for, but for those that are done,
+/// and prints how many lines cannot have theirs. Throws Error(usage) where that of
+/// --structured-outputs is refused.
 void compile_grammars(const RunOptions& options, const Launch& launch, files::InputFile& input,
-                      const ScannedInput& scanned);
+                      const ScannedInput& scanned, const batch::DoneLines& done);
 
 }  // namespace plimsoll::cli

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "checkpoint/find_model.h"
 #include "checkpoint/gguf/model.h"
 #include "files/names.h"
@@ -59,6 +60,35 @@ void add_written(const std::string& role, const std::string& path,
   }
 }
 
+// A name by which a user expects a table, or a link that a finished output would take the place of.
+void check_output_name(const RunOptions& options, const char* flag, const std::string& path) {
+  for (const char* table : {".csv", ".tsv", ".parquet", ".xlsx"}) {
+    if (!lower_case(path).ends_with(table)) continue;
+    fail(ExitCode::usage,
+         "{} {}: would hold JSON lines; give it another name, and make the table of it: mlr "
+         "--ijsonl "
+         "--ocsv flatten FILE",
+         flag, path);
+  }
+  std::error_code none;
+  const bool is_link = std::filesystem::is_symlink(path, none) && !files::is_stream(path);
+  if (options.existing == files::Existing::replace && is_link) {
+    fail(ExitCode::usage,
+         "{} {}: is a link, which the output would replace; give the file's name: {}", flag, path,
+         std::filesystem::weakly_canonical(path, none).string());
+  }
+}
+
+void add_outputs(const RunOptions& options, std::vector<files::UsedFile>& used) {
+  check_output_name(options, "-o", options.output);
+  check_output_name(options, "--errors", options.errors);
+  add_written("-o", options.output,
+              {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".run.texts",
+               ".run.texts.part", ".running"},
+              used);
+  add_written("--errors", options.errors, {".part", ".part.xxh3", ".ordered.part"}, used);
+}
+
 /// Refuses to replace a file that is neither empty nor begins as the files that a flag writes, and
 /// any that a run has its record beside: those are answers.
 void check_replaced(const char* flag, const std::string& path, std::string_view start) {
@@ -89,16 +119,19 @@ void check_files(const RunOptions& options, const Environment& environment) {
   if (!draft.empty()) add_model(draft, environment.stores, used);
   if (!options.tokenizer.empty()) add_model(options.tokenizer, environment.stores, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
-  add_written("-o", options.output,
-              {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".run.texts",
-               ".run.texts.part", ".running"},
-              used);
-  add_written("--errors", options.errors, {".part", ".part.xxh3", ".ordered.part"}, used);
+  add_outputs(options, used);
   add_written("--report", options.report, {".part"}, used);
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
   files::check_distinct(used);
   check_replaced("--report", options.report, "{\"schema_version\":");
   check_replaced("--metrics-file", options.metrics_file, "# HELP plimsoll_");
+}
+
+void check_merge_files(const RunOptions& options) {
+  std::vector<files::UsedFile> used;
+  for (const std::string& part : options.merge) used.push_back({"--merge", part, Use::read});
+  add_outputs(options, used);
+  files::check_distinct(used);
 }
 
 }  // namespace plimsoll::cli

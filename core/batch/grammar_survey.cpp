@@ -45,7 +45,9 @@ GrammarSurvey survey_grammars(files::InputFile& input, const GrammarSurveyOption
     if (got == LineReader::Got::end) return survey;
     if (got == LineReader::Got::nothing_yet || line.too_long) continue;
     if (line.ordinal < options.slice.first || !may_have_grammar(line.text)) continue;
-    if (line.ordinal - options.slice.first >= options.slice.count) return survey;
+    const uint64_t slot = line.ordinal - options.slice.first;
+    if (slot >= options.slice.count) return survey;
+    if (options.done && options.done->at(slot) != DoneLines::State::open) continue;
     const auto constraint = constraint_of(line, options);
     if (!constraint) continue;
     ++survey.lines;

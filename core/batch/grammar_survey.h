@@ -5,6 +5,7 @@
 #include <string>
 
 #include "batch/fields/request_fields.h"
+#include "batch/files/resume.h"
 #include "batch/input_scan.h"
 #include "files/input_file.h"
 #include "grammar/compiler.h"
@@ -16,6 +17,7 @@ struct GrammarSurveyOptions {
   FieldLimits limits;
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;
+  const DoneLines* done = nullptr;  // lines that need no grammar any more; null: none
 };
 
 struct GrammarSurvey {

@@ -48,6 +48,9 @@ void take_calls(const RequestFields& fields, LineAnswers& answers) {
         answer.calls = std::move(required.calls);
         answer.has_unread_call = answer.calls.empty();
       } else if (fields.tool_choice == RequestFields::ToolChoice::named) {
+        // An answer that was cut within its reasoning has no arguments, which are JSON.
+        answer.has_unread_call = answer.content.empty();
+        if (answer.has_unread_call) continue;
         answer.calls = {{"", fields.forced_tool, std::exchange(answer.content, "")}};
       }
       if (!fields.parallel_tool_calls && answer.calls.size() > 1) answer.calls.resize(1);

@@ -32,6 +32,7 @@ struct ProgressSample {
   int64_t waiting = 0;
   double kv_use = 0;  // 0..1
   double seconds = 0;
+  std::string_view order;  // in which the lines run: "file" or "prefix"; empty before it is chosen
 };
 
 /// Text of a sample: "12/40 lines (1 failed), 30 %, in 120 out 80 tok/s, running 8 (+2), KV 12 %,

@@ -39,6 +39,7 @@ void write_tools(JsonText& out, const ToolCounts& tools) {
   out.key("tools").begin_object().key("lines").unsigned_integer(tools.lines);
   out.key("calls").unsigned_integer(tools.calls);
   out.key("unread_answers").unsigned_integer(tools.unread);
+  out.key("unread_cut_answers").unsigned_integer(tools.unread_cut);
   out.key("lines_without_parser").unsigned_integer(tools.untried).end_object();
 }
 
@@ -48,6 +49,7 @@ void write_structured(JsonText& out, const RunReport& report) {
   out.key("structured").begin_object().key("lines").unsigned_integer(structured.lines);
   out.key("refused_lines").unsigned_integer(structured.refused);
   out.key("answers").unsigned_integer(structured.answers);
+  out.key("cut_answers").unsigned_integer(structured.cut);
   out.key("grammars").integer(report.grammars.count);
   out.key("compile_seconds").number(report.grammars.seconds).end_object();
 }
@@ -147,14 +149,20 @@ void write_seconds(JsonText& out, const RunReport& report) {
   out.key("decode_steps").number(report.stats.decode_seconds).end_object();
 }
 
+// Behind a number of answers: how many of them are no whole ones.
+std::string cut_at_max_tokens(uint64_t answers) {
+  return answers > 0 ? fmt::format(" ({} cut at max_tokens)", answers) : "";
+}
+
 void add_tools(const ToolCounts& tools, std::vector<std::string>& summary) {
   if (tools.lines > 0) {
     summary.push_back(fmt::format("tools: {} in the answers to {}", counted(tools.calls, "call"),
                                   counted(tools.lines, "line")));
   }
   if (tools.unread > 0) {
-    summary.push_back(fmt::format("tools: {} with a call that could not be read, and stayed text",
-                                  counted(tools.unread, "answer")));
+    summary.push_back(fmt::format("tools: {} with a call that could not be read, and stayed text{}",
+                                  counted(tools.unread, "answer"),
+                                  cut_at_max_tokens(tools.unread_cut)));
   }
   if (tools.untried > 0) {
     summary.push_back(
@@ -168,7 +176,8 @@ void add_structured(const RunReport& report, std::vector<std::string>& summary) 
   const StructuredCounts& structured = report.counts.structured;
   if (structured.lines == 0) return;
   std::string text = fmt::format(
-      "structured: {}; {} compiled or refused in {:.2f} s", counted(structured.answers, "answer"),
+      "structured: {}{}; {} compiled or refused in {:.2f} s", counted(structured.answers, "answer"),
+      cut_at_max_tokens(structured.cut),
       counted(static_cast<uint64_t>(report.grammars.count), "grammar"), report.grammars.seconds);
   if (structured.refused > 0) {
     text += fmt::format("; the form that {} asked for was refused",

@@ -11,10 +11,13 @@ void ToolCounts::add(const FinishedLine& line, bool reads_calls) {
     return;
   }
   ++lines;
-  for (const auto& output : line.answers) {
-    for (const text::ToolAnswer& answer : output) {
+  for (size_t i = 0; i < line.answers.size(); ++i) {
+    for (size_t j = 0; j < line.answers[i].size(); ++j) {
+      const text::ToolAnswer& answer = line.answers[i][j];
       calls += answer.calls.size();
-      if (answer.has_unread_call) ++unread;
+      if (!answer.has_unread_call) continue;
+      ++unread;
+      if (line.outputs[i].completions[j].finish == engine::FinishReason::length) ++unread_cut;
     }
   }
 }
@@ -26,6 +29,8 @@ void RunCounts::add(const FinishedLine& line, bool reads_calls) {
     if (line.fields.constraint) structured.answers += output.completions.size();
     for (const engine::Completion& completion : output.completions) {
       completion_tokens += completion.token_ids.size();
+      const bool cut = completion.finish == engine::FinishReason::length;
+      if (line.fields.constraint && cut) ++structured.cut;
     }
   }
   tools.add(line, reads_calls);

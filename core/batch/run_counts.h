@@ -12,10 +12,11 @@ namespace plimsoll::batch {
 
 /// Calls of tools in answers.
 struct ToolCounts {
-  uint64_t lines = 0;    // in whose answers calls were looked for, or forced
-  uint64_t calls = 0;    // that were read
-  uint64_t untried = 0;  // lines with tools in whose answers no calls are known
-  uint64_t unread = 0;   // answers with a call that could not be read, and stayed text
+  uint64_t lines = 0;       // in whose answers calls were looked for, or forced
+  uint64_t calls = 0;       // that were read
+  uint64_t untried = 0;     // lines with tools in whose answers no calls are known
+  uint64_t unread = 0;      // answers with a call that could not be read, and stayed text
+  uint64_t unread_cut = 0;  // of `unread`: cut at max_tokens, or at the context's end
 
   /// `reads_calls`: a format of calls is known.
   void add(const FinishedLine& line, bool reads_calls);
@@ -26,6 +27,7 @@ struct StructuredCounts {
   uint64_t lines = 0;
   uint64_t refused = 0;  // lines whose form has no grammar
   uint64_t answers = 0;  // that followed a grammar, whole or cut
+  uint64_t cut = 0;      // of `answers`: at max_tokens, or at the context's end
 };
 
 enum class Ending : uint8_t { complete, stopped, time_limit, stalled };

@@ -393,6 +393,7 @@ ProgressSample Runner::sample() const {
         static_cast<double>(stats.kv_blocks_used) / static_cast<double>(stats.kv_blocks);
   }
   sample.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  sample.order = ordered_ ? "prefix" : "file";
   return sample;
 }
 

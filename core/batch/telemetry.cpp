@@ -32,6 +32,12 @@ std::string status_json(const ProgressSample& sample, uint64_t peak_rss) {
   } else {
     out.null();
   }
+  out.key("order");
+  if (sample.order.empty()) {
+    out.null();
+  } else {
+    out.string(sample.order);
+  }
   out.key("tokens_in").unsigned_integer(sample.tokens_in);
   out.key("tokens_out").unsigned_integer(sample.tokens_out);
   out.key("running").integer(sample.running).key("waiting").integer(sample.waiting);

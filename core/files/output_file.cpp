@@ -152,10 +152,15 @@ void write_file(const std::string& path, std::string_view bytes) {
   }
   const std::string temporary = path + ".part";
   OutputFile file = OutputFile::open_owned(temporary);
-  file.truncate(0);
-  file.append(bytes);
-  file.sync();
-  rename_file(temporary, path);
+  try {
+    file.truncate(0);
+    file.append(bytes);
+    file.sync();
+    rename_file(temporary, path);
+  } catch (const Error&) {
+    remove_if_possible(temporary);
+    throw;
+  }
   file.close();
 }
 

@@ -13,6 +13,11 @@
 namespace plimsoll::files {
 namespace {
 
+std::string& temporary_folder() {
+  static std::string folder;
+  return folder;
+}
+
 // A file that has no name, or loses it at once where the file system knows no other way.
 Descriptor open_nameless(const std::string& folder) {
   const int nameless = open_to_write(folder.c_str(), O_TMPFILE | O_RDWR);
@@ -36,6 +41,10 @@ bool write_all(int file, const std::byte* bytes, size_t count, uint64_t offset) 
 }
 
 }  // namespace
+
+void set_temporary_folder(std::string folder) {
+  temporary_folder() = std::move(folder);
+}
 
 PagedBytes::PagedBytes(std::string folder, size_t most_bytes)
     : folder_(folder.empty() ? "/var/tmp" : std::move(folder)), most_bytes_(most_bytes) {}
@@ -87,11 +96,21 @@ void PagedBytes::load(Frame& frame, uint64_t page) const {
   frame.changed = false;
 }
 
+void PagedBytes::open() {
+  const std::string& wanted = temporary_folder();
+  if (!wanted.empty()) file_ = open_nameless(wanted);
+  if (file_.get() < 0) {
+    file_ = open_nameless(folder_);
+  } else {
+    folder_ = wanted;
+  }
+}
+
 // Writes a page to the file before another page takes its frame; false: it cannot be written, and
 // must stay.
 bool PagedBytes::save(Frame& frame) {
   if (!frame.changed) return true;
-  if (file_.get() < 0 && may_save_) file_ = open_nameless(folder_);
+  if (file_.get() < 0 && may_save_) open();
   may_save_ = may_save_ && file_.get() >= 0 &&
               write_all(file_.get(), frame.bytes->data(), kPage, frame.page * kPage);
   if (may_save_) file_pages_ = std::max(file_pages_, frame.page + 1);

@@ -16,6 +16,10 @@
 
 namespace plimsoll::files {
 
+/// The folder in which temporary files are made where that is possible, instead of those that
+/// PagedBytes is given (the variable TMPDIR); empty: none. Not while other threads run.
+void set_temporary_folder(std::string folder);
+
 /// Pages of bytes that are zero at first. Page N is in memory in frame N modulo their number; the
 /// page that it takes the frame from goes to a temporary file without a name, whose space the
 /// system frees when the process ends. Not for several threads at once.
@@ -24,8 +28,9 @@ class PagedBytes {
   static constexpr size_t kPage = 1024;  // most entries of a hash table are alone on theirs
   using Page = std::array<std::byte, kPage>;
 
-  /// The file is made in `folder` when it is first needed; empty: in /var/tmp. Where it cannot be
-  /// made or written, pages stay in memory beyond `most_bytes`.
+  /// The file is made when it is first needed: in the folder of set_temporary_folder(), else in
+  /// `folder`; empty: in /var/tmp. Where it cannot be made or written, pages stay in memory beyond
+  /// `most_bytes`.
   PagedBytes(std::string folder, size_t most_bytes);
 
   /// A page, until the next call. Throws Error(output_unwritable) where the file cannot be read.
@@ -44,6 +49,7 @@ class PagedBytes {
   };
   Frame& frame_of(uint64_t page);
   void add_frames();
+  void open();
   void load(Frame& frame, uint64_t page) const;
   [[nodiscard]] bool save(Frame& frame);
 

@@ -1,6 +1,7 @@
 #include "grammar/compiler.h"
 
 #include <fmt/format.h>
+#include <xgrammar/matcher.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +21,9 @@ constexpr size_t kMostGrammarBytes = size_t{256} << 20;
 // xgrammar keeps masks of rules here, which other grammars with such a rule take over: strings,
 // numbers and spaces occur in nearly all.
 constexpr int64_t kSharedMaskBytes = int64_t{384} << 20;
+
+constexpr std::string_view kNameCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 /// The bytes of each token; special tokens are empty, which no grammar allows.
 std::vector<std::string> byte_forms(const text::Tokenizer& tokenizer, int64_t vocab_size) {
@@ -43,6 +47,20 @@ std::string bare_message(std::string_view text) {
   return std::string(text);
 }
 
+/// True where a grammar that xgrammar has refused has rules as Lark writes them: "start: WORD".
+bool looks_like_lark(std::string_view grammar) {
+  if (grammar.find("::=") != std::string_view::npos) return false;
+  for (size_t begin = 0; begin < grammar.size();) {
+    const size_t end = std::min(grammar.find('\n', begin), grammar.size());
+    const std::string_view line = grammar.substr(begin, end - begin);
+    const size_t name = line.find_first_not_of("?! \t");
+    const size_t behind = line.find_first_not_of(kNameCharacters, std::min(name, line.size()));
+    if (behind != std::string_view::npos && behind > name && line[behind] == ':') return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 CompiledGrammar::CompiledGrammar(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -50,6 +68,10 @@ CompiledGrammar::~CompiledGrammar() = default;
 
 std::string CompiledGrammar::refuse(std::string_view answer) const {
   return parts_->schema ? parts_->schema->refuse(answer) : std::string();
+}
+
+bool CompiledGrammar::takes_empty_text() const {
+  return xgrammar::GrammarMatcher(parts_->compiled).IsCompleted();
 }
 
 size_t CompiledGrammar::bytes() const {
@@ -114,6 +136,9 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
     entry.refusal = error.what();
   } catch (const std::exception& error) {
     entry.refusal = bare_message(error.what());
+    if (constraint.kind == Constraint::Kind::ebnf && looks_like_lark(constraint.text)) {
+      entry.refusal += "; Lark's grammars are not read: write each rule as in root ::= \"a\" | b";
+    }
   }
   if (!entry.grammar) entry.bytes = entry.refusal.size();
   return entry;

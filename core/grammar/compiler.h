@@ -23,6 +23,8 @@ class CompiledGrammar {
   /// Checks a finished answer by the schema: empty where it is valid, or there is no schema; else
   /// what is wrong with it.
   [[nodiscard]] std::string refuse(std::string_view answer) const;
+  /// True where an answer without any text is whole.
+  [[nodiscard]] bool takes_empty_text() const;
   [[nodiscard]] size_t bytes() const;
 
  private:

@@ -106,8 +106,17 @@ std::string read_dtype_name(const std::string& text) {
 }
 
 void read_speculation(const std::string& text, vllm::EngineArgs& args) {
+  constexpr std::array<std::string_view, 5> kKeys = {"method", "model", "num_speculative_tokens",
+                                                     "prompt_lookup_min", "prompt_lookup_max"};
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  // vLLM has more keys; a misspelt one of ours would count for nothing.
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(kKeys, key) != kKeys.end()) continue;
+    const std::string_view meant = nearest_name(key, kKeys);
+    if (meant.empty()) continue;
+    throw std::invalid_argument(fmt::format("{} is no known key{}", key, did_you_mean(meant)));
+  }
   const auto method = json.find("method");
   const bool named = method != json.end() && method->is_string();
   args.draft_method = named ? method->get<std::string>() : "draft_model";

@@ -113,6 +113,7 @@ TEST_CASE("a line is told what is wrong with its images") {
       {with_images({"HTTP://example.org/a.png"}), "image_not_allowed", "over http;"},
       {with_images({"s3://bucket/a.png"}), "image_not_allowed", "over s3;"},
       {with_images({"file://other/a.png"}), "image_not_allowed", "other machines"},
+      {with_images({"file://a.png"}), "image_not_allowed", "as file:///FOLDER/FILE, or the bare"},
       {with_images({"/etc/passwd"}), "image_not_allowed", "outside"},
       {with_images({kImages + "/../configs"}), "image_not_allowed", "outside"},
       {with_images({kImages + "/none.png"}), "image_unreadable", "No such file"},

@@ -87,8 +87,8 @@ RunReport full_report() {
   counts.cached_tokens = 300;
   counts.completion_tokens = 500;
   counts.dropped_tokens = 70;
-  counts.tools = {.lines = 21, .calls = 22, .untried = 23, .unread = 1};
-  counts.structured = {.lines = 24, .refused = 25, .answers = 26};
+  counts.tools = {.lines = 21, .calls = 22, .untried = 23, .unread = 3, .unread_cut = 2};
+  counts.structured = {.lines = 24, .refused = 25, .answers = 26, .cut = 4};
   report.grammars = {27, 28.5};
   report.order = {.asked = Order::automatic,
                   .used = Order::prefix,
@@ -151,8 +151,8 @@ TEST_CASE("each figure of a report stands under its own key") {
               "failed_by_code": {"a": 8, "b": 4}, "unknown_fields": {"x": 6}},
     "tokens": {"prompt": 1000, "cached": 300, "completion": 500, "dropped": 70,
                "prompt_per_second": 500, "completion_per_second": 250},
-    "tools": {"lines": 21, "calls": 22, "unread_answers": 1, "lines_without_parser": 23},
-    "structured": {"lines": 24, "refused_lines": 25, "answers": 26, "grammars": 27,
+    "tools": {"lines": 21, "calls": 22, "unread_answers": 3, "unread_cut_answers": 2, "lines_without_parser": 23},
+    "structured": {"lines": 24, "refused_lines": 25, "answers": 26, "cut_answers": 4, "grammars": 27,
                    "compile_seconds": 28.5},
     "order": {"asked": "auto", "used": "prefix", "reason": "why",
               "in_file_order": {"prompt": 31, "cached": 32, "steps": 34, "kv_blocks_peak": 36},
@@ -201,10 +201,12 @@ TEST_CASE("the summary tells each figure once, and nothing of what did not happe
             "order: prefix (why)", "70 tokens were cut from long prompts",
             "time: load 0.50 s, run 2.00 s, publish 0.25 s",
             "tools: 22 calls in the answers to 21 lines",
-            "tools: 1 answer with a call that could not be read, and stayed text",
+            "tools: 3 answers with a call that could not be read, and stayed text (2 cut at "
+            "max_tokens)",
             "tools: calls were not looked for in the answers to 23 lines, because how the model "
             "writes them is not known (--tool-call-parser NAME)",
-            "structured: 26 answers; 27 grammars compiled or refused in 28.50 s; the form that 25 "
+            "structured: 26 answers (4 cut at max_tokens); 27 grammars compiled or refused in "
+            "28.50 s; the form that 25 "
             "lines "
             "asked for was refused",
             "engine: at most 61 running, 57 preemptions, KV blocks 64 of 62 at the peak",

@@ -312,6 +312,10 @@ TEST_CASE("what is there can be published, and the same run goes on from it") {
   CHECK(live(scratch, {}));
   check_published(scratch);
   CHECK(publish_what_is_there(scratch.path("out")).manifest.missing == 0);
+  scratch.write("other.part", "");
+  CHECK(code_of([&] { publish_what_is_there(scratch.path("other.part")); },
+                "give the name of its output, " + scratch.path("other")) ==
+        ExitCode::foreign_output);
   CHECK(code_of([&] { publish_what_is_there(scratch.path("none")); }, "no run to publish") ==
         ExitCode::foreign_output);
 }

@@ -53,11 +53,13 @@ TEST_CASE("status lines and metrics hold the sample") {
   const Json json = parse_json<Json>(status_json(some(), 1 << 20));
   CHECK(json ==
         parse_json<Json>(R"({"event": "status", "phase": "running", "done": 769, "failed": 3,
-      "total": 4000, "tokens_in": 123456, "tokens_out": 45678, "running": 256, "waiting": 255,
+      "total": 4000, "order": null, "tokens_in": 123456, "tokens_out": 45678, "running": 256, "waiting": 255,
       "kv_use": 0.57, "seconds": 60, "peak_rss_bytes": 1048576})"));
   ProgressSample loading = some();
   loading.phase = "loading";
   loading.total = {};
+  loading.order = "prefix";
+  CHECK(parse_json<Json>(status_json(loading, 0))["order"] == "prefix");
   CHECK(parse_json<Json>(status_json(loading, 0))["phase"] == "loading");
   CHECK(parse_json<Json>(status_json(loading, 0))["total"].is_null());
   CHECK(parse_json<Json>(end_json(7))["event"] == "end");

@@ -3,7 +3,9 @@
 #include <string>
 
 #include "batch/answer_markers.h"
+#include "batch/fields/structured_fields.h"
 #include "batch/finished_line.h"
+#include "batch/line_error.h"
 #include "batch/output_line.h"
 #include "batch/read_request.h"
 #include "batch/run_counts.h"
@@ -231,6 +233,9 @@ TEST_CASE("calls that a grammar made") {
         Json({{"name", "f"}, {"arguments", "{\"a\":1}"}}));
   CHECK(one["choices"][0]["finish_reason"] == "stop");
   CHECK(one["choices"][0]["reasoning"] == "Hm.");
+  CHECK_FALSE(
+      written_answer(finished_chat(tool_chat(named), {"<think>Hm."}))["choices"][0].contains(
+          "tool_calls"));
   // An answer that was cut stays text.
   const Json cut = written_answer(finished_chat(tool_chat(required), {R"([{"name":"f","par)"}));
   CHECK(cut["choices"][0]["text"] == R"([{"name":"f","par)");
@@ -280,6 +285,11 @@ TEST_CASE("a run counts calls, and answers whose calls could not be read") {
   CHECK(counts.calls == 3);
   CHECK(counts.unread == 1);
   CHECK(counts.untried == 1);
+  auto cut = finished_chat(tool_chat(kOfferedTools), {"<tool_call>{"});
+  cut.outputs[0].completions[0].finish = engine::FinishReason::length;
+  read_parts(kAnswerOptions.formats, nullptr, cut);
+  counts.add(cut, true);
+  CHECK(counts.unread_cut == 1);
 }
 
 namespace {
@@ -329,6 +339,28 @@ TEST_CASE("special tokens stay in the text of a line whose markers they are") {
   CHECK(skipped("<tool_call>", {nullptr, both.reasoning}, kOfferedTools));
   CHECK(!skipped("</think>", both, kNone));
   CHECK(skipped("</think>", {both.tools, nullptr}, kOfferedTools));
+}
+
+TEST_CASE("an answer of a given form that ended within its reasoning fails, and says what to do") {
+  const text::Tokenizer tokenizer = tokenizer_with("");
+  grammar::Compiler compiler(tokenizer, {.vocab_size = 6});
+  const auto told = [&](const std::string& form, const std::string& answer) -> std::string {
+    FinishedLine line = finished_chat(tool_chat(form), {answer});
+    const auto grammar = compile_constraint(compiler, *line.fields.constraint);
+    try {
+      read_parts(kAnswerOptions.formats, grammar.get(), line);
+      return "";
+    } catch (const LineError& error) {
+      CHECK(error.code() == code::invalid_answer);
+      return error.what();
+    }
+  };
+  for (const char* form : {R"("guided_regex":"a+")", R"("guided_choice":["a"])",
+                           R"("response_format":{"type":"json_object"})"})
+    CHECK_THAT(told(form, "<think>Hm."), Contains("answer 0 ended within its reasoning, before") &&
+                                             Contains("thinking_token_budget"));
+  CHECK(told(R"("guided_regex":"a*")", "<think>Hm.</think>").empty());
+  CHECK(told(R"("guided_regex":"a+")", "<think>Hm.</think>a").empty());
 }
 
 TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs them") {

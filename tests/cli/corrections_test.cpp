@@ -58,3 +58,53 @@ TEST_CASE("a run in which no line failed has none to correct, and says so") {
   CHECK(outcome.status == 8);
   CHECK_THAT(outcome.err, Catch::Contains("no line of it failed"));
 }
+
+TEST_CASE("parts and what they were merged to take a corrected input, also where no line failed") {
+  const Scratch scratch;
+  const std::string good = prompts(5);
+  scratch.write("in", "{broken\n" + good);
+  const std::string part = "plimsoll run $MODEL -q -i in -o out.{part} ";
+  const auto run = [&](const std::string& flags) {
+    return shell(scratch, part + "--part 0/2 " + flags).status * 10 +
+           shell(scratch, part + "--part 1/2 " + flags).status;
+  };
+  const std::string merge = "plimsoll run -q --merge out.0 out.1 -o ";
+  REQUIRE(run("") == 30);
+  REQUIRE(shell(scratch, merge + "joined").status == 3);
+  CHECK(run("--retry-failed") == 30);  // the second part has nothing to do
+  scratch.write("in", "{\"prompt\":\"Ay\",\"max_tokens\":2}\n" + good);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  CHECK(run("") == 88);
+  CHECK(run("--retry-failed") == 0);
+  REQUIRE(shell(scratch, merge + "merged").status == 0);
+  CHECK(scratch.read("merged") == scratch.read("whole"));
+  check_goes_on(scratch, "plimsoll run $MODEL -i in -o joined --retry-failed", 5);
+  CHECK(scratch.read("joined") == scratch.read("whole"));
+}
+
+TEST_CASE("a correction that is refused leaves the published outputs where they were") {
+  for (const std::string out : {"out", "out.gz"}) {
+    INFO(out);
+    const Scratch scratch;
+    const std::string input = prompts(3) + "{broken\n";
+    scratch.write("in", input);
+    const std::string command = "plimsoll run $MODEL -q -i in --errors bad -o " + out;
+    REQUIRE(shell(scratch, command).status == 3);
+    const std::string answers = scratch.read(out);
+    const std::string failures = scratch.read("bad");
+    scratch.write("in", input.substr(input.find('\n') + 1));  // without an answered line
+    const test::Outcome refused = shell(scratch, command + " --retry-failed");
+    CHECK(refused.status == 8);
+    CHECK_THAT(refused.err, Catch::Contains("does not have; input and output do not belong"));
+    CHECK(scratch.read(out) == answers);
+    CHECK(scratch.read("bad") == failures);
+    for (const std::string& name : {out, std::string("bad")}) {
+      CHECK_FALSE(scratch.has(name + ".part"));
+      CHECK_FALSE(scratch.has(name + ".part.xxh3"));
+    }
+    scratch.write("in", prompts(3) + "{\"prompt\":\"Ay\",\"max_tokens\":2}\n");
+    CHECK(shell(scratch, command + " --max-tokens 2 --retry-failed").status == 8);
+    CHECK(shell(scratch, command + " --retry-failed").status == 0);
+    CHECK(scratch.read("bad").empty());
+  }
+}

@@ -201,6 +201,11 @@ TEST_CASE("NCCL's library is where vLLM's variable says") {
   CHECK(read_environment().nccl == "/opt/libnccl.so.2");
 }
 
+TEST_CASE("temporary files are where TMPDIR says") {
+  const Variable variable("TMPDIR", "/scratch/7");
+  CHECK(read_environment().temporary_folder == "/scratch/7");
+}
+
 TEST_CASE("ranks that share a card are a small number") {
   const auto with = [](const char* value) {
     const Variable variable("PLIMSOLL_RANKS_PER_DEVICE", value);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
+#include "cli/run/options.h"
 #include "cli/run/part.h"
 
 using namespace plimsoll;
@@ -34,8 +35,15 @@ TEST_CASE("names with the part's number") {
   const std::pair<uint64_t, uint64_t> part{7, 12};
   CHECK(cli::fill_name("out.{part}-of-{parts}", part) == "out.7-of-12");
   CHECK(cli::fill_name("{shard:05}/{nshards:03}.jsonl", part) == "00007/012.jsonl");
+  CHECK(cli::fill_name("{part:03d}.{parts:04d}", part) == "007.0012");
   CHECK(cli::fill_name("{other}{part:x}{part", part) == "{other}{part:x}{part");
   CHECK(cli::fill_name("plain", {}) == "plain");
+  cli::RunOptions options;
+  options.wanted_part = cli::parse_part("1/2");
+  options.errors = "bad.{part:3d}.jsonl";
+  CHECK_THROWS_WITH(cli::resolve_part(options, {}),
+                    "bad.{part:3d}.jsonl: {part:3d} is not understood; write {part}, or {part:05} "
+                    "for a number with leading zeros");
   CHECK_THROWS_WITH(cli::fill_name("out.{part}", {}), Catch::Contains("--part"));
 }
 

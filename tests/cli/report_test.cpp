@@ -187,3 +187,18 @@ TEST_CASE("reports and metrics replace none but their own kind") {
     }
   }
 }
+
+TEST_CASE("where a report cannot be written nothing else is missing, and the message says so") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1}\n");
+  const std::string run = "plimsoll run $MODEL -q -i in ";
+  const Outcome full = shell(scratch, run + "-o out --report /dev/full");
+  CHECK(full.status == 9);
+  CHECK_THAT(full.err,
+             Catch::Contains("only the report is missing, which the same command writes"));
+  CHECK(scratch.has("out"));
+  CHECK(shell(scratch, run + "-o out --report report").status == 0);
+  CHECK_THAT(scratch.read("report"), Catch::Contains("\"schema_version\""));
+  CHECK_THAT(shell(scratch, run + "-o /dev/null --report /dev/full").err,
+             Catch::EndsWith("only the report is missing\n"));
+}

@@ -74,6 +74,7 @@ TEST_CASE("status lines and metrics while the run goes on") {
   CHECK(lines.back()["event"] == "end");
   CHECK(lines.back()["exit_status"] == 0);
   CHECK(lines[lines.size() - 2]["done"] == 2);
+  CHECK(lines[lines.size() - 2]["order"] == "file");
   CHECK_THAT(scratch.read("m.prom"), Catch::Contains("plimsoll_lines_done{output=\"-\"} 2\n"));
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --status-fd 77").status == 2);
 }

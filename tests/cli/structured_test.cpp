@@ -133,6 +133,7 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
                           plain("malformed", R"("structured_outputs":{"json":{"type":"strin"}})") +
                           plain("regex", R"("structured_outputs":{"regex":"("})") +
                           plain("grammar", R"("guided_grammar":"root ::= (")") +
+                          plain("lark", R"("guided_grammar":"// a\n?start: WORD\n")") +
                           plain("tag", R"("response_format":{"type":"structural_tag"})") +
                           plain("two", R"("guided_regex":"a","structured_outputs":{"regex":"a"})") +
                           plain("none", R"("structured_outputs":{"json_object":false})") +
@@ -141,17 +142,18 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
   const Outcome run = shell(scratch, "plimsoll run $MODEL -i in -o out");
   INFO(run.err);
   CHECK(run.status == 3);
-  CHECK_THAT(run.err, Contains("4 of 5 lines with a schema or grammar cannot be answered (line 2 "
+  CHECK_THAT(run.err, Contains("5 of 6 lines with a schema or grammar cannot be answered (line 2 "
                                "first: structured_outputs: "));
   std::map<std::string, Answer> found = answers(scratch.read("out"));
   CHECK(found["good"].text == "a");
-  for (const char* name : {"malformed", "regex", "grammar", "tag", "two", "none", "key"}) {
+  for (const char* name : {"malformed", "regex", "grammar", "lark", "tag", "two", "none", "key"}) {
     INFO(name);
     CHECK(found[name].end == "bad_field");
   }
   CHECK_THAT(found["malformed"].text,
              Catch::StartsWith("structured_outputs: ") && Contains("type"));
   CHECK_THAT(found["grammar"].text, Catch::StartsWith("guided_grammar: ") && Contains("line 1"));
+  CHECK_THAT(found["lark"].text, Contains("line 1, column 1") && Contains("Lark's grammars"));
   CHECK_THAT(found["tag"].text, Contains("\"structural_tag\" is not supported"));
   CHECK_THAT(found["two"].text, Contains("stands beside"));
   CHECK_THAT(found["key"].text, Contains("did you mean json?"));
@@ -160,7 +162,7 @@ TEST_CASE("a schema that cannot be had costs its own line, before weights are re
   const Outcome dry = shell(scratch, "plimsoll run $MODEL -i in --dry-run");
   INFO(dry.out << dry.err);
   CHECK(dry.status == 3);
-  CHECK_THAT(dry.out, Contains("8 refused"));
+  CHECK_THAT(dry.out, Contains("9 refused"));
 }
 
 TEST_CASE("--structured-outputs gives all lines a form, and belongs to the run") {
@@ -201,11 +203,27 @@ TEST_CASE("an answer cut by max_tokens says so, and a run goes on with the same 
   }
   input += R"({"id":"cut","prompt":"x","max_tokens":3,"guided_json":)" + kSchema + "}\n";
   scratch.write("in", input);
-  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  const Outcome whole = shell(scratch, "plimsoll run $MODEL -i in -o whole");
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.err, Contains(" cut at max_tokens); "));
   CHECK(answers(scratch.read("whole"))["cut"].end == "length");
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --limit 5").status == 0);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
   CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE(
+    "a run that is gone on with compiles the grammars of lines that are left, and no others") {
+  const Scratch scratch;
+  scratch.write("in", plain("a", R"("guided_regex":"[a-c]")") +
+                          plain("b", R"("guided_regex":"x")") +
+                          plain("c", R"("guided_regex":"[0-9]")"));
+  const std::string run = "plimsoll run $MODEL -q -i in -o out --report report ";
+  for (const auto& [flags, grammars] : {std::pair{"--limit 2", 2}, std::pair{"", 1}}) {
+    INFO(flags);
+    REQUIRE(shell(scratch, run + flags).status == 0);
+    CHECK(parse_json<Json>(scratch.read("report"))["structured"]["grammars"] == grammars);
+  }
 }
 
 TEST_CASE("records of texts as a table, by the sample's five lines") {

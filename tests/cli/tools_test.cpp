@@ -95,8 +95,11 @@ TEST_CASE("forced calls follow their functions' schemas, and a run goes on with 
   CHECK(found["missing"]["param"] == "tool_choice");
   CHECK_THAT(found["schema"]["message"].get<std::string>(), Contains("/$defs/f/properties/a"));
   const Json tools = Json::parse(scratch.read("report"))["tools"];
-  CHECK(tools ==
-        Json({{"lines", 6}, {"calls", 6}, {"unread_answers", 0}, {"lines_without_parser", 1}}));
+  CHECK(tools == Json({{"lines", 6},
+                       {"calls", 6},
+                       {"unread_answers", 0},
+                       {"unread_cut_answers", 0},
+                       {"lines_without_parser", 1}}));
   const Json structured = Json::parse(scratch.read("report"))["structured"];
   CHECK(structured["lines"] == 7);
   CHECK(structured["refused_lines"] == 1);

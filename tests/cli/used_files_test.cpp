@@ -102,6 +102,33 @@ TEST_CASE("a file that a run writes under any of its names is no other file of t
       Error);
 }
 
+TEST_CASE("an output does not have a table's name, and takes no link's place") {
+  const Scratch scratch;
+  RunOptions options;
+  const auto told = [&](const std::string& name) -> std::string {
+    options.output = scratch.path(name);
+    try {
+      cli::check_merge_files(options);
+      return "";
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      return error.what();
+    }
+  };
+  for (const char* table : {"out.csv", "out.TSV", "out.parquet", "out.xlsx"}) {
+    INFO(table);
+    CHECK_THAT(told(table), Contains("would hold JSON lines"));
+  }
+  const std::string file = scratch.write("file", "");
+  std::filesystem::create_symlink(file, scratch.path("link"));
+  CHECK(told("link").empty());  // a finished output may be moved, and a link to it left
+  options.existing = files::Existing::replace;
+  CHECK(told("file").empty());
+  CHECK_THAT(told("link"), Contains("is a link, which the output would replace") && Contains(file));
+  options.errors = scratch.path("link");
+  CHECK_THAT(told("file"), Contains("--errors " + options.errors + ": is a link"));
+}
+
 TEST_CASE("--order auto looks at two lines and more, of a file up to its bound") {
   const Scratch scratch;
   const auto input_of = [&](uint64_t bytes) {

@@ -45,6 +45,31 @@ int pages_written = 0;
 
 }  // namespace
 
+TEST_CASE(
+    "the file is in the folder that was set for temporary files, where one can be made there") {
+  const Scratch scratch;
+  const std::string given = scratch.path("given");
+  const std::string set = scratch.path("set");
+  const auto file_of = [&] {  // the folder of the file, by the links of /proc
+    PagedArray<Pair> array(given, 1024);
+    CHECK(differences(array) == 0);
+    for (const auto& link : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code ignored;
+      const std::string file = std::filesystem::read_symlink(link.path(), ignored).string();
+      if (file.starts_with(scratch.path(""))) return file.substr(0, file.rfind('/'));
+    }
+    return std::string();
+  };
+  std::filesystem::create_directory(given);
+  CHECK(file_of() == given);
+  files::set_temporary_folder(set);
+  CHECK(file_of() == given);  // there is no such folder
+  std::filesystem::create_directory(set);
+  CHECK(file_of() == set);
+  files::set_temporary_folder("");
+  CHECK(file_of() == given);
+}
+
 TEST_CASE("entries are the same however many of them are in memory") {
   const Scratch scratch;
   for (const size_t bytes : {size_t{0}, size_t{1024}, size_t{3} << 14, size_t{1} << 20}) {

@@ -2,9 +2,11 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "batch/files/in_flight.h"
 #include "batch/files/journal.h"
 #include "batch/files/manifest.h"
+#include "batch/files/record.h"
 #include "batch/line_error.h"
 #include "batch/line_reader.h"
 #include "batch/request_line.h"
@@ -73,6 +75,22 @@ void journal(std::string_view bytes) {
     if (records_of(scratch.path("out")) != first) throw std::logic_error("a record lost or found");
   } catch (const Error&) {
     if (scratch.read("out.part") != bytes) throw std::logic_error("refused, but not left alone");
+  }
+}
+
+void own_record(std::string_view bytes) {
+  (void)batch::read_own_record(bytes);
+  try {
+    // As a run writes JSON: compact, each key once.
+    const std::string text = parse_json<OrderedJson>(bytes).dump();
+    const std::optional<batch::Record> whole = batch::read_record(text);
+    const std::optional<batch::Record> own = batch::read_own_record(text);
+    if (own && (!whole || own->id != whole->id || own->line != whole->line ||
+                own->failed != whole->failed || own->code != whole->code)) {
+      throw std::logic_error("another record than read_record() finds");
+    }
+    if (whole && !own) throw std::logic_error("a record that is not recognized at first sight");
+  } catch (const JsonError&) {
   }
 }
 

@@ -17,6 +17,7 @@ void jpeg(std::string_view bytes);
 void journal(std::string_view bytes);       // OUT.part
 void json_line(std::string_view bytes);     // requests, a line each
 void manifest(std::string_view bytes);      // OUT.run.json
+void own_record(std::string_view bytes);    // a line of OUT.part, by its outline alone
 void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
 void preparation(std::string_view bytes);     // a line's mm_processor_kwargs, on images of any size
@@ -45,6 +46,7 @@ inline constexpr Target kTargets[] = {
     {"journal", journal},
     {"json_line", json_line},
     {"manifest", manifest},
+    {"own_record", own_record},
     {"packed_input", packed_input},
     {"png", png},
     {"preparation", preparation},

@@ -69,6 +69,9 @@ TEST_CASE("--speculative-config's keys, each at its bounds") {
   CHECK(speculated(R"({"method": 3})").draft_method == "draft_model");
   CHECK(speculated(R"({"num_speculative_tokens": 0})").draft_tokens == 0);
   CHECK(speculated(R"({"num_speculative_tokens": "3"})").draft_tokens == 0);
+  CHECK(speculated(R"({"quantization": "fp8", "draft_tensor_parallel_size": 1})").lookup_max == 0);
+  CHECK_THROWS_WITH(speculated(R"({"prompt_lookup_mx": 4})"),
+                    "prompt_lookup_mx is no known key; did you mean prompt_lookup_max?");
   for (const char* wrong : {"3", R"({"num_speculative_tokens": -1})",
                             R"({"num_speculative_tokens": 1048577})", R"({"prompt_lookup_min": 0})",
                             R"({"prompt_lookup_max": 0})", R"({"prompt_lookup_max": 1048577})"}) {

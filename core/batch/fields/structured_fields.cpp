@@ -215,6 +215,17 @@ void check_answers(const grammar::CompiledGrammar& grammar, const RequestFields&
   for (size_t i = 0; i < output.completions.size(); ++i) {
     const engine::Completion& answer = output.completions[i];
     if (answer.finish != engine::FinishReason::stop || answer.stop_string) continue;
+    const bool only_reasons =
+        !read.empty() && read[i].content.empty() && !read[i].reasoning.empty();
+    if (only_reasons && !grammar.takes_empty_text()) {
+      throw LineError(
+          code::invalid_answer,
+          fmt::format("answer {} ended within its reasoning, before what {} asks for; "
+                      "thinking_token_budget (below max_tokens) ends reasoning in time, and "
+                      "\"chat_template_kwargs\": {{\"enable_thinking\": false}} turns it off for "
+                      "most models",
+                      answer.index, fields.constraint->field));
+    }
     const std::string refusal = grammar.refuse(read.empty() ? answer.text : read[i].content);
     if (refusal.empty()) continue;
     throw LineError(code::invalid_answer,

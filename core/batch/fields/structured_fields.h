@@ -23,9 +23,10 @@ bool is_structured_outputs(const OrderedJson& json);
 std::shared_ptr<const grammar::CompiledGrammar> compile_constraint(
     grammar::Compiler& compiler, const grammar::Constraint& constraint);
 
-/// Checks answers that ended by themselves, each by its schema; `read`: their parts, whose contents
-/// are checked, or none. Throws LineError(invalid_answer). Not checked are texts that were cut at a
-/// stop string, or have one (include_stop_str_in_output).
+/// Checks answers that ended by themselves: that there is one behind the reasoning, and by its
+/// schema; `read`: their parts, whose contents are checked, or none. Throws
+/// LineError(invalid_answer). Not checked are texts that were cut at a stop string, or have one
+/// (include_stop_str_in_output).
 void check_answers(const grammar::CompiledGrammar& grammar, const RequestFields& fields,
                    const engine::RequestOutput& output,
                    const std::vector<text::ToolAnswer>& read = {});

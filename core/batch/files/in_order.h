@@ -11,10 +11,11 @@ namespace plimsoll::batch {
 
 /// Calls read(block) for new blocks, which returns their bytes, until it returns 0; work(block) in
 /// threads of their own; and take(block) in the order in which blocks were read; `read` and `take`
-/// in this thread. A few blocks are in hand at a time, and of large ones fewer. Throws what the
-/// three throw, when no block is worked on any more.
+/// in this thread. A few blocks are in hand at a time, and of large ones fewer. Returns the most
+/// bytes that were in hand at a time. Throws what the three throw, when no block is worked on any
+/// more.
 template <typename Block, typename Read, typename Work, typename Take>
-void work_in_order(const Read& read, const Work& work, const Take& take) {
+size_t work_in_order(const Read& read, const Work& work, const Take& take) {
   constexpr size_t kMostBytes = size_t{16} << 20;
   const size_t most = std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 4, 16);
   struct InHand {
@@ -24,6 +25,7 @@ void work_in_order(const Read& read, const Work& work, const Take& take) {
   };
   std::deque<InHand> in_hand;
   size_t bytes = 0;
+  size_t most_bytes = 0;
   bool more = true;
   while (true) {
     while (more && in_hand.size() < most && bytes < kMostBytes) {
@@ -35,12 +37,13 @@ void work_in_order(const Read& read, const Work& work, const Take& take) {
         break;
       }
       bytes += next.bytes;
+      most_bytes = std::max(most_bytes, bytes);
       // Where no thread can be started the work is done when it is waited for. std::async loses
       // then what was moved into its function.
       next.done = std::async(std::launch::async | std::launch::deferred,
                              [&work, &block = next.block] { work(block); });
     }
-    if (in_hand.empty()) return;
+    if (in_hand.empty()) return most_bytes;
     InHand& first = in_hand.front();
     first.done.get();
     take(first.block);

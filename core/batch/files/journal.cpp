@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -108,6 +109,7 @@ Journal::~Journal() {
 }
 
 void Journal::reopen_published() {
+  reopened_ = true;
   if (is_packed()) {
     unpack_published();
     return;
@@ -129,8 +131,23 @@ void Journal::unpack_published() {
     part_.append(std::string_view(buffer).substr(0, got));
   }
   part_.sync();
-  files::remove_file(path_);
   synced_ = end_ = part_.size();
+}
+
+void Journal::keep_reopened() {
+  if (reopened_ && is_packed()) files::remove_file(path_);
+  reopened_ = false;
+}
+
+void Journal::give_back() {
+  if (!std::exchange(reopened_, false)) return;
+  if (is_packed()) {
+    clear();
+    return;
+  }
+  digests_.remove();
+  part_.rename(path_, files::Existing::refuse);
+  published_ = true;
 }
 
 // A publish that was interrupted has given back the beginning, which reads as zeros.

@@ -34,6 +34,12 @@ class Journal {
 
   /// Takes PATH, a finished output, for the journal where there is no PATH.part.
   void reopen_published();
+  /// Ends what reopen_published() began: from now on PATH is not there. Before it, where PATH is
+  /// packed, it is there beside PATH.part.
+  void keep_reopened();
+  /// Undoes reopen_published() where keep_reopened() has not ended it and nothing was written
+  /// since.
+  void give_back();
 
   /// Calls `found` for every record, in order. Bytes behind the last whole record are cut and
   /// counted; what an interrupted publish has moved away is brought back. Throws
@@ -82,6 +88,7 @@ class Journal {
   uint64_t end_ = 0;
   uint64_t synced_ = 0;  // bytes that are safe
   std::chrono::steady_clock::time_point synced_at_ = std::chrono::steady_clock::now();
+  bool reopened_ = false;
   bool published_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "batch/files/manifest.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -49,6 +50,21 @@ std::string shown(const OrderedJson& value) {
   std::string text = value.is_null() ? "none" : value.dump();
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
+}
+
+files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines) {
+  files::PagedArray<uint64_t> texts(files::folder_of(path));
+  std::ifstream file(path, std::ios::binary);
+  std::vector<uint64_t> some(kTextsAtOnce);
+  while (texts.size() < lines) {
+    const size_t count = std::min<uint64_t>(some.size(), lines - texts.size());
+    const auto bytes = static_cast<std::streamsize>(count * sizeof(uint64_t));
+    if (!file.read(reinterpret_cast<char*>(some.data()), bytes)) {
+      fail(ExitCode::foreign_output, "{}: does not have the {} lines of its run", path, lines);
+    }
+    for (size_t i = 0; i < count; ++i) texts.push_back(some[i]);
+  }
+  return texts;
 }
 
 }  // namespace
@@ -118,24 +134,51 @@ std::string coming_texts_path(const std::string& output) {
   return texts_path(output) + ".part";
 }
 
+void check_texts_names(const std::string& output) {
+  const auto check = [](const std::string& path, int access_mode, const char* cure) {
+    if (!files::exists(path)) return;
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) {
+      fail(ExitCode::output_unwritable,
+           "{}: is {}, and a run keeps the digests of its lines in a file of this name; move it "
+           "away",
+           path, files::is_folder(path) ? "a folder" : "no regular file");
+    }
+    if (access(path.c_str(), access_mode) != 0) {
+      fail(ExitCode::output_unwritable, "{}: cannot be opened: {}; {}", path, files::reason(),
+           cure);
+    }
+  };
+  check(texts_path(output), R_OK, "give yourself the right to read it (chmod u+r)");
+  check(coming_texts_path(output), R_OK | W_OK,
+        "it is the rest of an earlier life of the run; remove it");
+}
+
 bool has_texts(const std::string& path, uint64_t lines) {
   std::error_code error;
   return lines > 0 && std::filesystem::file_size(path, error) == lines * sizeof(uint64_t);
 }
 
-files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines) {
-  files::PagedArray<uint64_t> texts(files::folder_of(path));
-  std::ifstream file(path, std::ios::binary);
-  std::vector<uint64_t> some(kTextsAtOnce);
-  while (texts.size() < lines) {
-    const size_t count = std::min<uint64_t>(some.size(), lines - texts.size());
-    const auto bytes = static_cast<std::streamsize>(count * sizeof(uint64_t));
-    if (!file.read(reinterpret_cast<char*>(some.data()), bytes)) {
-      fail(ExitCode::foreign_output, "{}: does not have the {} lines of its run", path, lines);
-    }
-    for (size_t i = 0; i < count; ++i) texts.push_back(some[i]);
+std::optional<files::PagedArray<uint64_t>> texts_of_run(const std::string& output,
+                                                        const Manifest& manifest) {
+  const std::string path = texts_path(output);
+  const uint64_t lines = manifest.texts;
+  if (has_texts(path, lines)) return read_texts(path, lines);
+  if (files::exists(path)) {
+    std::error_code ignored;
+    fail(ExitCode::foreign_output,
+         "{}: is not the file that this run left there ({} bytes, not {}); {}", path,
+         std::filesystem::file_size(path, ignored), lines * sizeof(uint64_t),
+         lines > 0 ? "put that back, or start anew with --overwrite" : "move it away");
   }
-  return texts;
+  const bool has_ended =
+      manifest.state == RunState::complete || manifest.state == RunState::partial;
+  if (lines == 0 || has_ended) return std::nullopt;
+  // The input may be a corrected one.
+  fail(ExitCode::foreign_output,
+       "{}: does not have the {} lines of the run that began, so that corrected lines cannot be "
+       "told from others; put it back, or start anew with --overwrite",
+       path, lines);
 }
 
 void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts) {
@@ -169,6 +212,16 @@ Slice slice_of(const OrderedJson& job) {
   const auto all = lines.at("of").get<uint64_t>();
   slice.count = std::min(slice.count, all - std::min(all, slice.first));
   return slice;
+}
+
+bool is_part(const OrderedJson& job) {
+  try {
+    const Slice slice = slice_of(job);
+    const OrderedJson all = job.at("lines").value("of", OrderedJson());
+    return slice.first > 0 || (all.is_number() && slice.count < all.get<uint64_t>());
+  } catch (const Json::exception&) {
+    return false;
+  }
 }
 
 std::string difference(const OrderedJson& then, const OrderedJson& now) {

@@ -45,6 +45,8 @@ OrderedJson lines_json(const Slice& slice, std::optional<uint64_t> all_lines);
 /// The slice of a job, without what lies behind the input's end where that is known. Throws
 /// Json::exception.
 Slice slice_of(const OrderedJson& job);
+/// True where a job's slice is known not to be its whole input.
+bool is_part(const OrderedJson& job);
 
 std::string manifest_path(const std::string& output);
 /// Reads the file; nullopt when there is none. Throws Error(foreign_output) for a file that is no
@@ -54,13 +56,20 @@ std::optional<Manifest> read_manifest(const std::string& path);
 void write_manifest(const std::string& path, const Manifest& manifest);
 
 /// PATH.run.texts: the digest (low half) of every line by slot, 8 bytes each, kept where lines
-/// failed. On the next run corrected lines differ from it, unchanged ones do not.
+/// failed, and by parts of an input. On the next run corrected lines differ from it, unchanged ones
+/// do not.
 std::string texts_path(const std::string& output);
 /// PATH.run.texts.part: the texts that take their place once PATH has its name.
 std::string coming_texts_path(const std::string& output);
+/// Throws Error(output_unwritable) where something that is no file, or a file that this process may
+/// not open, has one of these names. For a run's start: the files are written at its end.
+void check_texts_names(const std::string& output);
 bool has_texts(const std::string& path, uint64_t lines);
-/// Throws Error(foreign_output) where the file does not have so many lines.
-files::PagedArray<uint64_t> read_texts(const std::string& path, uint64_t lines);
+/// The texts of a run that is gone on with; none where it has none, or has ended and lost them.
+/// Throws Error(foreign_output) for another file of that name, and where a run that has not ended
+/// lacks its texts.
+std::optional<files::PagedArray<uint64_t>> texts_of_run(const std::string& output,
+                                                        const Manifest& manifest);
 /// Writes the file anew, and syncs it. Throws Error(output_unwritable).
 void write_texts(const std::string& path, const files::PagedArray<uint64_t>& texts);
 

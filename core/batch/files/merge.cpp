@@ -142,6 +142,20 @@ class Merge {
   uint64_t errors_slot_ = 0;
 };
 
+// The texts of all lines; none where a part has none.
+std::optional<files::PagedArray<uint64_t>> texts_of(const std::vector<Part>& parts,
+                                                    const std::string& folder) {
+  files::PagedArray<uint64_t> all(folder);
+  for (const Part& part : parts) {
+    if (part.count == 0) continue;
+    if (part.manifest.texts != part.count || !has_texts(texts_path(part.path), part.count))
+      return std::nullopt;
+    const std::optional<files::PagedArray<uint64_t>> texts = texts_of_run(part.path, part.manifest);
+    for (uint64_t line = 0; line < part.count; ++line) all.push_back((*texts)[line]);
+  }
+  return all;
+}
+
 RunFilesOptions files_of(const MergeOptions& options, const Part& first) {
   RunFilesOptions files;
   files.output = options.output;
@@ -173,6 +187,8 @@ Merged merge_parts(const MergeOptions& options) {
   }
   Merge merge(files, files::scratch_folder_of(options.output));
   for (const Part& part : parts) merge.add(part);
+  auto texts = texts_of(parts, files::scratch_folder_of(options.output));
+  if (texts) files.note_texts(std::move(*texts));
   files.publish(merge.counts.ok, merge.counts.failed, 0);
   return merge.counts;
 }

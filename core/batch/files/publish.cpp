@@ -31,8 +31,13 @@ Published publish_what_is_there(const std::string& path) {
   std::optional<Manifest> manifest = read_manifest(manifest_path(path));
   const bool part = files::exists(path + ".part");
   if (!manifest || (!part && !files::exists(path))) {
-    fail(ExitCode::foreign_output, "{}: there is no run to publish ({} and {}.part are looked for)",
-         path, manifest_path(path), path);
+    constexpr std::string_view kPart = ".part";
+    const bool is_part = path.ends_with(kPart) && files::exists(path);
+    fail(ExitCode::foreign_output,
+         "{}: there is no run to publish ({} and {}.part are looked for){}", path,
+         manifest_path(path), path,
+         is_part ? "; give the name of its output, " + path.substr(0, path.size() - kPart.size())
+                 : "");
   }
   Published published;
   if (!part) {

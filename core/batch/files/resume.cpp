@@ -244,7 +244,7 @@ DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& inpu
   Matcher matcher(found, ids, options);
   LineReader reader(input, options.max_line_bytes);
   bool is_cut = false;  // packed data
-  work_in_order<ReadLines>(
+  matcher.done.most_bytes = work_in_order<ReadLines>(
       [&](ReadLines& block) -> size_t {
         try {
           return is_cut ? 0 : read_block(reader, block);

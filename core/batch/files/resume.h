@@ -25,6 +25,7 @@ struct DoneLines {
   std::map<std::string, uint64_t> failed_by_code;
   uint64_t lines = 0;          // of the slice; without an input, number of records
   uint64_t dropped_bytes = 0;  // of a torn last record
+  size_t most_bytes = 0;  // of the input that were in memory at a time, while it was read again
 
   [[nodiscard]] State at(uint64_t slot) const {
     return slot < slots.size() ? slots[slot] : State::open;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "batch/files/same_run.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -23,51 +24,6 @@ void finish(Output& output) {
   } else {
     output.sync();
   }
-}
-
-// How the user mends a `difference` from the run that was begun, as the end of an error message.
-// Giving the same command helps only where the program and the machine are the same too.
-std::string cure_of(std::string_view difference, Failed failed, const Manifest& manifest,
-                    const std::string& texts) {
-  if (difference.starts_with("input.") && failed == Failed::retry) {
-    if (manifest.state == RunState::complete && manifest.failed == 0)
-      return "give its own input (no line of it failed, so that there is none to correct)";
-    if (manifest.texts > 0 && !has_texts(texts, manifest.texts))
-      return "put " + texts + " back, which tells corrected lines, or give its own input";
-    return "give the input as it was until the run has ended; then --retry-failed takes corrected "
-           "lines";
-  }
-  if (difference.starts_with("version:")) return "go on with the build that began it";
-  if (difference.starts_with("launch.cpu_isa:")) return "pin the instruction set with --cpu-isa";
-  return "give the same command";
-}
-
-/// Takes over the settings that may change when only failed lines are answered again: the input,
-/// where the texts of all lines are known, and the flags that made lines fail.
-void allow_corrections(OrderedJson& then, const OrderedJson& now, bool texts_known) {
-  const auto allow = [&](const char* key) {
-    const OrderedJson::json_pointer at(key);
-    if (then.contains(at) && now.contains(at)) then[at] = now[at];
-  };
-  if (texts_known) {
-    for (const char* key : {"/input", "/lines"}) allow(key);
-  }
-  if (then.value("strict", false)) allow("/strict");
-  const auto longest = [](const OrderedJson& job) {
-    return job.value("max_line_bytes", uint64_t{0});
-  };
-  if (longest(then) < longest(now)) allow("/max_line_bytes");
-  if (then.value("/answers/long_prompt"_json_pointer, "") == "error") {
-    for (const char* key : {"/answers/long_prompt", "/answers/split_overlap"}) allow(key);
-  }
-}
-
-// Whether a slice begins where the one before did and has no fewer lines.
-bool goes_further(const OrderedJson& then, const OrderedJson& now) {
-  if (!then.contains("lines") || !now.contains("lines")) return false;
-  const Slice before = slice_of(then);
-  const Slice after = slice_of(now);
-  return before.first == after.first && before.count <= after.count;
 }
 
 uint64_t bytes_of(const std::string& path) {
@@ -129,11 +85,14 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
                               !files::exists(options_.output + ".part");
     if (nothing_open) {
       manifest_ = *before;
+      const bool retries = options_.resume.failed == Failed::retry && manifest_.failed > 0;
+      if (retries || corrects()) check_texts_names(options_.output);
       check_same_job(difference_to_job());
       look_at_published();
       if (finished_) return;
     }
   }
+  check_texts_names(options_.output);
   open_journals(input);
 }
 
@@ -147,30 +106,12 @@ void RunFiles::open_journals(files::InputFile* input) {
     return;
   }
   if (finished_) return;
-  if (input && !input->is_regular()) {
-    fail(ExitCode::foreign_output,
-         "{}: holds lines of a run that did not end, and {} cannot be read again from its "
-         "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
-         journal_->part(), input->name(), options_.output);
+  try {
+    read_back(input);
+  } catch (const Error&) {
+    give_back_published();
+    throw;
   }
-  std::optional<files::PagedArray<uint64_t>> texts;
-  if (are_texts_known()) {
-    texts = read_texts(texts_path(options_.output), manifest_.texts);
-  } else if (manifest_.texts > 0 &&
-             (manifest_.state == RunState::running || manifest_.state == RunState::publishing)) {
-    // Its input may be a corrected one.
-    fail(ExitCode::foreign_output,
-         "{}: does not have the {} lines of the run that began, so that corrected lines cannot be "
-         "told from others; put it back, or start anew with --overwrite",
-         texts_path(options_.output), manifest_.texts);
-  } else {
-    manifest_.texts = 0;
-  }
-  manifest_.coming_texts = 0;
-  ResumeOptions resume = options_.resume;
-  resume.texts = texts ? &*texts : nullptr;
-  done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, resume, ids_)
-                : recover_records(*journal_, errors_journal_.get());
   manifest_.state = RunState::running;
   manifest_.job = options_.job;
   // Answers name the model as in the first life of the run.
@@ -178,6 +119,25 @@ void RunFiles::open_journals(files::InputFile* input) {
   manifest_.notes = options_.notes;
   manifest_.report = nullptr;
   save();
+}
+
+// Reads which lines are done.
+void RunFiles::read_back(files::InputFile* input) {
+  if (input && !input->is_regular()) {
+    fail(ExitCode::foreign_output,
+         "{}: holds lines of a run that did not end, and {} cannot be read again from its "
+         "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
+         journal_->part(), input->name(), options_.output);
+  }
+  const std::optional<files::PagedArray<uint64_t>> texts = texts_of_run(options_.output, manifest_);
+  if (!texts) manifest_.texts = 0;
+  manifest_.coming_texts = 0;
+  ResumeOptions resume = options_.resume;
+  resume.texts = texts ? &*texts : nullptr;
+  done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, resume, ids_)
+                : recover_records(*journal_, errors_journal_.get());
+  journal_->keep_reopened();
+  if (errors_journal_) errors_journal_->keep_reopened();
 }
 
 // Under the lock: whether there is something to go on from.
@@ -224,19 +184,9 @@ bool RunFiles::goes_on() {
        options_.output, journal_->part());
 }
 
-// Empty where the run may be gone on with: by the same command, or one that asks for more lines
-// behind those that it had, or corrects lines that failed.
 std::string RunFiles::difference_to_job() const {
-  OrderedJson then = manifest_.job;
-  try {
-    if (options_.resume.failed == Failed::retry) {
-      allow_corrections(then, options_.job, are_texts_known());
-    }
-    if (goes_further(then, options_.job)) then["lines"] = options_.job["lines"];
-  } catch (const Json::exception&) {
-    // Another form differs from the job.
-  }
-  return difference(then, options_.job);
+  return difference_from_run(manifest_, options_.job, options_.resume.failed,
+                             texts_path(options_.output));
 }
 
 void RunFiles::check_same_job(const std::string& differs) const {
@@ -254,9 +204,16 @@ void RunFiles::look_at_published() {
   finished_ = is_whole();
 }
 
+// The input is another than that of the run, whose lines are known by their texts.
+bool RunFiles::corrects() const {
+  const OrderedJson then = manifest_.job.value("input", OrderedJson());
+  return options_.resume.failed == Failed::retry &&
+         then != options_.job.value("input", OrderedJson());
+}
+
 bool RunFiles::is_whole() const {
   if (manifest_.state != RunState::complete) return false;
-  if (options_.resume.failed == Failed::retry && manifest_.failed > 0) return false;
+  if (corrects() || (options_.resume.failed == Failed::retry && manifest_.failed > 0)) return false;
   if (!options_.job.contains("lines")) return true;
   return slice_of(options_.job).count <= slice_of(manifest_.job).count;
 }
@@ -277,6 +234,16 @@ void RunFiles::take_back_published() {
   journal_->reopen_published();
   was_published_ = true;
   take_back_errors();
+}
+
+// A command that is refused leaves published outputs as they were.
+void RunFiles::give_back_published() noexcept {
+  try {
+    if (errors_journal_) errors_journal_->give_back();
+    journal_->give_back();
+  } catch (const Error&) {
+    // The lines are in PATH.part, from which the run goes on.
+  }
 }
 
 // Takes back the file of errors that was published, where this run published it. The file got its
@@ -316,8 +283,8 @@ void RunFiles::start_anew() {
   manifest_.notes = options_.notes;
   manifest_.replaces = replaces;
   if (!journal_) return;
+  remove_texts();  // first: a file of texts without a record that names it is taken for foreign
   save();
-  remove_texts();
 }
 
 RunFiles::~RunFiles() {
@@ -366,12 +333,18 @@ void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
 // The texts of this life lie beside those of the life before until the output has its name: a life
 // that goes on from here compares its input with the texts that the journal's answers are to.
 void RunFiles::write_coming_texts() {
-  manifest_.coming_texts = manifest_.failed > 0 && texts_ ? texts_->size() : 0;
+  manifest_.coming_texts = keeps_texts() && texts_ ? texts_->size() : 0;
   if (manifest_.coming_texts > 0) write_texts(coming_texts_path(options_.output), *texts_);
 }
 
+// A part without failures is compared too when lines of another part are corrected in the input
+// that they share.
+bool RunFiles::keeps_texts() const {
+  return manifest_.failed > 0 || is_part(manifest_.job);
+}
+
 void RunFiles::adopt_coming_texts() {
-  if (manifest_.failed == 0) manifest_.texts = 0;
+  if (!keeps_texts()) manifest_.texts = 0;
   const std::string coming = coming_texts_path(options_.output);
   if (manifest_.coming_texts > 0) {
     // A life may have ended behind this.

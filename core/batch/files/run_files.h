@@ -58,7 +58,8 @@ class RunFiles {
 
   /// The register of ids, for a runner. It has those of the lines that were read to resume the run.
   [[nodiscard]] IdRegister& ids() { return ids_; }
-  /// The digests (low halves) of all lines by slot, before publish(): kept where some failed.
+  /// The digests (low halves) of all lines by slot, before publish(): kept where some failed, and
+  /// by parts of an input.
   void note_texts(files::PagedArray<uint64_t> texts) { texts_ = std::move(texts); }
   /// Stores the JSON object that --report prints in the manifest. Call after publish().
   void note_report(std::string_view report);
@@ -69,23 +70,24 @@ class RunFiles {
 
  private:
   void open_journals(files::InputFile* input);
+  void read_back(files::InputFile* input);
+  void give_back_published() noexcept;
   void start_anew();
   [[nodiscard]] bool goes_on();
   [[nodiscard]] std::string difference_to_job() const;
   void check_same_job(const std::string& differs) const;
   void look_at_published();
   [[nodiscard]] bool is_whole() const;
+  [[nodiscard]] bool corrects() const;
   void recover_published();
   void take_back_published();
   void take_back_errors();
   void save() { write_manifest(manifest_path(options_.output), manifest_); }
 
+  [[nodiscard]] bool keeps_texts() const;
   void write_coming_texts();
   void adopt_coming_texts();
   void remove_texts() const;
-  [[nodiscard]] bool are_texts_known() const {
-    return has_texts(texts_path(options_.output), manifest_.texts);
-  }
 
   RunFilesOptions options_;
   Manifest manifest_;

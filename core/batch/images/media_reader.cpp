@@ -76,7 +76,9 @@ std::string path_of(const std::string& url, const std::string& field) {
     if (rest.starts_with("localhost/")) rest.remove_prefix(std::strlen("localhost"));
     if (!rest.starts_with('/')) {
       refuse(code::image_not_allowed, field,
-             fmt::format("{}: files of other machines are not read", shortened(url)));
+             fmt::format("{}: files of other machines are not read; write this machine's as "
+                         "file:///FOLDER/FILE, or the bare path",
+                         shortened(url)));
     }
   }
   std::string path;
