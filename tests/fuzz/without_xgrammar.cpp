@@ -9,6 +9,10 @@ std::string CompiledGrammar::refuse(std::string_view) const {
   throw std::logic_error("fuzzers compile no grammars");
 }
 
+bool CompiledGrammar::takes_empty_text() const {
+  throw std::logic_error("fuzzers compile no grammars");
+}
+
 std::shared_ptr<const CompiledGrammar> Compiler::compile(const Constraint&) {
   throw std::logic_error("fuzzers compile no grammars");
 }
