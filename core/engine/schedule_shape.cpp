@@ -24,6 +24,7 @@ ScheduleShape shape_of_schedule(const model::ModelSpec& spec, const EngineOption
                   options.head_start};
   shape.replicas = options.replicas;
   shape.runs_ahead = footprint.ahead() > 0 && stages == 1;
+  shape.step_tokens = footprint.shares_memory() ? kHostStepTokens : kCardStepTokens;
   return shape;
 }
 

@@ -14,11 +14,17 @@ namespace plimsoll::engine {
 /// rows are bound by arithmetic already, not by reading weights.
 inline constexpr int64_t kHostHeadStart = 32;
 
+/// What a step takes beside its tokens, reading the weights above all, in tokens that would be
+/// computed in that time. On the CPU measured (tests/bench/RESULTS.md), on cards arithmetic by
+/// bandwidth: 156 on an A100, 174 on an H200, up to 400 on an L4.
+inline constexpr double kHostStepTokens = 32, kCardStepTokens = 200;
+
 struct ScheduleShape {
   KvCacheOptions cache;    // of each replica
   SchedulerLimits limits;  // of each replica
   int64_t replicas = 1;
   bool runs_ahead = false;  // a step starts before the tokens of the one before it are known
+  double step_tokens = 0;   // kHostStepTokens or kCardStepTokens
 };
 
 /// Whether sequences share blocks: a block of keys and values is no use to another sequence without
