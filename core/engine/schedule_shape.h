@@ -15,8 +15,9 @@ namespace plimsoll::engine {
 inline constexpr int64_t kHostHeadStart = 32;
 
 /// What a step takes beside its tokens, reading the weights above all, in tokens that would be
-/// computed in that time. On the CPU measured (tests/bench/RESULTS.md), on cards arithmetic by
-/// bandwidth: 156 on an A100, 174 on an H200, up to 400 on an L4.
+/// computed in that time. On the CPU 6 to 30 were measured, by the processor's arithmetic; on cards
+/// that is arithmetic by bandwidth: 156 on an A100, 174 on an H200, 400 on an L4. Too large a
+/// figure makes steps larger than it pays, which costs memory alone.
 inline constexpr double kHostStepTokens = 32, kCardStepTokens = 200;
 
 struct ScheduleShape {

@@ -29,11 +29,12 @@ TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' len
   const Scratch scratch;
   scratch.write("in", short_lines(90));
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o plain").status == 0);
-  for (const std::string flags :
-       {kBoth, kBoth + " -dp 2", kBoth + " -pp 2 --threads 1", kBoth + " --limit 3",
-        kBoth + " --cpu-kvcache-space 2MiB --max-model-len 40", std::string(" --max-num-seqs auto"),
-        std::string(" --max-num-seqs auto --max-num-batched-tokens 12"),
-        std::string(" --max-num-batched-tokens auto --max-num-seqs 3")}) {
+  for (const std::string& flags : std::vector<std::string>{
+           kBoth, kBoth + " -dp 2", kBoth + " -pp 2 --threads 1", kBoth + " --limit 3",
+           kBoth + " --cpu-kvcache-space 2MiB --max-model-len 40",
+           std::string(" --max-num-seqs auto"),
+           std::string(" --max-num-seqs auto --max-num-batched-tokens 12"),
+           std::string(" --max-num-batched-tokens auto --max-num-seqs 3")}) {
     INFO(flags);
     const Outcome ran =
         shell(scratch, "plimsoll run $MODEL -i in --overwrite -o out --report r" + flags +
