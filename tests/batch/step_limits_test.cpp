@@ -88,7 +88,7 @@ TEST_CASE("limits by lengths cost little more than the best, as the scheduler ru
                           {"mixed", 200, {10, 900}, {1, 200}},
                           {"shared heads", 300, {5, 30}, {4, 12}, 5, 640},
                           {"one line", 1, {50, 50}, {20, 20}}};
-  const Machine machines[] = {{20000, 32, 32}, {20000, 0, 200}, {420, 0, 200}};
+  const Machine machines[] = {{20000, 32, 6}, {20000, 32, 32}, {20000, 0, 200}, {420, 0, 200}};
   for (const Lines& lines : inputs) {
     uint64_t shared_tokens = 0;
     const PrefixIndex index = index_of(lines, shared_tokens);

@@ -59,7 +59,7 @@ TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' len
   }
   const Json lone = parse_json<Json>(scratch.read("r"));
   CHECK(lone["plan"]["max_num_seqs"] == 3);
-  CHECK(lone["plan"]["max_num_batched_tokens"] == 256);
+  CHECK(lone["plan"]["max_num_batched_tokens"] == 512);
   CHECK(!parse_json<Json>(scratch.read("plain.run.json"))["report"]["plan"].contains(
       "limits_reason"));
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTolerance = 1.02;  // of the least cost
 constexpr int64_t kMostSequences = 4096;
-constexpr int64_t kLeastTokens = 256, kMostTokens = 16384;
+constexpr int64_t kLeastTokens = 512, kMostTokens = 16384;
 
 /// KV blocks of a sequence of so many tokens.
 int64_t blocks_of(const engine::KvCacheOptions& cache, double tokens) {
