@@ -64,7 +64,7 @@ No GPU and no weights are needed. The flags are those of run.
   --gpus N|auto              cards at hand; auto: as few as it takes
   --engine NAME              plimsoll, vllm, sglang, lmdeploy ...; all
   --max-model-len N|auto     context length; auto: the longest that fits
-  --max-num-seqs N|auto      sequences at once; auto: the most that fit
+  --max-num-seqs N|auto      sequences at once; auto: by -i, or all that fit
   --advise                   what would save memory
   --explain PART             the formula of a part with its numbers
   --format text|json|html    also args: flags to paste; serve: the whole line

@@ -10,6 +10,7 @@
 #include "cli/own_arguments.h"
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
+#include "cli/run/limits.h"
 #include "launch/parameters.h"
 #include "plan/plimsoll/plimsoll_plan.h"
 #include "plan/solver.h"
@@ -63,12 +64,53 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
   };
 }
 
+/// The plan with the limits that `run` would choose by the lengths of its input.
+plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs args,
+                              const PlanOptions& options, const hardware::Gpu* gpu,
+                              const LengthsOf& lengths_of) {
+  const launch::LaunchRequest& flags = options.launch;
+  const auto with = [&](const batch::StepLimits& limits) {
+    vllm::EngineArgs changed = args;
+    changed.max_num_seqs = limits.sequences;
+    changed.max_num_batched_tokens = limits.tokens;
+    return plan(changed, gpu);
+  };
+  const auto schedule_of =
+      [&](const batch::StepLimits& limits) -> std::optional<engine::ScheduleShape> {
+    try {
+      const plan::PlanResult result = with(limits);
+      if (!result.schedule || !result.fits.value_or(true)) return std::nullopt;
+      return *result.schedule;
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::usage) return std::nullopt;
+      throw;
+    }
+  };
+  const batch::AskedLimits asked = asked_limits(flags);
+  const batch::InputLengths lengths = lengths_of(plan(args, gpu));
+  std::optional<batch::ChosenLimits> chosen;
+  std::string reason = without_lengths(flags, lengths.not_looked);
+  if (lengths.index) {
+    chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked, schedule_of);
+    reason = chosen ? chosen->reason : without_lengths(flags, kNoAnswers);
+  }
+  plan::PlanResult result = chosen                  ? with(chosen->limits)
+                            : flags.solve_sequences ? plan::solve_sequences(plan, args, gpu)
+                                                    : plan(args, gpu);
+  result.solved =
+      limits_text(flags, {result.max_num_seqs, result.max_num_batched_tokens}, reason) + ".";
+  return result;
+}
+
 plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
-                       const PlanOptions& options, const hardware::Gpu* gpu) {
+                       const PlanOptions& options, const hardware::Gpu* gpu,
+                       const LengthsOf& lengths_of) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0 && gpu == nullptr)
     fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
+  if (lengths_of && limits_are_open(options.launch))
+    return solve_limits(plan, args, options, gpu, lengths_of);
   if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
   return plan(args, gpu);
 }
@@ -90,6 +132,13 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   }
   add_pasted_notes(result, options);
   const std::vector<std::string> for_vllm = launch::given_for_vllm(options.launch);
+  const bool by_lengths = options.engine == "plimsoll" && options.has_prompts;
+  if (options.launch.solve_tokens && !by_lengths) {
+    result.notes.push_back(
+        fmt::format("--max-num-batched-tokens auto: {}, the default; by lengths where our own "
+                    "engine has the lines of -i",
+                    result.max_num_batched_tokens));
+  }
   if (options.engine == "plimsoll" && !for_vllm.empty()) {
     result.notes.push_back(
         fmt::format("without effect on our own engine: {}", fmt::join(for_vllm, ", ")));
@@ -117,8 +166,8 @@ void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
 }
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
-                           const Environment& environment,
-                           const std::optional<hardware::Gpu>& card) {
+                           const Environment& environment, const std::optional<hardware::Gpu>& card,
+                           const LengthsOf& lengths_of) {
   const hardware::Gpu* gpu = card ? &*card : nullptr;
   vllm::EngineArgs args = options.launch.args;
   if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
@@ -131,7 +180,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
   plan::PlanResult result = [&] {
     try {
-      return solve(plan, args, options, gpu);
+      return solve(plan, args, options, gpu, lengths_of);
     } catch (const Error& error) {
       if (!by_cards) throw;
       fail(error.code(), "--gpus {}, taken as --tensor-parallel-size {}: {}", *options.gpus,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/config_view.h"
+#include "batch/order/step_limits.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
@@ -15,9 +17,15 @@
 
 namespace plimsoll::cli {
 
-/// Makes the plan of the chosen engine, with the solver's results and the advice. Throws Error.
+/// Lengths of the lines of -i, for a launch with the context, blocks and images of this plan.
+using LengthsOf = std::function<batch::InputLengths(const plan::PlanResult&)>;
+
+/// Makes the plan of the chosen engine, with the solver's results and the advice. `lengths_of` is
+/// asked where limits of a step hang on lengths; null: there is no input, or the engine is another.
+/// Throws Error.
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
-                           const Environment& environment, const std::optional<hardware::Gpu>& gpu);
+                           const Environment& environment, const std::optional<hardware::Gpu>& gpu,
+                           const LengthsOf& lengths_of);
 
 /// Makes the plan of an engine other than vLLM and ours.
 plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& options,
@@ -52,6 +60,11 @@ std::string json_of_all(const std::vector<plan::PlanResult>& results);
 /// The line that launches another engine, to paste.
 std::string engine_line(const engines::Engine& engine, const plan::PlanResult& result,
                         const PlanOptions& options);
+
+/// Lengths of the lines of `-i` as `run` would find them in a launch of this plan; `folder` is the
+/// model's. Throws as add_prompts.
+batch::InputLengths prompt_lengths(const plan::PlanResult& result, const PlanOptions& options,
+                                   const ConfigView& config, const std::filesystem::path& folder);
 
 /// Adds figures of the prompts of `-i`, which are read, rendered and tokenized as `run` would;
 /// `folder` is the model's. Throws Error(input_unusable, checkpoint_unusable, usage).

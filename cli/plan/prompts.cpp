@@ -24,6 +24,7 @@
 #include "cli/plan/parts.h"
 #include "cli/plan/reorder.h"
 #include "cli/run/launch.h"
+#include "cli/run/limits.h"
 #include "cli/run/order.h"
 #include "cli/run/prompt_setup.h"
 #include "cli/run/scan.h"
@@ -203,24 +204,60 @@ std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
                             schedule_figures(*choice.in_prefix_order)};
 }
 
+/// The prompts of `-i` as `run` would read them, for a launch of a plan.
+class PromptReading {
+ public:
+  PromptReading(const plan::PlanResult& result, const PlanOptions& options,
+                const ConfigView& config, const fs::path& folder)
+      : environment_(read_environment()),
+        setup_(read_prompt_setup(options.run, environment_, folder, config.json())),
+        input(files::InputFile::open(input_paths(options.run))) {
+    const RunOptions& run = options.run;
+    make_grammars(setup_, vocabulary(config), host_threads(run.launch.threads, environment_));
+    const int64_t context =
+        result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+    survey = survey_options(run, setup_, context, vocabulary(config),
+                            image_loader(options, config, folder, environment_));
+    survey.block_size = result.block_size;
+    if (result.image_room) {
+      survey.image_fault = [room = result.image_room](const engine::Images& images) {
+        return room->find_fault(images);
+      };
+    }
+  }
+
+  /// Finds the lines that the run would answer.
+  void find_slice(const PlanOptions& options) {
+    RunOptions quiet = options.run;  // the survey reports bad lines
+    quiet.quiet = true;
+    if (quiet.wanted_part) quiet.part = resolve_part(*quiet.wanted_part, environment_.job_place);
+    survey.slice = scan(quiet, input).slice;
+  }
+
+ private:
+  Environment environment_;
+  PromptSetup setup_;
+
+ public:
+  files::InputFile input;
+  batch::SurveyOptions survey;
+};
+
 }  // namespace
+
+batch::InputLengths prompt_lengths(const plan::PlanResult& result, const PlanOptions& options,
+                                   const ConfigView& config, const fs::path& folder) {
+  PromptReading reading(result, options, config, folder);
+  if (reading.input.is_regular()) reading.find_slice(options);
+  return survey_lengths(options.launch, reading.input, reading.survey);
+}
 
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
                  const fs::path& folder) {
-  const Environment environment = read_environment();
   const RunOptions& run = options.run;
-  PromptSetup setup = read_prompt_setup(run, environment, folder, config.json());
-  make_grammars(setup, vocabulary(config), host_threads(run.launch.threads, environment));
-  const int64_t context =
-      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-  batch::SurveyOptions survey_options = cli::survey_options(
-      run, setup, context, vocabulary(config), image_loader(options, config, folder, environment));
-  survey_options.block_size = result.block_size;
-  if (result.image_room) {
-    survey_options.image_fault = [&](const engine::Images& images) {
-      return result.image_room->find_fault(images);
-    };
-  }
+  PromptReading reading(result, options, config, folder);
+  files::InputFile& input = reading.input;
+  batch::SurveyOptions& survey_options = reading.survey;
   std::set<std::string, std::less<>> told;
   survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
     const std::string shown(batch::shortened_name(name));
@@ -229,16 +266,12 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
         told.size() > kToldFields ? "further fields without effect are not named"
                                   : fmt::format("line {}: {}: {}", line, shown, reason)));
   };
-  files::InputFile input = files::InputFile::open(input_paths(run));
   batch::LineIndex index(result.block_size);
   const bool is_vllm_forecast = result.fits.value_or(false) && !result.shared_windows.empty();
   if (result.schedule || is_vllm_forecast || !options.reorder.empty()) {
     survey_options.each = [&](const batch::SurveyedLine& line) { index.add(line, false); };
   }
-  RunOptions quiet = run;  // the survey reports bad lines
-  quiet.quiet = true;
-  if (run.wanted_part) quiet.part = resolve_part(*run.wanted_part, environment.job_place);
-  survey_options.slice = scan(quiet, input).slice;
+  reading.find_slice(options);
   const batch::PromptSurvey survey = batch::survey_prompts(input, survey_options);
 
   plan::PromptFigures figures = figures_of(survey);

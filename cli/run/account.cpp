@@ -180,6 +180,7 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.counts = std::move(counts);
   report.order = order;
   report.plan = launch.engine->plan();
+  report.limits = launch.limits;
   report.notes = launch.setup.notes;
   if (const auto& compiler = launch.prompts.grammars) {
     report.grammars = {compiler->compiled(), compiler->seconds()};

@@ -19,6 +19,7 @@
 #include "cli/run/fleet.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
+#include "cli/run/limits.h"
 #include "cli/run/order.h"
 #include "cli/run/prompts_check.h"
 #include "cli/run/scan.h"
@@ -203,13 +204,21 @@ int run_lines(const Run& run, batch::RunnerOptions runner_options,
   StatusSink* const sink = run.current.sink;
   const Clock::time_point start = Clock::now();
   run.watch.enter("reading the model");
-  const auto tell_prompts = [&](const Launch& so_far) {
+  InputQuestions questions;
+  questions.before_weights = [&](const Launch& so_far) {
     run.watch.enter("compiling grammars");
     compile_grammars(options, so_far, run.input, run.scanned, files.done());
     tell_unsuitable_prompts(options, so_far, run.input, run.scanned);
     run.watch.enter("reading weights");
   };
-  launched = launch(options, run.environment, run.device, tell_prompts, fleet);
+  questions.lengths = [&](const Launch& so_far, int64_t context) {
+    run.watch.enter("reading lengths");
+    batch::InputLengths lengths = survey_lengths(options.launch, run.input,
+                                                 run_survey(options, so_far, context, run.scanned));
+    run.watch.enter("reading weights");
+    return lengths;
+  };
+  launched = launch(options, run.environment, run.device, questions, fleet);
   fill_runner_options(options, run.environment, *launched, runner_options);
   const double load_seconds = seconds_since(start);
   run.watch.enter("ordering lines");

@@ -15,7 +15,6 @@
 #include "engine/schedule_shape.h"
 #include "launch/arguments.h"
 #include "launch/parameters.h"
-#include "launch/sequences.h"
 
 namespace plimsoll::cli {
 
@@ -208,6 +207,7 @@ void budget_cards(const launch::LaunchRequest& flags, const DeviceChoice& choice
 
 DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                          const RankBackends& backends, engine::Processes* processes,
+                         const std::function<void()>& settle_limits,
                          launch::ResolvedLaunch& launch) {
   DeviceSetup setup;
   if (choice.card) {
@@ -218,9 +218,8 @@ DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice&
       setup.notes.push_back("running on the CPU: " + choice.why_no_card);
     }
   }
-  if (flags.solve_sequences) {
-    launch.engine.max_num_seqs = launch::most_sequences(launch, backends.front()->footprint());
-    setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", launch.engine.max_num_seqs));
+  if (settle_limits) {
+    settle_limits();
     if (choice.card) budget_cards(flags, choice, backends, processes, launch, setup);
   }
   if (!choice.card) return setup;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,9 +82,11 @@ struct DeviceSetup {
 using RankBackends = std::vector<backend::Backend*>;
 
 /// Fits a launch to the device: on cards it gets their memory budget, which is the least that any
-/// of the processes has (null: there is one), and what --max-num-seqs auto leaves open.
+/// of the processes has (null: there is one). With that budget it calls `settle_limits`, which may
+/// be null, to set limits of a step that the flags leave open.
 DeviceSetup apply_device(const launch::LaunchRequest& flags, const DeviceChoice& choice,
                          const RankBackends& backends, engine::Processes* processes,
+                         const std::function<void()>& settle_limits,
                          launch::ResolvedLaunch& launch);
 
 /// Checks a card after the launch, when everything is allocated: throws Error(does_not_fit) when

@@ -185,8 +185,7 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
   std::unique_ptr<Launch> launched;    // outlives messages on their way
   try {
     DeviceChoice device = choose_device(options, environment, &fleet);
-    launched = launch(
-        options, environment, std::move(device), [](const Launch&) {}, &fleet);
+    launched = launch(options, environment, std::move(device), InputQuestions{}, &fleet);
     launched->server->serve();
     fleet.send_account(account_of_server(*launched, fleet));
     fleet.end();

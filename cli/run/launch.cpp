@@ -13,6 +13,7 @@
 #include "checkpoint/read_model.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
+#include "cli/run/limits.h"
 #include "cli/terminal.h"
 #include "engine/vision/image_processor.h"
 #include "files/identity.h"
@@ -143,6 +144,15 @@ void bound_images(const RunOptions& options, const memory::Available& before, La
                    size_text(kept), size_text(asked), before.bound));
 }
 
+/// What the limits became that the flags leave open.
+std::string settled_limits(const launch::LaunchRequest& flags, const Launch& launch) {
+  const engine::EngineLayout layout =
+      engine::resolve_stages(launch.resolved.spec, launch.resolved.stage_views(),
+                             launch.resolved.engine, launch.backend->footprint())
+          .front();
+  return limits_text(flags, {layout.limits.sequences, layout.limits.batched_tokens}, launch.limits);
+}
+
 /// Facts, beside their layouts, that all processes must have alike, a line each.
 std::string facts_of(const RunOptions& options, const Environment& environment,
                      const std::filesystem::path& folder, const Launch& launch) {
@@ -209,8 +219,7 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
 }
 
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               DeviceChoice device,
-                               const std::function<void(const Launch&)>& before_weights,
+                               DeviceChoice device, const InputQuestions& input,
                                engine::Processes* processes) {
   const std::filesystem::path folder = checkpoint::find_model(options.model, environment.stores);
   auto launch = std::make_unique<Launch>();
@@ -228,16 +237,25 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch->prompts = read_prompt_setup(options, environment, folder, config);
   make_grammars(launch->prompts, launch->resolved.spec.vocab_size, launch->device.cpu.threads);
   launch->images = image_rules(options, launch->resolved.spec, arguments, footprint);
-  before_weights(*launch);
+  if (input.before_weights) input.before_weights(*launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
   make_backends(options.launch, processes, *launch);
   launch->resolved.engine.seed = options.seed;
   launch->resolved.engine.eos_token_ids = eos_ids(launch->prompts);
-  launch->setup =
-      apply_device(options.launch, launch->device, launch->backends(), processes, launch->resolved);
+  std::function<void()> settle;
+  if (limits_are_open(options.launch)) {
+    const auto lengths_of = [&](int64_t context) { return input.lengths(*launch, context); };
+    settle = [&, lengths_of] {
+      launch->limits =
+          settle_limits(options.launch, lengths_of, footprint, processes, launch->resolved);
+    };
+  }
+  launch->setup = apply_device(options.launch, launch->device, launch->backends(), processes,
+                               settle, launch->resolved);
   launch::resolve_context(arguments, footprint, launch->resolved);
   std::vector<std::string>& notes = launch->setup.notes;
   notes.insert(notes.end(), launch->resolved.notes.begin(), launch->resolved.notes.end());
+  if (settle) notes.push_back(settled_limits(options.launch, *launch));
   for (const std::string& note : notes) {
     if (!options.quiet) say(note);
   }

@@ -8,6 +8,7 @@
 
 #include "batch/fields/request_fields.h"
 #include "batch/images/image_loader.h"
+#include "batch/order/step_limits.h"
 #include "checkpoint/counted_source.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"
@@ -28,6 +29,7 @@ struct Launch {
   DeviceSetup setup;
   PromptSetup prompts;
   batch::ImageRules images;
+  std::string limits;  // why limits of a step that flags leave open are what they are; else empty
   std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
   std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
   /// Weights of each rank, by number; null for ranks in other processes, empty with random weights.
@@ -57,11 +59,18 @@ launch::ModelFolder model_folder(const RunOptions& options, const std::filesyste
 /// The weights of a run's draft model.
 launch::Weights draft_weights(const RunOptions& options);
 
-/// Loads the model; `before_weights` is called when all but backend and engine are there. Each of
-/// several processes loads its own ranks. Throws Error(checkpoint_unusable, does_not_fit).
+/// What a launch in the making asks of the run's input; a process that has no input has null.
+struct InputQuestions {
+  /// Called when all but backends and engine are there.
+  std::function<void(const Launch&)> before_weights;
+  /// Asked for the lengths of the lines, where limits of a step hang on them.
+  std::function<batch::InputLengths(const Launch&, int64_t context)> lengths;
+};
+
+/// Loads the model. Each of several processes loads its own ranks. Throws
+/// Error(checkpoint_unusable, does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               DeviceChoice device,
-                               const std::function<void(const Launch&)>& before_weights,
+                               DeviceChoice device, const InputQuestions& input,
                                engine::Processes* processes = nullptr);
 
 /// Defaults of request fields for lines without them: vLLM's defaults, the model's

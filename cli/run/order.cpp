@@ -60,6 +60,16 @@ void check_order(const RunOptions& options, const files::InputFile& input) {
   if (!bound.empty()) fail(ExitCode::usage, "--order prefix: {}: {}", input.name(), bound);
 }
 
+batch::SurveyOptions run_survey(const RunOptions& options, const Launch& launch, int64_t context,
+                                const ScannedInput& scanned) {
+  batch::SurveyOptions survey =
+      survey_options(options, launch.prompts, context, launch.resolved.spec.vocab_size,
+                     std::make_shared<batch::ImageLoader>(launch.images));
+  survey.slice = scanned.slice;
+  survey.block_size = launch.resolved.engine.block_size;
+  return survey;
+}
+
 RunOrder choose_order(const RunOptions& options, const Launch& launch, files::InputFile& input,
                       const ScannedInput& scanned, const batch::DoneLines& done) {
   RunOrder order;
@@ -78,11 +88,7 @@ RunOrder choose_order(const RunOptions& options, const Launch& launch, files::In
 
   const batch::Clock::time_point start = batch::Clock::now();
   const engine::EnginePlan& plan = launch.engine->plan();
-  batch::SurveyOptions survey =
-      survey_options(options, launch.prompts, plan.max_model_len, launch.resolved.spec.vocab_size,
-                     std::make_shared<batch::ImageLoader>(launch.images));
-  survey.slice = scanned.slice;
-  survey.block_size = launch.resolved.engine.block_size;
+  batch::SurveyOptions survey = run_survey(options, launch, plan.max_model_len, scanned);
   survey.prompts.grammars = nullptr;  // they have no part in an order
   const auto is_done = [&](uint64_t slot) {
     return done.at(slot) != batch::DoneLines::State::open;

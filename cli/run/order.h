@@ -25,6 +25,10 @@ std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching,
 /// in the input's. Throws Error(usage).
 void check_order(const RunOptions& options, const files::InputFile& input);
 
+/// Options of a survey that finds what a launch with such a context would answer.
+batch::SurveyOptions run_survey(const RunOptions& options, const Launch& launch, int64_t context,
+                                const ScannedInput& scanned);
+
 struct RunOrder {
   batch::OrderChoice choice;
   std::optional<batch::LineOrder> lines;  // absent: the input's order

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "batch/grammar_survey.h"
 #include "batch/prompt_survey.h"
+#include "cli/run/order.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -20,10 +21,8 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
                              files::InputFile& input, const ScannedInput& scanned) {
   if (options.quiet || !scanned.lines) return;
   const int64_t asked = options.launch.args.max_model_len;
-  batch::SurveyOptions wanted = survey_options(
-      options, launch.prompts, asked > 0 ? asked : launch.resolved.spec.max_position,
-      launch.resolved.spec.vocab_size, std::make_shared<batch::ImageLoader>(launch.images));
-  wanted.slice = scanned.slice;
+  batch::SurveyOptions wanted =
+      run_survey(options, launch, asked > 0 ? asked : launch.resolved.spec.max_position, scanned);
   wanted.most_bytes = kLookedAt;
   wanted.prompts.grammars = nullptr;  // compile_grammars tells of those
   const batch::PromptSurvey found = batch::survey_prompts(input, wanted);

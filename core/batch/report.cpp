@@ -113,6 +113,7 @@ void write_plan(JsonText& out, const RunReport& report) {
   out.key("max_model_len").integer(plan.max_model_len);
   out.key("max_num_seqs").integer(plan.max_num_seqs);
   out.key("max_num_batched_tokens").integer(plan.max_num_batched_tokens);
+  if (!report.limits.empty()) out.key("limits_reason").string(report.limits);
   out.key("kv_blocks").integer(plan.num_kv_blocks);
   out.key("kv_block_bytes").unsigned_integer(plan.kv_block_bytes);
   out.key("total_bytes").unsigned_integer(plan.total_bytes);
@@ -270,6 +271,11 @@ std::vector<std::string> summary_lines(const RunReport& report) {
                   rate(counts.completion_tokens, report.run_seconds)));
   summary.push_back(
       fmt::format("order: {} ({})", order_name(report.order.used), report.order.reason));
+  if (!report.limits.empty()) {
+    summary.push_back(fmt::format("limits: {} sequences, {} tokens a step ({})",
+                                  report.plan.max_num_seqs, report.plan.max_num_batched_tokens,
+                                  report.limits));
+  }
   if (counts.dropped_tokens > 0) {
     summary.push_back(fmt::format("{} tokens were cut from long prompts", counts.dropped_tokens));
   }

@@ -33,6 +33,7 @@ struct RunReport {
   OrderChoice order;
   engine::EngineStats stats;
   engine::EnginePlan plan;
+  std::string limits;  // why limits that flags leave open are what they are; empty: none are open
   PreparedImages prepared;
   CompiledGrammars grammars;
   double load_seconds = 0;

@@ -1,5 +1,7 @@
 #include "engine/schedule_shape.h"
 
+#include "engine/speculation/speculation.h"
+
 namespace plimsoll::engine {
 
 bool shares_prefixes(const model::ModelSpec& spec, const EngineOptions& options) {
@@ -24,6 +26,7 @@ ScheduleShape shape_of_schedule(const model::ModelSpec& spec, const EngineOption
                   options.head_start};
   shape.replicas = options.replicas;
   shape.runs_ahead = footprint.ahead() > 0 && stages == 1;
+  shape.step_tokens = footprint.shares_memory() ? kWeightRows : kCardWeightRows;
   return shape;
 }
 

@@ -14,11 +14,16 @@ namespace plimsoll::engine {
 /// rows are bound by arithmetic already, not by reading weights.
 inline constexpr int64_t kHostHeadStart = 32;
 
+/// Rows whose arithmetic takes as long as reading the weights on cards, by their peaks: 156 on an
+/// A100, 174 on an H200, 400 on an L4. The CPU's are kWeightRows (speculation/speculation.h).
+inline constexpr double kCardWeightRows = 200;
+
 struct ScheduleShape {
   KvCacheOptions cache;    // of each replica
   SchedulerLimits limits;  // of each replica
   int64_t replicas = 1;
   bool runs_ahead = false;  // a step starts before the tokens of the one before it are known
+  double step_tokens = 0;   // of which the arithmetic takes as long as what a step does once
 };
 
 /// Whether sequences share blocks: a block of keys and values is no use to another sequence without

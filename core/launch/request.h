@@ -28,6 +28,7 @@ struct LaunchRequest {
   std::optional<int> threads;
   std::optional<std::string> cpu_isa;
   bool solve_sequences = false;  // --max-num-seqs auto
+  bool solve_tokens = false;     // --max-num-batched-tokens auto
   bool deterministic = false;
   std::optional<double> processor_cache_gib;             // --mm-processor-cache-gb
   OrderedJson processor_kwargs = OrderedJson::object();  // --mm-processor-kwargs

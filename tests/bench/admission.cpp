@@ -2,7 +2,9 @@
 // blocks of an 8B model in bf16 on a card of 141 GB. Prints preemptions and tokens that were
 // computed again, and how long the steps would take: weights read once a step, products and the
 // cache's reads by their roofs.
-//   admission [--blocks N] [--sequences N]
+//   admission [--blocks N] [--sequences N] [--draft N --acceptance P]
+// With --draft every decoding sequence has so many proposed tokens, each right with the chance P;
+// how many of them a step computes is the scheduler's rule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +15,7 @@
 
 #include "bench/support/card_costs.h"
 #include "engine/scheduler.h"
+#include "engine/speculation/speculation.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -27,6 +30,8 @@ constexpr int64_t kStepTokens = 8192;
 struct Options {
   int64_t blocks = 56000;
   int64_t sequences = 1024;
+  int64_t draft = 0;
+  double acceptance = 0;
 };
 
 /// A line's lengths in tokens: its prompt, its limit, its answer.
@@ -71,6 +76,21 @@ struct Outcome {
   double seconds = 0;
 };
 
+constexpr engine::TokenId kRight = 1, kWrong = 2;
+
+/// Gives a sequence whose step has ended the tokens that were drawn, `answer` in all; true when it
+/// has them.
+bool take_tokens(const Options& options, int64_t answer, std::mt19937& random, Sequence& sequence) {
+  do {
+    const bool right = static_cast<double>(random()) / 4294967296.0 < options.acceptance;
+    sequence.output.push_back(right ? kRight : kWrong);
+    if (std::ssize(sequence.output) >= answer) return true;
+  } while (engine::verify_draft(sequence, sequence.output.back()));
+  const int64_t most = answer - std::ssize(sequence.output) - 1;
+  sequence.draft.assign(static_cast<size_t>(std::clamp<int64_t>(most, 0, options.draft)), kRight);
+  return false;
+}
+
 Outcome simulate(const Trace& trace, const Options& options, Admission admission) {
   engine::KvCache cache({options.blocks, kBlock, {0}, false});
   engine::Scheduler scheduler(cache, {options.sequences, kStepTokens, admission});
@@ -84,6 +104,7 @@ Outcome simulate(const Trace& trace, const Options& options, Admission admission
     sequence.ends_at_limit = line.ends_at_limit;
     scheduler.add(sequence);
   }
+  std::mt19937 random(2);
   Outcome outcome;
   int64_t computed = 0, wanted = 0;
   for (size_t done = 0; done < sequences.size();) {
@@ -101,9 +122,7 @@ Outcome simulate(const Trace& trace, const Options& options, Admission admission
     for (const Piece& piece : pieces) {
       Sequence& sequence = *piece.sequence;
       if (piece.end() < sequence.length()) continue;
-      sequence.output.push_back(1);
-      const int64_t answer = trace.lines[sequence.serial].answer;
-      if (std::ssize(sequence.output) < answer) continue;
+      if (!take_tokens(options, trace.lines[sequence.serial].answer, random, sequence)) continue;
       wanted += sequence.length() - 1;
       scheduler.finish(sequence);
       ++done;
@@ -134,6 +153,8 @@ int main(int argc, char** argv) {
   CLI::App app("what admission by forecast saves");
   app.add_option("--blocks", options.blocks, "KV blocks of 16 tokens");
   app.add_option("--sequences", options.sequences, "that run at once");
+  app.add_option("--draft", options.draft, "tokens proposed for a sequence");
+  app.add_option("--acceptance", options.acceptance, "chance that a proposed token is right");
   CLI11_PARSE(app, argc, argv);
   plimsoll::testing::run(options);
   return 0;

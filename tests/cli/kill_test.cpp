@@ -1,6 +1,6 @@
-// SIGKILL at random moments, each time followed by the same command on another number of ranks,
-// until it ends: nothing lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many
-// (100).
+// SIGKILL at random moments, each time followed by the same command on other ranks, in another
+// order, with other limits or with speculation, until it ends: nothing lost, nothing twice, the
+// same bytes. PLIMSOLL_KILLS sets how many (100).
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,23 +38,29 @@ std::string batch_of(int lines) {
   return input;
 }
 
-struct Ranks {
-  const char* tensor;
-  const char* stages;
-};
-constexpr Ranks kRanks[] = {{"1", "1"}, {"2", "1"}, {"1", "2"}, {"2", "2"}};
+using Flags = std::vector<std::string>;
+const Flags kFlags[] = {
+    {"-tp", "1", "-pp", "1", "--max-num-seqs", "16"},
+    {"-tp", "2", "-pp", "1", "--max-num-seqs", "16", "--order", "prefix"},
+    {"-tp", "1", "-pp", "2", "--max-num-seqs", "auto", "--max-num-batched-tokens", "auto"},
+    {"-tp", "2", "-pp", "2", "--max-num-seqs", "16", "--speculative-config",
+     R"({"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":3})"}};
 
 /// Starts the program; it is killed after `after`, unless it ends before. Its status, -1 if killed.
-int life(const Scratch& scratch, const Ranks& ranks, std::chrono::microseconds after) {
+int life(const Scratch& scratch, const Flags& flags, std::chrono::microseconds after) {
   const std::string in = scratch.path("in");
   const std::string out = scratch.path("out");
   const pid_t child = fork();
   if (child == 0) {
     const int nothing = open("/dev/null", O_RDWR);
     for (const int stream : {0, 1, 2}) dup2(nothing, stream);
-    execl(test::kProgram.c_str(), "plimsoll", "run", test::kModel.c_str(), "-q", "-i", in.c_str(),
-          "-o", out.c_str(), "--device", "cpu", "--threads", "1", "--max-num-seqs", "16", "-tp",
-          ranks.tensor, "-pp", ranks.stages, static_cast<char*>(nullptr));
+    Flags words = {"plimsoll", "run", test::kModel, "-q",  "-i",        in,
+                   "-o",       out,   "--device",   "cpu", "--threads", "1"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execv(test::kProgram.c_str(), arguments.data());
     _exit(127);
   }
   const auto end = std::chrono::steady_clock::now() + after;
@@ -82,8 +88,8 @@ TEST_CASE("killed at random moments") {
   int killed = 0;
   int ended = 0;
   while (killed < kills) {
-    const Ranks& ranks = kRanks[random() % std::size(kRanks)];
-    const int status = life(scratch, ranks, std::chrono::milliseconds(milliseconds(random)));
+    const Flags& flags = kFlags[random() % std::size(kFlags)];
+    const int status = life(scratch, flags, std::chrono::milliseconds(milliseconds(random)));
     if (status == -1) {
       ++killed;
       continue;
@@ -96,7 +102,7 @@ TEST_CASE("killed at random moments") {
     }
     for (const char* name : {"out", "out.run.json"}) std::filesystem::remove(scratch.path(name));
   }
-  REQUIRE(life(scratch, kRanks[0], std::chrono::seconds(60)) == 3);
+  REQUIRE(life(scratch, kFlags[0], std::chrono::seconds(60)) == 3);
   CHECK(scratch.read("out") == expected);
   WARN(killed << " kills over " << ended + 1 << " runs");
 }

@@ -64,7 +64,7 @@ std::map<std::string, Json> models() {
 const std::vector<Words> kFlags = {
     {"--max-model-len", "auto", "1", "2", "17", "64", "500", "1024", "5000"},
     {"--max-num-seqs", "1", "3", "64", "auto"},
-    {"--max-num-batched-tokens", "1", "7", "64", "2048"},
+    {"--max-num-batched-tokens", "1", "7", "64", "2048", "auto"},
     {"--block-size", "8", "16", "32", "100"},
     {"--kv-cache-memory", "4KiB", "64KiB", "4MiB"},
     {"--num-gpu-blocks-override", "1", "5", "70"},
@@ -107,6 +107,7 @@ std::string draw_flags(std::mt19937& random) {
 void compare(const Json& plan, const Json& report) {
   CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   CHECK(plan["max_num_seqs"] == report["plan"]["max_num_seqs"]);
+  CHECK(plan["max_num_batched_tokens"] == report["plan"]["max_num_batched_tokens"]);
   CHECK(plan["max_model_len"] == report["plan"]["max_model_len"]);
   if (!report.contains("ranks") || report["ranks"].empty()) {
     CHECK(test::sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
@@ -143,7 +144,11 @@ TEST_CASE("launches drawn at random are refused by plan and run alike, or take t
     const std::string line = model + draw_flags(random) + " --load-format dummy";
     INFO("seed " << seed << ": " << line);
     const std::string prompts = " --skip-tokenizer-init -i in ";
-    const Outcome plan = shell(scratch, "plimsoll plan " + line + " --format json");
+    // The lines have a say in limits that are open.
+    const bool is_open = line.find("seqs auto") != std::string::npos ||
+                         line.find("tokens auto") != std::string::npos;
+    const Outcome plan =
+        shell(scratch, "plimsoll plan " + line + (is_open ? prompts : "") + " --format json");
     const Outcome dry = shell(scratch, "plimsoll run " + line + prompts +
                                            "--dry-run --format json 2>&1 >dry; "
                                            "status=$?; exit $status");

@@ -1,15 +1,16 @@
 // `run --speculative-config`: answers as without it, in fewer steps; what has none is told.
 #include <catch2/catch.hpp>
-#include <cstring>
 
-#include "checkpoint/crafted.h"
+#include "cli/drafts.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
 using Catch::Matchers::Contains;
+using test::drafting;
 using test::Outcome;
 using test::Scratch;
 using test::shell;
+using test::write_draft;
 
 namespace {
 
@@ -88,44 +89,6 @@ TEST_CASE("speculation that our engine does not have is refused with the reason"
   CHECK(card.status == 2);
   CHECK_THAT(card.err, Contains("on the CPU alone"));
 }
-
-namespace {
-
-/// The sample model's folder with changed values in its config, and the tensors of its first layers
-/// alone.
-void write_draft(const Scratch& scratch, const std::string& name, const Json& changes) {
-  REQUIRE(shell(scratch, "cp -r $MODEL " + name + " && chmod -R u+w " + name).status == 0);
-  Json config = parse_json<Json>(scratch.read(name + "/config.json"));
-  config.update(changes);
-  scratch.write(name + "/config.json", config.dump());
-  const std::string file = scratch.read(name + "/model.safetensors");
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);
-  Json header = Json::object();
-  std::string data;
-  const Json tensors = parse_json<Json>(file.substr(8, length));
-  for (const auto& [tensor, entry] : tensors.items()) {
-    const size_t at = tensor.find(".layers.");
-    if (!entry.contains("data_offsets")) continue;
-    if (at != std::string::npos &&
-        std::stoi(tensor.substr(at + 8)) >= config["num_hidden_layers"].get<int>())
-      continue;
-    const auto first = entry["data_offsets"][0].get<size_t>();
-    const size_t bytes = entry["data_offsets"][1].get<size_t>() - first;
-    header[tensor] = entry;
-    header[tensor]["data_offsets"] = {data.size(), data.size() + bytes};
-    data += file.substr(8 + length + first, bytes);
-  }
-  scratch.write(name + "/model.safetensors",
-                plimsoll::testing::safetensors_bytes(header.dump(), data));
-}
-
-std::string drafting(const std::string& model) {
-  return R"( --speculative-config '{"method":"draft_model","model":")" + model +
-         R"(","num_speculative_tokens":3}')";
-}
-
-}  // namespace
 
 TEST_CASE("a draft model changes no byte of the answers, and its memory is planned") {
   const Scratch scratch;

@@ -6,10 +6,6 @@ namespace plimsoll::engine {
 
 namespace {
 
-/// Rows whose arithmetic takes as long as reading the weights: 4.6 to 5.8 by steps of 1 and of 32
-/// rows of a model of 135 M parameters in bfloat16 on a processor with AVX2; more with better
-/// arithmetic.
-constexpr double kWeightRows = 6;
 /// Proposed tokens that the estimate of acceptance goes by.
 constexpr double kRemembered = 8;
 

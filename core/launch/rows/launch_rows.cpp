@@ -16,6 +16,20 @@ constexpr std::string_view kNumbers = "Numbers";
 constexpr std::string_view kRanks = "Ranks";
 constexpr std::string_view kDevice = "Device";
 
+/// A count, or "auto", which sets the switch and leaves the count 0.
+Value count_or_auto(int64_t EngineArgs::*field, bool LaunchRequest::*is_auto) {
+  return {Form::value,
+          [=](LaunchRequest& request, const std::string& text) {
+            request.*is_auto = text == "auto";
+            request.args.*field = request.*is_auto ? 0 : parse_count(text);
+            if (!(request.*is_auto) && request.args.*field < 1)
+              throw std::invalid_argument("expected a number of at least 1, or auto");
+          },
+          [=](const LaunchRequest& request) {
+            return request.*is_auto ? OrderedJson("auto") : OrderedJson(request.args.*field);
+          }};
+}
+
 }  // namespace
 
 std::vector<Parameter> lengths() {
@@ -36,25 +50,15 @@ std::vector<Parameter> lengths() {
       {kLengths,
        "--max-num-seqs",
        "N|auto",
-       "sequences that run at once; auto: the most that fit",
+       "sequences that run at once; auto: by the lines' lengths, else the most that fit",
        {Engine::both, Place::anywhere, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          request.solve_sequences = text == "auto";
-          request.args.max_num_seqs = request.solve_sequences ? 0 : parse_count(text);
-          if (!request.solve_sequences && request.args.max_num_seqs < 1)
-            throw std::invalid_argument("expected a number of at least 1, or auto");
-        },
-        [](const LaunchRequest& request) {
-          return request.solve_sequences ? OrderedJson("auto")
-                                         : OrderedJson(request.args.max_num_seqs);
-        }}},
+       count_or_auto(&EngineArgs::max_num_seqs, &LaunchRequest::solve_sequences)},
       {kLengths,
        "--max-num-batched-tokens",
-       "N",
-       "tokens of one step",
+       "N|auto",
+       "tokens of one step; auto: by the lines' lengths",
        {Engine::both, Place::anywhere, Answers::same, cache},
-       count(&EngineArgs::max_num_batched_tokens)},
+       count_or_auto(&EngineArgs::max_num_batched_tokens, &LaunchRequest::solve_tokens)},
       {kLengths,
        "--enable-chunked-prefill",
        "",

@@ -1,0 +1,115 @@
+// --max-num-seqs auto and --max-num-batched-tokens auto: `plan -i`, `run --dry-run` and `run`
+// choose the same limits, and say why.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using Catch::Contains;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+std::string short_lines(int count) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += "{\"prompt_token_ids\":[" + std::to_string(300 + i % 90) +
+             ",5,6],\"max_tokens\":" + std::to_string(1 + i % 7) + ",\"ignore_eos\":true}\n";
+  }
+  return lines;
+}
+
+const std::string kBoth = " --max-num-seqs auto --max-num-batched-tokens auto";
+
+}  // namespace
+
+TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' lengths") {
+  const Scratch scratch;
+  scratch.write("in", short_lines(90));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o plain").status == 0);
+  for (const std::string& flags : std::vector<std::string>{
+           kBoth, kBoth + " -dp 2", kBoth + " -pp 2 --threads 1", kBoth + " --limit 3",
+           kBoth + " --cpu-kvcache-space 2MiB --max-model-len 40",
+           std::string(" --max-num-seqs auto"),
+           std::string(" --max-num-seqs auto --max-num-batched-tokens 12"),
+           std::string(" --max-num-batched-tokens auto --max-num-seqs 3")}) {
+    INFO(flags);
+    const Outcome ran =
+        shell(scratch, "plimsoll run $MODEL -i in --overwrite -o out --report r" + flags +
+                           (flags.find("limit") == std::string::npos ? " && cmp plain out" : ""));
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"))["plan"];
+    const auto reason = report["limits_reason"].get<std::string>();
+    CHECK_THAT(reason, Contains("sequences of 3 tokens and ") && Contains("larger limits save"));
+    CHECK_THAT(ran.err, Contains("plimsoll: limits: ") && Contains(" (" + reason + ")\n"));
+    for (const char* command : {"plan $MODEL -i in", "run $MODEL -i in -o o2 --dry-run"}) {
+      const Outcome planned =
+          shell(scratch, std::string("plimsoll ") + command + " --format json" + flags);
+      INFO(planned.err);
+      REQUIRE(planned.status == 0);
+      const Json plan = parse_json<Json>(planned.out);
+      CHECK(plan["max_num_seqs"] == report["max_num_seqs"]);
+      CHECK(plan["max_num_batched_tokens"] == report["max_num_batched_tokens"]);
+      CHECK(plan["num_gpu_blocks"] == report["kv_blocks"]);
+      CHECK_THAT(plan["solved"].get<std::string>(), Contains(" auto: ") && Contains(reason));
+    }
+  }
+  const Json lone = parse_json<Json>(scratch.read("r"));
+  CHECK(lone["plan"]["max_num_seqs"] == 3);
+  CHECK(lone["plan"]["max_num_batched_tokens"] == 512);
+  CHECK(!parse_json<Json>(scratch.read("plain.run.json"))["report"]["plan"].contains(
+      "limits_reason"));
+}
+
+TEST_CASE("where no lengths are looked at, the limits and the reason are said") {
+  const Scratch scratch;
+  scratch.write("in", short_lines(9));
+  scratch.write("bad", "{broken\n");
+  const std::string run = "plimsoll run $MODEL --overwrite -o out --report r ";
+  struct Row {
+    std::string before, flags, reason;
+  };
+  for (const Row& row :
+       {Row{"cat in | ", "-i -" + kBoth, "can be read once"},
+        Row{"", "-i in --max-model-len auto" + kBoth, "--max-model-len auto is settled first"},
+        Row{"", "-i bad" + kBoth, "no line asks for an answer"}}) {
+    INFO(row.flags);
+    const Outcome ran = shell(scratch, row.before + run + row.flags);
+    CHECK((ran.status == 0 || row.reason.starts_with("no line")));
+    CHECK_THAT(ran.err, Contains("--max-num-seqs auto: ") &&
+                            Contains("(as many as fit with their whole context, because ") &&
+                            Contains(row.reason));
+    const Json report = parse_json<Json>(scratch.read("r"))["plan"];
+    const Json plan = parse_json<Json>(
+        shell(scratch, row.before + "plimsoll plan $MODEL --format json " + row.flags).out);
+    CHECK(plan["max_num_seqs"] == report["max_num_seqs"]);
+    CHECK_THAT(plan["solved"].get<std::string>(), Contains(row.reason));
+  }
+  const Outcome tokens = shell(scratch, "cat in | " + run + "-i - --max-num-batched-tokens auto");
+  CHECK_THAT(tokens.err, Contains("--max-num-batched-tokens auto: 2048 (the default, because "));
+  CHECK_THAT(shell(scratch, "plimsoll plan $MODEL --max-num-batched-tokens auto").out,
+             Contains("--max-num-batched-tokens auto: 2048, the default"));
+  CHECK_THAT(shell(scratch, "plimsoll plan $MODEL --engine vllm --gpu h100 -i in" + kBoth).out,
+             Contains("--max-num-batched-tokens auto: "));
+}
+
+TEST_CASE("a run that chose its limits goes on with others, and the other way round") {
+  const Scratch scratch;
+  scratch.write("in", short_lines(60));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  for (const auto& [first, then] :
+       {std::pair<std::string, std::string>{kBoth, ""}, {" --max-num-seqs 2", kBoth}}) {
+    shell(scratch, "rm -f out out.*");
+    REQUIRE(
+        shell(scratch, "(ulimit -f 4; plimsoll run $MODEL -q -i in -o out" + first + ")").status ==
+        9);  // a disk that is full
+    const Outcome again = shell(
+        scratch, "plimsoll run $MODEL -q -i in -o out --report r" + then + " && cmp whole out");
+    INFO(again.err);
+    CHECK(again.status == 0);
+    CHECK(parse_json<Json>(scratch.read("r"))["lines"]["resumed"] > 0);
+  }
+}
