@@ -223,6 +223,9 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
 
 /// `--engine all`: the plans of all engines; exit status 0 where one of them fits.
 int plan_all(const PlanOptions& given) {
+  if (given.format != PlanFormat::text && given.format != PlanFormat::json)
+    fail(ExitCode::usage,
+         "--engine all: prints a table, or --format json; name one engine for another format");
   const Environment environment = read_sound_environment();
   std::vector<plan::PlanResult> results;
   for (const PlanOptions& options : options_of_all(given)) {

@@ -2,6 +2,7 @@
 // manifests. Each means the plain line "vllm serve m -tp 2 --max-model-len 4096".
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/plan/options.h"
@@ -16,7 +17,9 @@ using test::shell;
 
 namespace {
 
-PlanOptions pasted(const std::string& text) {
+using NameList = std::vector<std::string>;
+
+PlanOptions planned_from(const std::string& text) {
   PlanOptions options;
   expand_pasted_line({"plan", "--from", text}, options);
   return options;
@@ -24,7 +27,7 @@ PlanOptions pasted(const std::string& text) {
 
 void check_plain(const std::string& text) {
   INFO(text);
-  const PlanOptions options = pasted(text);
+  const PlanOptions options = planned_from(text);
   CHECK(options.model == "m");
   CHECK(options.launch.args.max_model_len == 4096);
   CHECK(options.launch.args.tensor_parallel == 2);
@@ -33,7 +36,7 @@ void check_plain(const std::string& text) {
 }
 
 std::string release_of(const std::string& text) {
-  return vllm::version_text(pasted(text).launch.args.version);
+  return vllm::version_text(planned_from(text).launch.args.version);
 }
 
 }  // namespace
@@ -41,20 +44,22 @@ std::string release_of(const std::string& text) {
 TEST_CASE("a line copied from a page or a terminal is the line that was typed") {
   const std::string serve = "vllm serve m -tp 2 --max-model-len 4096";
   for (const std::string& text :
-       {"PS C:\\Users\\me> " + serve, "C:\\Users\\me>" + serve, "> " + serve,
-        "> vllm serve m -tp 2 \\\n>   --max-model-len 4096", "\u279C  ~ " + serve,
-        "\u276F " + serve, "(venv) user@host:~$ " + serve, "```bash\n" + serve + "\n```",
-        "`" + serve + "`", "\"" + serve + "\"", "\uFEFF" + serve, "\u200B" + serve,
-        std::string("vllm serve m \u2014tensor-parallel-size 2 \u2014max-model-len 4096"),
-        std::string("vllm serve m \u2013tp 2 \u2013-max-model-len 4096"),
-        std::string("vllm serve \u201Cm\u201D -tp 2 --max-model-len \u20184096\u2019"),
-        std::string("vllm serve &quot;m&quot; -tp 2 --max-model-len &#39;4096&#39; &gt; log &amp;"),
-        std::string("vllm serve m \\\n  -tp 2 \\ # two cards\n  --max-model-len 4096"),
-        std::string("vllm serve m --tensor-parallel 2 --max-model 4096")}) {
+       NameList{"PS C:\\Users\\me> " + serve, "C:\\Users\\me>" + serve, "> " + serve,
+                "> vllm serve m -tp 2 \\\n>   --max-model-len 4096", "\u279C  ~ " + serve,
+                "\u276F " + serve, "(venv) user@host:~$ " + serve, "```bash\n" + serve + "\n```",
+                "`" + serve + "`", "\"" + serve + "\"", "\uFEFF" + serve, "\u200B" + serve,
+                std::string("vllm serve m \u2014tensor-parallel-size 2 \u2014max-model-len 4096"),
+                std::string("vllm serve m \u2013tp 2 \u2013-max-model-len 4096"),
+                std::string("vllm serve \u201Cm\u201D -tp 2 --max-model-len \u20184096\u2019"),
+                std::string(
+                    "vllm serve &quot;m&quot; -tp 2 --max-model-len &#39;4096&#39; &gt; log &amp;"),
+                std::string("vllm serve m \\\n  -tp 2 \\ # two cards\n  --max-model-len 4096"),
+                std::string("vllm serve m --tensor-parallel 2 --max-model 4096")}) {
     check_plain(text);
   }
-  CHECK(pasted("vllm serve m --served-model-name \"it\u2019s\"").model == "m");
-  CHECK(pasted("vllm serve m --enable-lo").left_out == Words{"--enable-lo"});  // of several
+  CHECK(planned_from("vllm serve m --served-model-name \"it\u2019s\"").model == "m");
+  CHECK(planned_from("vllm serve m --enable-lo").left_out ==
+        NameList{"--enable-lo"});  // of several
 }
 
 TEST_CASE("variables of a script stand for words as in a shell") {
@@ -78,7 +83,7 @@ TEST_CASE("variables of a script stand for words as in a shell") {
         "srun --gres=gpu:2 -o out.log --export ALL vllm serve m -tp 2 --max-model-len 4096"}) {
     check_plain(text);
   }
-  CHECK(pasted("EAGER=1; vllm serve m ${EAGER:+--enforce-eager}").launch.args.enforce_eager);
+  CHECK(planned_from("EAGER=1; vllm serve m ${EAGER:+--enforce-eager}").launch.args.enforce_eager);
   for (const char* unset : {"-tp $COUNT", "--max-model-len ${COUNT}", "--max-num-seqs ${COUNT:?no}",
                             "--gpu-memory-utilization $COUNT"}) {
     INFO(unset);
@@ -110,11 +115,12 @@ TEST_CASE("a Python program that starts vLLM says its line") {
         "4096})"}) {
     check_plain(text);
   }
-  CHECK(pasted("llm = LLM('m', **given())").left_out == Words{"**given() (not a literal)"});
+  CHECK(planned_from("llm = LLM('m', **given())").left_out ==
+        NameList{"**given() (not a literal)"});
 }
 
 TEST_CASE("a script within a manifest runs in the manifest's image") {
-  const PlanOptions script = pasted(
+  const PlanOptions script = planned_from(
       "spec:\n  containers:\n  - image: vllm/vllm-openai:v0.12.0\n    command: [sh, -c]\n    "
       "args:\n    - |\n      vllm serve m -tp 2 \\\n        --max-model-len 4096\n    resources: "
       "{limits: {nvidia.com/mig-3g.40gb: 1}}\n");
@@ -122,7 +128,7 @@ TEST_CASE("a script within a manifest runs in the manifest's image") {
   CHECK(script.launch.args.max_model_len == 4096);
   REQUIRE(script.left_out.size() == 1);
   CHECK_THAT(script.left_out[0], Contains("nvidia.com/mig-3g.40gb"));
-  const PlanOptions merged = pasted(
+  const PlanOptions merged = planned_from(
       "x-common: &c\n  image: vllm/vllm-openai:v0.12.0\nservices:\n  v:\n    <<: *c\n    command: "
       "[--model, m]\n");
   CHECK(vllm::version_text(merged.launch.args.version) == "0.12.0");
@@ -149,17 +155,18 @@ TEST_CASE("a file mounted into a container is read where the host has it") {
       scratch.write("c.yaml", "max-model-len: 4096\ntensor-parallel-size: 2\n");
   const std::string folder = file.substr(0, file.rfind('/'));
   for (const std::string& text :
-       {"docker run -v " + folder + ":/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
-        "docker run --volume=" + file + ":/c.yaml:ro vllm/vllm-openai --model m --config=/c.yaml",
-        "docker run --mount type=bind,source=" + folder +
-            ",target=/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
-        "services:\n  v:\n    image: vllm/vllm-openai\n    volumes: ['" + folder +
-            ":/cfg']\n    command: [--model, m, --config, /cfg/c.yaml]\n"}) {
+       NameList{"docker run -v " + folder + ":/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
+                "docker run --volume=" + file +
+                    ":/c.yaml:ro vllm/vllm-openai --model m --config=/c.yaml",
+                "docker run --mount type=bind,source=" + folder +
+                    ",target=/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
+                "services:\n  v:\n    image: vllm/vllm-openai\n    volumes: ['" + folder +
+                    ":/cfg']\n    command: [--model, m, --config, /cfg/c.yaml]\n"}) {
     check_plain(text);
   }
-  CHECK(pasted("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/c.yaml")
+  CHECK(planned_from("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/c.yaml")
             .model == file);
-  CHECK(pasted("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/absent")
+  CHECK(planned_from("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/absent")
             .model == "/models/absent");
 }
 

@@ -146,7 +146,29 @@ TEST_CASE("SGLang's expert parallelism is checked, and divides experts as tensor
   blocks["quantization_config"] = {
       {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
   blocks["moe_intermediate_size"] = 1536;
+  blocks["n_shared_experts"] = 0;
   CHECK_THAT(plan_sglang(blocks, "h200", {"--tp-size", "8"}).reason,
              Catch::Contains("weight = 192 is not divisible"));
   CHECK(plan_sglang(blocks, "h200", {"--tp-size", "8", "--ep-size", "2"}).fits == true);
+}
+
+TEST_CASE("LMDeploy divides attention, experts and the rest each among ranks of their own") {
+  const Json mixture = read_json_file(kEngineData + "configs/zai-org__GLM-4.5.json");
+  const auto plan = [&](std::vector<std::string> words) {
+    engines::Question question;
+    question.config = &mixture;
+    question.config_path = "config.json";
+    question.words = std::move(words);
+    question.gpu = &hardware::find_gpu("h200");
+    return plan_engine(*engines::find_engine("lmdeploy"), question, {mixture, "config.json"}, true);
+  };
+  const PlanResult cut = plan({"--tp", "8"});
+  const PlanResult apart = plan({"--tp", "8", "--dp", "8", "--ep", "8"});
+  CHECK(apart.gpus == 8);
+  CHECK(apart.weights_bytes > cut.weights_bytes);      // attention and embedding are whole
+  CHECK(apart.weights_bytes < cut.weights_bytes * 2);  // experts are not
+  CHECK(plan({"--tp", "8", "--ep", "8"}).weights_bytes == cut.weights_bytes);
+  const PlanResult copies = plan({"--dp", "8", "--ep", "8"});  // dense layers are whole, too
+  CHECK(copies.gpus == 8);
+  CHECK(copies.weights_bytes > apart.weights_bytes);
 }

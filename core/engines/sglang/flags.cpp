@@ -61,6 +61,7 @@ constexpr Flag kFlags[] = {
     {"--speculative-num-steps", integer},
     {"--speculative-eagle-topk", integer},
     {"--speculative-num-draft-tokens", integer},
+    {"--moe-a2a-backend", text},
     {"--enable-two-batch-overlap", bare},
     {"--decode-context-parallel-size,--dcp-size", integer},
     {"--disaggregation-mode", text, "null,prefill,decode"},
@@ -71,9 +72,6 @@ constexpr Flag kFlags[] = {
     uncounted("--offload-prefetch-step", integer, kOffloaded),
     uncounted("--offload-mode", text, kOffloaded),
     uncounted("--ep-num-redundant-experts", integer, "redundant experts are not counted"),
-    uncounted(
-        "--moe-a2a-backend", text,
-        "buffers of its exchange, and shared experts held whole by each rank, are not counted"),
     uncounted("--moe-dense-tp-size", integer, "dense layers are counted as split over all ranks"),
     uncounted("--enable-dp-lm-head", bare, "the head is counted as split over all ranks"),
     uncounted("--enable-lora", bare, kAdapters),
