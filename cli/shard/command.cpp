@@ -56,8 +56,8 @@ std::string loading_flags(const ShardOptions& options, const shard::Layout& layo
     flags += fmt::format(" --model-loader-extra-config {}", shell_quoted(extra.dump()));
   }
   if (layout.pipeline_parallel > 1 && environment.layer_partition) {
-    flags += fmt::format(", and VLLM_PP_LAYER_PARTITION={} in its environment",
-                         *environment.layer_partition);
+    flags = fmt::format("VLLM_PP_LAYER_PARTITION={} in the environment and {}",
+                        *environment.layer_partition, flags);
   }
   return flags;
 }

@@ -59,7 +59,7 @@ TEST_CASE("a line copied from a page or a terminal is the line that was typed") 
   }
   CHECK(planned_from("vllm serve m --served-model-name \"it\u2019s\"").model == "m");
   CHECK(planned_from("vllm serve m --enable-lo").left_out ==
-        NameList{"--enable-lo"});  // of several
+        NameList{"--enable-lo (did you mean --enable-lora?)"});  // of several
 }
 
 TEST_CASE("variables of a script stand for words as in a shell") {

@@ -304,7 +304,7 @@ bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
     const bool starts = name == "vllm" || name.starts_with("python") || is_among(kShells, name) ||
                         starts_other(words, at);
     if (starts && find_launch(words, at, launch)) return true;
-    if (words[at].starts_with("vllm.") && take_module(words, at, launch)) return true;
+    if (words[at].starts_with("vllm.entrypoints") && take_module(words, at, launch)) return true;
     if (words[at].starts_with(kDockerImage)) launch.image = words[at].substr(kDockerImage.size());
     if (words[at].find(' ') == std::string::npos) continue;
     std::string text = words[at];
