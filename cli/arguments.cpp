@@ -33,6 +33,9 @@ constexpr std::string_view kMethods[] = {
     "modelopt",     "modelopt_fp4", "moe_wna16",  "mxfp4",   "petit_nvfp4",  "ptpc_fp8",
     "quark",        "qqq",          "rtn",        "torchao", "tpu_int8"};
 
+/// Its value is a text, which may begin with a flag.
+constexpr std::string_view kPasted = "--from";
+
 std::string before_equals(const std::string& text) {
   return text.substr(0, std::min(text.size(), text.find('=')));
 }
@@ -42,6 +45,10 @@ constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
     {"--tp", "-tp"},
     {"--pp", "-pp"},
     {"--dp", "-dp"},
+    {"-ep", "--enable-expert-parallel"},
+    {"-dcp", "--decode-context-parallel-size"},
+    {"-cc", "--compilation-config"},
+    {"-sc", "--speculative-config"},
     {"--input", "-i"},
     {"--output", "-o"},
     {"--max-new-tokens", "--max-tokens"},
@@ -150,6 +157,7 @@ std::vector<std::string> join_dotted(const std::vector<std::string>& arguments) 
     const size_t dot = dot_of(arguments[i]);
     if (dot == std::string::npos) {
       joined.push_back(arguments[i]);
+      if (arguments[i] == kPasted && i + 1 < arguments.size()) joined.push_back(arguments[++i]);
       continue;
     }
     const std::string name = before_equals(arguments[i]);
@@ -195,6 +203,10 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& argument = arguments[i];
     if (argument == "--") break;
+    if (argument == kPasted) {
+      ++i;
+      continue;
+    }
     const std::string name = before_equals(argument);
     if (name == "-q" && (argument != name || names_method(arguments, i, is_run))) {
       argument.replace(0, name.size(), "--quantization");

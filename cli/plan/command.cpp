@@ -85,6 +85,16 @@ std::string gpu_list() {
   return text;
 }
 
+/// Says that the line's model is to be replaced: programs load a folder or a hub id.
+void note_lone_config(const PlanOptions& options) {
+  if (!options.model.ends_with(".json")) return;
+  say(
+      fmt::format("--format serve: {} is a config.json alone, which no program loads; put the "
+                  "model's folder or "
+                  "hub id in its place",
+                  options.model));
+}
+
 std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                      const Environment& environment) {
   if (!options.explain.empty()) return plan::explain_part(result, options.explain);
@@ -96,6 +106,7 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
     case PlanFormat::args:  // a launch that does not fit has no line to paste
       return result.fits.value_or(true) ? plan::to_args(result) : "";
     case PlanFormat::serve: {
+      note_lone_config(options);
       if (const engines::Engine* other = engines::find_engine(result.engine); other != nullptr)
         return result.fits.value_or(true) ? engine_line(*other, result, options) : "";
       const char* program = result.engine == "vllm" ? "vllm serve" : "plimsoll run";
@@ -219,6 +230,9 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
 
 /// `--engine all`: the plans of all engines; exit status 0 where one of them fits.
 int plan_all(const PlanOptions& given) {
+  if (given.format != PlanFormat::text && given.format != PlanFormat::json)
+    fail(ExitCode::usage,
+         "--engine all: prints a table, or --format json; name one engine for another format");
   const Environment environment = read_sound_environment();
   std::vector<plan::PlanResult> results;
   for (const PlanOptions& options : options_of_all(given)) {

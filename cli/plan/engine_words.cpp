@@ -104,6 +104,11 @@ class Splitter {
   void translate(const Words& arguments) {
     const std::string& word = arguments[at_];
     const std::string name = name_of(word);
+    const engines::Flag* const own = engines::find_named(engine_.flags, engine_.own_name(name));
+    if (own != nullptr && own->kind == engines::FlagKind::bare) {
+      words_.emplace_back(engine_.own_name(name));
+      return;
+    }
     const bool joined = word.size() > name.size();
     const bool alone = at_ + 1 == arguments.size() || arguments[at_ + 1].starts_with("--");
     if (!joined && alone) {

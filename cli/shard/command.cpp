@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "model/pipeline.h"
+#include "shard/file_names.h"
 #include "shard/quantized/quantized.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
@@ -45,13 +46,18 @@ shard::JobOptions job_options(const ShardOptions& options, const Environment& en
 }
 
 // Flags with which vLLM loads the shards that a job writes.
-std::string loading_flags(const ShardOptions& options, const shard::Layout& layout) {
+std::string loading_flags(const ShardOptions& options, const shard::Layout& layout,
+                          const Environment& environment) {
   std::string flags = fmt::format("--load-format sharded_state -tp {}", layout.tensor_parallel);
   if (layout.pipeline_parallel > 1) flags += fmt::format(" -pp {}", layout.pipeline_parallel);
   if (options.job.dtype != "auto") flags += fmt::format(" --dtype {}", torch_name(layout.dtype));
   if (!options.job.file_pattern.empty()) {
-    const Json extra{{"pattern", options.job.file_pattern}};
+    const Json extra{{"pattern", shard::FilePattern(options.job.file_pattern).loader_text()}};
     flags += fmt::format(" --model-loader-extra-config {}", shell_quoted(extra.dump()));
+  }
+  if (layout.pipeline_parallel > 1 && environment.layer_partition) {
+    flags = fmt::format("VLLM_PP_LAYER_PARTITION={} in the environment and {}",
+                        *environment.layer_partition, flags);
   }
   return flags;
 }
@@ -109,13 +115,14 @@ int write(const ShardOptions& options, const Environment& environment) {
         options.output, lost.size(), lost.front(), source.spec().architecture));
   }
   const double seconds = std::max(progress.seconds(), 1e-3);
-  say(fmt::format(
-      "{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
-      "there; load with {}",
-      options.output, job.file_names().size(), torch_name(job.layout().dtype),
-      static_cast<double>(result.written_bytes) / 1e9, seconds,
-      static_cast<double>(result.written_bytes) / 1e6 / seconds,
-      static_cast<double>(result.kept_bytes) / 1e9, loading_flags(options, job.layout())));
+  say(
+      fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
+                  "there; load with {}",
+                  options.output, job.file_names().size(), torch_name(job.layout().dtype),
+                  static_cast<double>(result.written_bytes) / 1e9, seconds,
+                  static_cast<double>(result.written_bytes) / 1e6 / seconds,
+                  static_cast<double>(result.kept_bytes) / 1e9,
+                  loading_flags(options, job.layout(), environment)));
   return static_cast<int>(ExitCode::done);
 }
 

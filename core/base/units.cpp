@@ -112,7 +112,8 @@ double parse_share(const std::string& text) {
     end = 0;
   }
   if (end == text.size() && share > 0 && share <= 1) return share;
-  throw std::invalid_argument("expected a number above 0 and at most 1");
+  throw std::invalid_argument(
+      fmt::format("expected a number above 0 and at most 1, found \"{}\"", text));
 }
 
 double parse_duration(const std::string& text) {

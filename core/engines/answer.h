@@ -21,22 +21,26 @@ struct Refusal {
 struct Figures {
   std::string dtype;
   std::string kv_dtype;
-  std::string quantization;    // of weights that are stored without, while they are loaded
-  int64_t ranks = 1;           // GPUs of the launch
-  int64_t context = 0;         // tokens of the longest request
-  int64_t running = 0;         // requests at once, at most
-  int64_t step_tokens = 0;     // tokens of one prefill step
-  int64_t card_layers = 0;     // layers on cards, the head among them
-  int64_t block_tokens = 1;    // tokens of a page or block
-  int64_t kv_tokens = 0;       // that the cache holds
-  double bytes_per_token = 0;  // of the cache, on one rank
-  int64_t kv_bytes = 0;        // of the cache, as allocated
-  int64_t state_bytes = 0;     // of recurrent states
-  int64_t beside_bytes = 0;    // taken beside the cache once it stands (a request table, masks)
-  int64_t runtime_bytes = 0;   // kept free for steps
-  double share = 0;            // of the card, or of what is free, that the engine may take
-  std::string share_of;        // what the share is of, in words
-  int64_t graphs = 0;          // CUDA graphs that are captured
+  std::string quantization;     // of weights that are stored without, while they are loaded
+  int64_t ranks = 1;            // GPUs of the launch
+  int64_t weight_ranks = 0;     // ranks that a copy of the weights is divided among; 0: all
+  int64_t attention_ranks = 0;  // ranks that attention and embedding are divided among; 0: as above
+  int64_t expert_ranks = 0;     // ranks that experts are divided among; 0: as weights are
+  bool whole_experts = false;   // a rank holds some experts whole (expert parallelism)
+  int64_t context = 0;          // tokens of the longest request
+  int64_t running = 0;          // requests at once, at most
+  int64_t step_tokens = 0;      // tokens of one prefill step
+  int64_t card_layers = 0;      // layers on cards, the head among them
+  int64_t block_tokens = 1;     // tokens of a page or block
+  int64_t kv_tokens = 0;        // that the cache holds
+  double bytes_per_token = 0;   // of the cache, on one rank
+  int64_t kv_bytes = 0;         // of the cache, as allocated
+  int64_t state_bytes = 0;      // of recurrent states
+  int64_t beside_bytes = 0;     // taken beside the cache once it stands (a request table, masks)
+  int64_t runtime_bytes = 0;    // kept free for steps
+  double share = 0;             // of the card, or of what is free, that the engine may take
+  std::string share_of;         // what the share is of, in words
+  int64_t graphs = 0;           // CUDA graphs that are captured
   std::string kv_formula, state_formula, runtime_formula, beside_formula;
 };
 

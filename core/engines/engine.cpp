@@ -24,6 +24,7 @@ constexpr OwnFlag kOfSglang[] = {
     {"--gpu-memory-utilization", "--mem-fraction-static"},
     {"--block-size", "--page-size"},
     {"--mamba-ssm-cache-dtype", "--mamba-ssm-dtype"},
+    {"--enforce-eager", "--disable-cuda-graph"},
 };
 
 constexpr OwnFlag kOfLmdeploy[] = {
@@ -34,6 +35,7 @@ constexpr OwnFlag kOfLmdeploy[] = {
     {"--block-size", "--cache-block-seq-len"},
     {"--tensor-parallel-size", "--tp"},
     {"--data-parallel-size", "--dp"},
+    {"--kv-cache-dtype", "--quant-policy"},
 };
 
 constexpr OwnFlag kOfTransformers[] = {
@@ -191,7 +193,7 @@ std::vector<std::string> Engine::translate(const std::string& flag,
     const std::string spelled = value + "_e4m3";
     return is_choice(spelled) ? std::vector{theirs, spelled} : std::vector<std::string>();
   }
-  if (value == "auto" && known->kind != FlagKind::text) return {};
+  if (value == "auto" && (known->kind != FlagKind::text || theirs != flag)) return {};
   if (known->kind != FlagKind::integer) return {theirs, value};
   try {
     return {theirs, std::to_string(parse_count(value))};

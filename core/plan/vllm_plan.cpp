@@ -1,6 +1,7 @@
 #include "plan/vllm_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -236,9 +237,7 @@ void tell_cache(StageLaunch& launch, int64_t bytes) {
   launch.figures.cold_peak_bytes = 0;
 }
 
-}  // namespace
-
-PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
+PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
   EngineArgs args = given;
   if (!args.chunked_prefill) args.chunked_prefill = usual_chunking(config, args);
   PlanResult result;
@@ -320,6 +319,42 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
                                         caches[chosen].bytes_per_block().value()),
                             "what is left of the budget"});
   }
+  return result;
+}
+
+/// The launch of the longest context, up to `most`, that holds a request of it; nothing: none does.
+std::optional<PlanResult> longest_launch(const ConfigView& config, EngineArgs args,
+                                         const hardware::Gpu* gpu, int64_t most) {
+  constexpr int64_t kStep = 16;  // tokens
+  std::optional<PlanResult> best;
+  int64_t low = 0, high = most / kStep + 1;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    args.max_model_len = middle * kStep;
+    PlanResult result = plan_once(config, args, gpu);
+    const bool holds = result.estimated_max_model_len >= args.max_model_len;
+    (holds ? low : high) = middle;
+    if (holds) best = std::move(result);
+  }
+  return best;
+}
+
+}  // namespace
+
+PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
+  PlanResult result = plan_once(config, given, gpu);
+  const int64_t longest = result.estimated_max_model_len;
+  // Before 0.8 a shorter context may be read as a whole by default, which takes other memory.
+  EngineArgs shorter = given;
+  shorter.max_model_len = longest;
+  const bool jumps = !given.chunked_prefill && longest > 0 && longest < result.max_model_len &&
+                     vllm::usual_chunking(config, given) == true &&
+                     vllm::usual_chunking(config, shorter) == false;
+  if (!jumps) return result;
+  const std::optional<PlanResult> launch = longest_launch(config, given, gpu, longest);
+  result.estimated_max_model_len = launch ? launch->max_model_len : 0;
+  result.max_concurrency = launch ? launch->max_concurrency : 0;
+  if (result.auto_max_model_len > 0) result.auto_max_model_len = result.estimated_max_model_len;
   return result;
 }
 

@@ -122,6 +122,25 @@ std::string FilePattern::name(int64_t stage, int64_t rank, int64_t part) const {
   });
 }
 
+std::string FilePattern::loader_text() const {
+  std::string result;
+  for (size_t i = 0; i < text_.size(); ++i) {
+    const bool doubled = i + 1 < text_.size() && text_[i + 1] == text_[i];
+    if (text_[i] != '{' || doubled) {
+      result += text_[i];
+      if (doubled && (text_[i] == '{' || text_[i] == '}')) result += text_[++i];
+      continue;
+    }
+    const size_t end = text_.find('}', i);
+    std::string field = text_.substr(i, end - i + 1);
+    if (field.starts_with("{part:")) field = "*";
+    if (!has_stage_ && field.starts_with("{tp_rank")) field.erase(1, 3);
+    result += field;
+    i = end;
+  }
+  return result;
+}
+
 std::optional<FileNumbers> FilePattern::match(const std::string& name) const {
   // The pattern as a regular expression: literal text quoted, a group for each field.
   std::string expression;

@@ -33,6 +33,9 @@ class FilePattern {
   /// asks for.
   [[nodiscard]] std::optional<FileNumbers> match(const std::string& name) const;
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// The pattern as vLLM's loader can fill it (its str.format gets `rank`, and "*" as `part`):
+  /// "{rank}" for "{tp_rank}" where no stage is named, "*" for a part with zeros.
+  [[nodiscard]] std::string loader_text() const;
   [[nodiscard]] bool numbers_parts() const { return has_part_; }
 
  private:

@@ -82,10 +82,14 @@ void sync_path(const fs::path& path, int flags) {
   if (!synced) refuse(path, "fsync", error);
 }
 
-// Everything in `from` into the fresh folder `to`.
-void copy_tree(const fs::path& from, const fs::path& to, int depth) {
+void check_depth(const fs::path& from, int depth) {
   if (depth > kDeepest)
     refuse_source(from, "its folders are nested too deep; do links form a loop?");
+}
+
+// Everything in `from` into the fresh folder `to`.
+void copy_tree(const fs::path& from, const fs::path& to, int depth) {
+  check_depth(from, depth);
   if (!allowed("mkdir") || mkdir(to.c_str(), 0777) != 0) refuse(to, "mkdir", errno);
   std::error_code error;
   for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
@@ -136,22 +140,23 @@ void check_apart(const fs::path& source, const fs::path& output, std::string_vie
        what);
 }
 
-void check_copyable(const fs::path& from) {
+void check_copyable(const fs::path& from, int depth) {
+  check_depth(from, depth);
   std::error_code error;
   if (!fs::is_directory(from, error)) {
     unsigned mode = 0;
     (void)open_source(from, mode);
     return;
   }
-  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
-       at.increment(error)) {
-    if (!at->is_directory()) check_copyable(at->path());
-  }
+  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
+    check_copyable(at->path(), depth + 1);
   if (error) refuse_source(from, error.message());
 }
 
 OutputFolder::OutputFolder(const fs::path& path) {
-  if (!allowed("mkdir") || (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)) {
+  const bool tried = allowed("mkdir");
+  made_ = tried && mkdir(path.c_str(), 0777) == 0;
+  if (!made_ && (!tried || errno != EEXIST)) {
     const int error = errno;
     if (error == ENOENT) {
       fail(ExitCode::output_unwritable, "{}: its parent folder is missing; make it first",
@@ -172,6 +177,7 @@ OutputFolder::OutputFolder(const fs::path& path) {
 }
 
 OutputFolder::~OutputFolder() {
+  if (made_) rmdir(path_.c_str());  // a folder that holds something stays
   close(descriptor_);
 }
 

@@ -17,8 +17,9 @@ void check_apart(const std::filesystem::path& source, const std::filesystem::pat
                  std::string_view what);
 
 /// Throws Error(checkpoint_unusable) where copying would fail: a link without its file, a file that
-/// may not be read, neither file nor folder.
-void check_copyable(const std::filesystem::path& from);
+/// may not be read, neither file nor folder, folders nested too deep. `depth`: folders above
+/// `from`.
+void check_copyable(const std::filesystem::path& from, int depth = 0);
 
 class OutputFolder {
  public:
@@ -51,6 +52,7 @@ class OutputFolder {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  bool made_ = false;  // the folder is new
 };
 
 /// Alignment in bytes, in memory and file, of blocks that can go to the disk directly.

@@ -206,6 +206,10 @@ TEST_CASE("one table has every engine") {
     CHECK_THAT(outcome.out, Contains(std::string("\n  ") + name + " "));
   const Json json = planned_json(scratch, "--engine all --gpu h100 --max-model-len 8192");
   CHECK(json["plans"].size() == 7);
+  const Outcome line =
+      shell(scratch, "plimsoll plan " + kLlama + " --engine all --gpu h100 --format serve");
+  CHECK(line.status == 2);
+  CHECK_THAT(line.err, Contains("--engine all: prints a table"));
 }
 
 TEST_CASE("our flags mean the same to every engine") {
@@ -233,6 +237,9 @@ TEST_CASE("our flags mean the same to every engine") {
     return planned_json(scratch, "--gpu h100 --engine " + flags)["kv_tokens"].get<int64_t>();
   };
   CHECK(tokens("sglang --max-model-len 8k") == tokens("sglang --context-length 8000"));
+  CHECK(tokens("sglang --enforce-eager --max-model-len 8k") ==
+        tokens("sglang --disable-cuda-graph --context-length 8000"));
+  CHECK(tokens("lmdeploy --kv-cache-dtype fp8") == tokens("lmdeploy --quant-policy fp8"));
   CHECK(tokens("lmdeploy --gpus 2") == tokens("lmdeploy --tp 2"));
   CHECK(tokens("lmdeploy --gpus 2 --dp 1") == tokens("lmdeploy --tp 1"));
   const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";

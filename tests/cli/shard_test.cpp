@@ -267,7 +267,9 @@ TEST_CASE("stages are written and joined") {
   const Outcome written =
       shell(scratch, "VLLM_PP_LAYER_PARTITION=1,2,3 plimsoll shard $MODEL -o out -tp 2 -pp 3");
   CHECK(written.status == 0);
-  CHECK_THAT(written.err, Contains("6 files") && Contains("-tp 2 -pp 3\n"));
+  CHECK_THAT(written.err,
+             Contains("6 files") && Contains("-tp 2 -pp 3\n") &&
+                 Contains("load with VLLM_PP_LAYER_PARTITION=1,2,3 in the environment"));
   CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL").status == 0);
   CHECK(shell(scratch, "plimsoll shard --unshard out -o joined").status == 0);
   CHECK(is_same(scratch.path("joined/model.safetensors"), test::kModel + "/model.safetensors"));

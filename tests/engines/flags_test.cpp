@@ -86,6 +86,9 @@ TEST_CASE("a flag of ours is the engine's, with its value as the engine spells i
       {"lmdeploy", "--enable-prefix-caching", "", {"--enable-prefix-caching"}},
       {"lmdeploy", "--enable-prefix-caching", "on", {"--enable-prefix-caching"}},
       {"lmdeploy", "--enable-lora", "", {}},
+      {"lmdeploy", "--kv-cache-dtype", "fp8", {"--quant-policy", "fp8"}},
+      {"lmdeploy", "--kv-cache-dtype", "auto", {}},
+      {"sglang", "--enforce-eager", "", {"--disable-cuda-graph"}},
   };
   for (const Row& row : rows) {
     INFO(row.engine << " " << row.flag << " " << row.value);

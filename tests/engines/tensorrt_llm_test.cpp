@@ -156,3 +156,11 @@ TEST_CASE("flags of TensorRT-LLM win over fields, which keep what they do not na
     CHECK(ask_trtllm({}, {{"kv_cache_config", {{"dtype", dtype}}}}).notes.size() == 1);
   }
 }
+
+TEST_CASE("TensorRT-LLM's experts are shared by as many ranks as divide its tensor parallelism") {
+  CHECK(ask_trtllm({"--tp-size", "8", "--ep-size", "4"}).figures.whole_experts);
+  CHECK_FALSE(ask_trtllm({"--tp-size", "8", "--ep-size", "1"}).figures.whole_experts);
+  const Answer refused = ask_trtllm({"--tp-size", "8", "--ep-size", "3"});
+  REQUIRE(refused.refused.has_value());
+  CHECK_THAT(refused.refused->words, Catch::Contains("moe_expert_parallel_size 3"));
+}

@@ -217,3 +217,23 @@ TEST_CASE("advice stands with what fits first, and each part with what gains mos
     CHECK_FALSE(advice.back().helps);
   }
 }
+
+TEST_CASE("the longest context of old releases is one whose own launch holds it") {
+  // Above 32768 tokens prompts are read in parts by default, below them as a whole.
+  const Json llama = read_json_file(kConfigs + "llama-3.1-8b.json");
+  const hardware::Gpu& gpu = hardware::find_gpu("3090");
+  EngineArgs args;
+  args.version = {0, 6, 3};
+  args.gpu_memory_utilization = 0.8;
+  const PlanResult asked = plan_vllm({llama, "config.json"}, args, &gpu);
+  const int64_t longest = asked.estimated_max_model_len;
+  CHECK(asked.max_model_len == 131072);
+  CHECK(asked.auto_max_model_len == longest);
+  CHECK(longest > 4096);
+  args.max_model_len = longest;
+  const PlanResult launch = plan_vllm({llama, "config.json"}, args, &gpu);
+  CHECK(launch.fits == true);
+  CHECK(launch.max_concurrency == asked.max_concurrency);
+  args.max_model_len = longest + 64;
+  CHECK(plan_vllm({llama, "config.json"}, args, &gpu).fits == false);
+}

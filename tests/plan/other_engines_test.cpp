@@ -109,3 +109,66 @@ TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says th
   CHECK(named.version == "99.0.0");
   CHECK(named.planned_as == fits.version);
 }
+
+TEST_CASE("a copy of SGLang's weights is divided among its tensor-parallel ranks alone") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const PlanResult one = plan_sglang(llama, "h100", {});
+  const PlanResult copies = plan_sglang(llama, "h100", {"--dp-size", "2"});
+  CHECK(copies.gpus == 2);
+  CHECK(copies.weights_bytes == one.weights_bytes);
+  CHECK(copies.kv_tokens == one.kv_tokens);
+  CHECK(plan_sglang(llama, "h100", {"--tp-size", "2", "--dp-size", "2"}).weights_bytes ==
+        plan_sglang(llama, "h100", {"--tp-size", "2"}).weights_bytes);
+
+  // With data parallelism of attention each rank holds all of it and of the embedding. Layers of
+  // 4096 by 2 x 4096 + 2 x 1024 and a table of 128256 x 4096, in 16 bits.
+  constexpr int64_t kAttention = int64_t{32} * 4096 * (2 * 4096 + 2 * 1024) * 2;
+  constexpr int64_t kTable = int64_t{128256} * 4096 * 2;
+  const PlanResult cut = plan_sglang(llama, "h100", {"--tp-size", "4"});
+  const PlanResult whole =
+      plan_sglang(llama, "h100", {"--tp-size", "4", "--dp-size", "4", "--enable-dp-attention"});
+  CHECK(whole.gpus == 4);
+  CHECK(whole.weights_bytes - cut.weights_bytes == (kAttention + kTable) / 4 * 3);
+}
+
+TEST_CASE("SGLang's expert parallelism is checked, and divides experts as tensors do") {
+  const Json mixture = read_json_file(kEngineData + "configs/zai-org__GLM-4.5.json");
+  const auto plan = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--tp-size", "8"});
+    return plan_sglang(mixture, "h200", std::move(words));
+  };
+  CHECK(plan({"--ep-size", "8"}).weights_bytes == plan({}).weights_bytes);
+  CHECK_THAT(plan({"--ep-size", "3"}).reason, Catch::Contains("--expert-parallel-size 3"));
+  CHECK(plan({"--ep-size", "3"}).refused);
+  CHECK_THAT(plan({"--tp-size", "96", "--ep-size", "96"}).reason, Catch::Contains("160 experts"));
+  // 1536 columns of an expert in slices of 192, which blocks of 128 scales do not divide.
+  Json blocks = mixture;
+  blocks["quantization_config"] = {
+      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
+  blocks["moe_intermediate_size"] = 1536;
+  blocks["n_shared_experts"] = 0;
+  CHECK_THAT(plan_sglang(blocks, "h200", {"--tp-size", "8"}).reason,
+             Catch::Contains("weight = 192 is not divisible"));
+  CHECK(plan_sglang(blocks, "h200", {"--tp-size", "8", "--ep-size", "2"}).fits == true);
+}
+
+TEST_CASE("LMDeploy divides attention, experts and the rest each among ranks of their own") {
+  const Json mixture = read_json_file(kEngineData + "configs/zai-org__GLM-4.5.json");
+  const auto plan = [&](std::vector<std::string> words) {
+    engines::Question question;
+    question.config = &mixture;
+    question.config_path = "config.json";
+    question.words = std::move(words);
+    question.gpu = &hardware::find_gpu("h200");
+    return plan_engine(*engines::find_engine("lmdeploy"), question, {mixture, "config.json"}, true);
+  };
+  const PlanResult cut = plan({"--tp", "8"});
+  const PlanResult apart = plan({"--tp", "8", "--dp", "8", "--ep", "8"});
+  CHECK(apart.gpus == 8);
+  CHECK(apart.weights_bytes > cut.weights_bytes);      // attention and embedding are whole
+  CHECK(apart.weights_bytes < cut.weights_bytes * 2);  // experts are not
+  CHECK(plan({"--tp", "8", "--ep", "8"}).weights_bytes == cut.weights_bytes);
+  const PlanResult copies = plan({"--dp", "8", "--ep", "8"});  // dense layers are whole, too
+  CHECK(copies.gpus == 8);
+  CHECK(copies.weights_bytes > apart.weights_bytes);
+}

@@ -196,4 +196,17 @@ TEST_CASE("shards that the disk has no room for are refused before the first of 
   CHECK(!scratch.has("out/" + std::string(kJournal)));
 }
 
+TEST_CASE("a source that cannot be copied leaves no folder") {
+  const Scratch scratch;
+  make_model(scratch);
+  fs::create_symlink("/nonexistent", scratch.path("model/dangling"));
+  CHECK_THROWS_WITH(write(scratch, {.tensor_parallel = 2}), Catch::Contains("dangling"));
+  CHECK_FALSE(fs::exists(scratch.path("out")));
+  fs::remove(scratch.path("model/dangling"));
+  fs::create_directory(scratch.path("model/loop"));
+  fs::create_directory_symlink("..", scratch.path("model/loop/up"));
+  CHECK_THROWS_WITH(write(scratch, {.tensor_parallel = 2}), Catch::Contains("form a loop"));
+  CHECK_FALSE(fs::exists(scratch.path("out")));
+}
+
 }  // namespace plimsoll::shard

@@ -69,6 +69,9 @@ TEST_CASE("file patterns follow str.format") {
   CHECK(FilePattern("", 4, 1).name(0, 3, 2) == "model-rank-3-part-2.safetensors");
   CHECK(FilePattern("", 4, 2).name(1, 3, 2) == "model-pp-1-tp-3-part-2.safetensors");
   CHECK(FilePattern("{{a}}-{tp_rank}.safetensors", 2, 1).name(0, 1, 0) == "{a}-1.safetensors");
+  CHECK(FilePattern("{{a}}-{tp_rank:02d}-{part:02d}-{part}.safetensors").loader_text() ==
+        "{{a}}-{rank:02d}-*-{part}.safetensors");
+  CHECK(FilePattern(kPipelinePattern).loader_text() == kPipelinePattern);
   const FilePattern zeros("r{rank:03d}-{part:02}.safetensors", 2, 1);
   CHECK(zeros.name(0, 1, 7) == "r001-07.safetensors");
   CHECK(zeros.name(0, 1234, 100) == "r1234-100.safetensors");

@@ -147,10 +147,27 @@ class FlagReader {
   }
 
  private:
+  /// The flag of this name, or the only one that begins so, as argparse reads "--max-model 4096".
+  [[nodiscard]] const CLI::Option* find_option(std::string& name) const {
+    const CLI::Option* const named = known_.get_option_no_throw(name);
+    constexpr size_t kShortest = 4;  // "--a" and less names nothing
+    if (named != nullptr || !name.starts_with("--") || name.size() < kShortest) return named;
+    Words begun;
+    const auto begins = [&](std::string_view flag) { return flag.starts_with(name); };
+    for (const CLI::Option* const option : known_.get_options())
+      for (const std::string& known : option->get_lnames())
+        if (begins("--" + known)) begun.push_back("--" + known);
+    if (begun.size() != 1 || is_unmoved(name) || std::ranges::any_of(kBare, begins) ||
+        std::ranges::any_of(kUnmoved, begins))
+      return nullptr;
+    name = begun.front();
+    return known_.get_option_no_throw(name);
+  }
+
   void read_flag(const std::string& word) {
     const size_t equals = word.find('=');
-    const std::string name = long_name(word.substr(0, equals));
-    const CLI::Option* option = known_.get_option_no_throw(name);
+    std::string name = long_name(word.substr(0, equals));
+    const CLI::Option* option = find_option(name);
     const bool is_model = option != nullptr && option->check_lname("model");
     const bool of_plan = option != nullptr && option->get_group() == "Subject and answer";
     if (of_plan && !is_model) option = nullptr;  // -i and --gpus are not vLLM's
@@ -272,43 +289,23 @@ void check_flags_alone(const Words& words) {
          words[0], words[1]);
 }
 
-/// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
-void read_config_file(PastedLaunch& launch) {
-  const std::optional<std::string> file =
-      take_file_flag(launch.words, [](const std::string& flag) { return flag == "--config"; });
-  if (!file) return;
-  const std::optional<std::string> text = settings_text(*file, launch.variables);
-  if (!text) {
-    launch.left_out.push_back(fmt::format("--config {} (not on this machine)", *file));
-    return;
-  }
-  Words flags = flags_of_yaml(*text);
-  const bool names_model = !launch.words.empty() && !launch.words.front().starts_with("-");
-  if (names_model)
-    std::erase_if(flags, [](const std::string& flag) { return flag.starts_with("--model="); });
-  launch.words.insert(launch.words.begin() + (names_model ? 1 : 0), flags.begin(), flags.end());
-}
-
-/// Copies of pages have U+00A0 for a blank.
-std::string with_plain_blanks(std::string text) {
-  constexpr std::string_view kNoBreak = "\xC2\xA0";
-  for (size_t at = 0; (at = text.find(kNoBreak, at)) != std::string::npos;)
-    text.replace(at, kNoBreak.size(), " ");
-  return text;
-}
-
 PastedLaunch launch_of(const std::string& pasted) {
-  const std::string text = with_plain_blanks(pasted);
+  const std::string text = plain_text(pasted);
   PastedLaunch launch;
   if (auto logged = launch_of_log(text)) return *logged;
   if (auto called = launch_of_python(text)) {
     add_notebook_installs(text, called->releases);
     return *called;
   }
+  if (auto started = launch_of_argv(text)) return *started;
   if (auto started = launch_of_dockerfile(text)) return *started;
   if (auto started = launch_of_task(text)) return *started;
+  const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
+  std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
+  if (in_yaml) return *in_yaml;
   if (auto started = launch_of_shell(text)) return *started;
-  if (auto started = launch_of_yaml(text)) return *started;
+  if (!is_manifest) in_yaml = launch_of_yaml(text);
+  if (in_yaml) return *in_yaml;
   for (const Words& command : shell_commands(text, launch.variables))
     if (launch.words.empty()) launch.words = command;  // flags alone
   check_flags_alone(launch.words);
@@ -337,6 +334,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   CLI::App known("", "");
   declare_plan_flags(known, options);
   PastedLaunch launch = launch_of(text);
+  use_mounts(launch);
   if (!launch.engine.empty()) {
     arguments.erase(from, end);
     return expand_other_engine(launch, arguments, options);
@@ -356,28 +354,6 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   }
   arguments.erase(from, end);
   return arguments;
-}
-
-std::optional<std::string> take_file_flag(Words& words,
-                                          const std::function<bool(const std::string&)>& is_flag) {
-  const auto at = std::ranges::find_if(words, [&](const std::string& word) {
-    return word.starts_with('-') && is_flag(word.substr(0, word.find('=')));
-  });
-  if (at == words.end()) return std::nullopt;
-  const size_t equals = at->find('=');
-  const bool joined = equals != std::string::npos;
-  if (!joined && at + 1 == words.end()) return std::nullopt;
-  std::string file = joined ? at->substr(equals + 1) : *(at + 1);
-  words.erase(at, at + (joined ? 1 : 2));
-  return file;
-}
-
-std::optional<std::string> settings_text(const std::string& file, const Variables& pasted) {
-  const auto written = pasted.find(file_variable(file));
-  if (written != pasted.end()) return written->second;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
-  return read_text_file(file, 1 << 20);
 }
 
 std::string left_out_text(const PlanOptions& options) {

@@ -37,6 +37,7 @@ const ImageOfMonth& nvidia_image(std::string_view month) {
 std::string tag_of(const std::string& image) {
   const size_t mark = image.find_first_of(":@", image.rfind('/') + 1);
   std::string tag = mark == std::string::npos ? "" : image.substr(mark + 1);
+  if (mark != std::string::npos && image[mark] == ':') tag = tag.substr(0, tag.find('@'));
   if (tag.starts_with("v")) tag.erase(0, 1);
   return tag;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -42,6 +43,8 @@ struct PastedLaunch {
   std::optional<int64_t> gpus;  // seen by the process; absent: all of the machine, or not stated
   vllm::Usage usage = vllm::Usage::server;
   std::vector<std::string> left_out;  // words that were pasted and not read
+  /// Paths in the container and what the host mounts there: {"/cfg", "/srv/cfg"}.
+  std::vector<std::pair<std::string, std::string>> mounts;
   std::string refused;  // why the program found has no plan; empty: it has one, or none was found
 };
 
@@ -57,6 +60,10 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text);
 /// a model of KServe, Ray Serve or vLLM's Helm chart, a config file of `vllm serve --config`;
 /// nothing where the text is no such YAML. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text);
+/// True for a text with keys of a compose file or a manifest of Kubernetes.
+bool looks_like_manifest(const std::string& text);
+/// Puts the flags of vLLM's config file (--config FILE) before the line's own, which win.
+void read_config_file(PastedLaunch& launch);
 /// Takes the first flag that `is_flag` accepts out of a line, with the file that it names; nothing
 /// where there is none, or no value behind it.
 std::optional<std::string> take_file_flag(Words& words,
@@ -71,9 +78,24 @@ std::optional<Json> json_of_yaml(const std::string& text);
 /// none. Throws Error(usage).
 std::optional<PastedLaunch> launch_of_python(const std::string& text);
 
+/// The first launch among the lists of words and the command lines of a Python text that starts
+/// processes (subprocess, os.system), or in a JSON list of words; nothing where there is none.
+/// Throws Error(usage).
+std::optional<PastedLaunch> launch_of_argv(const std::string& text);
+
 /// The launch that a log of vLLM says, by its first line with "non-default args: {"; nothing where
 /// there is none.
 std::optional<PastedLaunch> launch_of_log(const std::string& text);
+
+/// Notes a mount of docker's -v ("HOST:CONTAINER:ro") or --mount ("type=bind,source=HOST,...").
+void add_mount(const std::string& text, PastedLaunch& launch);
+/// Puts the host's path for words that name a mounted file or folder which this machine has, or
+/// which the pasted text writes.
+void use_mounts(PastedLaunch& launch);
+
+/// The text as it was typed: without HTML's entities, curly quotes, dashes of a word processor,
+/// invisible characters, prompts, Markdown's fences, quotes around all of it.
+std::string plain_text(std::string text);
 
 /// Fills `launch` from a container's command line, as its image's entrypoint reads it. False where
 /// another program runs.
@@ -83,8 +105,9 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
 bool take(const Words& words, size_t at, vllm::Usage usage, PastedLaunch& launch);
 
 /// Notes the releases of engines that a command installs, or fetches for the launch that it begins:
-/// "pip install vllm==0.12.0", "uvx vllm@0.12.0 serve m".
-void add_installed(const Words& command, Variables& releases);
+/// "pip install vllm==0.12.0", "uvx vllm@0.12.0 serve m". `written`: files that the text writes, as
+/// requirements.txt.
+void add_installed(const Words& command, Variables& releases, const Variables& written = {});
 /// Notes those of a notebook's lines, which begin with "!" or "%".
 void add_notebook_installs(const std::string& text, Variables& releases);
 

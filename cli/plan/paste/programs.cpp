@@ -41,7 +41,28 @@ const std::vector<Starter>& starters() {
                                                             "--ntasks",
                                                             "--job-name",
                                                             "--gpus-per-node",
-                                                            "--cpus-per-task"};
+                                                            "--cpus-per-task",
+                                                            "--gpus-per-task",
+                                                            "--ntasks-per-node",
+                                                            "--container-image",
+                                                            "--container-mounts",
+                                                            "--container-name",
+                                                            "--container-workdir",
+                                                            "--constraint",
+                                                            "-C",
+                                                            "--output",
+                                                            "-o",
+                                                            "--error",
+                                                            "-e",
+                                                            "--export",
+                                                            "--mpi",
+                                                            "--chdir",
+                                                            "-D",
+                                                            "--reservation",
+                                                            "--exclude",
+                                                            "-x",
+                                                            "--mem-per-cpu",
+                                                            "--mem-per-gpu"};
   static const std::vector<Starter> kStarters = {
       {"env", {"-u", "--unset", "-C", "--chdir"}},
       {"sudo", {"-u", "-g", "--user", "--group"}},
@@ -79,6 +100,13 @@ const std::vector<Starter>& starters() {
        {"--address", "--working-dir", "--runtime-env", "--runtime-env-json", "--submission-id",
         "--entrypoint-num-gpus", "--entrypoint-num-cpus"}},
       {"doas", {"-u"}},
+      {"wsl", {"-d", "-u", "--distribution", "--user", "--cd"}},
+      {"wsl.exe", {"-d", "-u", "--distribution", "--user", "--cd"}},
+      {"do"},  // of a shell's for and while
+      {"then"},
+      {"else"},
+      {"!"},
+      {"{"},
       {"unbuffer"},
       {"tini"},
       {"dumb-init"},
@@ -95,8 +123,9 @@ constexpr std::string_view kShells[] = {"sh", "bash", "zsh", "dash", "ash"};
 constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl"};
 constexpr std::string_view kClusters[] = {"kubectl", "oc", "k3s"};
 // Programs whose flags are not known here: the launch is looked for behind them.
-constexpr std::string_view kOpaque[] = {"singularity", "apptainer", "enroot", "shifter",
-                                        "tmux",        "mpirun",    "mpiexec"};
+constexpr std::string_view kOpaque[] = {"singularity", "apptainer", "enroot",    "shifter",
+                                        "tmux",        "mpirun",    "mpiexec",   "ssh",
+                                        "sbatch",      "eval",      "accelerate"};
 
 // Flags of `docker run` and its kin that take no value.
 constexpr std::string_view kBareFlags[] = {"--detach",
@@ -172,7 +201,7 @@ bool find_in_shell(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at + 1 < words.size() && words[at].starts_with("-"); ++at) {
     if (words[at].starts_with("--") || words[at].find('c') == std::string::npos) continue;
     for (const Words& command : shell_commands(words[at + 1], launch.variables)) {
-      add_installed(command, launch.releases);
+      add_installed(command, launch.releases, launch.variables);
       if (find_launch(command, 0, launch)) return true;
     }
   }
@@ -189,6 +218,8 @@ struct Container {
       if (is_assignment(value)) assign(launch.variables, value);
     } else if (name == "--gpus") {
       limit_gpus(launch, value, false);
+    } else if (name == "-v" || name == "--volume" || name == "--mount") {
+      add_mount(value, launch);
     } else if (name == "--entrypoint") {
       entrypoint = {value};
     } else if (name == "--env-file") {
@@ -251,6 +282,21 @@ bool find_in_cluster(const Words& words, size_t at, PastedLaunch& launch) {
   return read_container_command({}, command, launch);
 }
 
+constexpr std::string_view kDockerImage = "docker://";  // of Apptainer
+
+/// The image that srun's plug-in pyxis starts: --container-image=[docker://]IMAGE.
+void note_container(const Words& words, size_t at, PastedLaunch& launch) {
+  constexpr std::string_view kFlag = "--container-image";
+  if (!words[at].starts_with(kFlag)) return;
+  const size_t equals = words[at].find('=');
+  std::string image = equals != std::string::npos ? words[at].substr(equals + 1)
+                      : at + 1 < words.size()     ? words[at + 1]
+                                                  : "";
+  std::ranges::replace(image, '#', '/');  // nvcr.io#nvidia/vllm
+  if (image.starts_with(kDockerImage)) image.erase(0, kDockerImage.size());
+  launch.image = image;
+}
+
 /// The first word from `at` on that starts vLLM, by itself or as a shell's text.
 bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at < words.size(); ++at) {
@@ -258,18 +304,24 @@ bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
     const bool starts = name == "vllm" || name.starts_with("python") || is_among(kShells, name) ||
                         starts_other(words, at);
     if (starts && find_launch(words, at, launch)) return true;
+    if (words[at].starts_with("vllm.entrypoints") && take_module(words, at, launch)) return true;
+    if (words[at].starts_with(kDockerImage)) launch.image = words[at].substr(kDockerImage.size());
     if (words[at].find(' ') == std::string::npos) continue;
-    for (const Words& command : shell_commands(words[at], launch.variables))
+    std::string text = words[at];
+    if (text.starts_with("--wrap=")) text.erase(0, text.find('=') + 1);  // of sbatch
+    for (const Words& command : shell_commands(text, launch.variables))
       if (find_launch(command, 0, launch)) return true;
   }
   return false;
 }
 
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
-  constexpr std::string_view kUnitLine = "ExecStart=";  // of a systemd unit
+  // Of a systemd unit, of a program of supervisord.
+  constexpr std::string_view kCommands[] = {"ExecStart=", "command="};
   while (at < words.size()) {
     std::string word = words[at];
-    if (word.starts_with(kUnitLine)) word.erase(0, kUnitLine.size());
+    for (const std::string_view begin : kCommands)
+      if (word.starts_with(begin)) word.erase(0, begin.size());
     if (is_assignment(word)) {
       assign(launch.variables, words[at++]);
       continue;
@@ -282,12 +334,14 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
     if (is_among(kShells, name)) return find_in_shell(words, at + 1, launch);
     if (is_among(kContainers, name)) return find_in_container(words, at + 1, launch);
     if (is_among(kClusters, name)) return find_in_cluster(words, at + 1, launch);
+    if (name == "sbatch") limit_to_slurm(std::span(words).subspan(at + 1), launch);
     if (is_among(kOpaque, name)) return find_behind(words, at + 1, launch);
     const auto starter = std::ranges::find(starters(), name, &Starter::name);
     if (starter == starters().end()) return false;
     if (name == "srun" || name == "salloc")
       limit_to_slurm(std::span(words).subspan(at + 1), launch);
     for (++at; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {
+      note_container(words, at, launch);
       if (std::ranges::find(starter->with_value, words[at]) != starter->with_value.end()) ++at;
     }
     at += starter->operands;
@@ -296,24 +350,6 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
 }
 
 }  // namespace
-
-void limit_gpus(PastedLaunch& launch, const std::string& text, bool is_list) {
-  std::string list = text;
-  std::erase_if(list, [](char c) { return c == '"' || c == '\'' || c == ' '; });
-  if (list.starts_with("device=")) {
-    list = list.substr(list.find('=') + 1);
-    is_list = true;
-  } else if (list.starts_with("count=")) {
-    list = list.substr(list.find('=') + 1);
-  }
-  if (list.empty() || list == "all" || list == "-1" || list == "void" || list == "none") return;
-  int64_t count = 1 + std::ranges::count(list, ',');
-  if (!is_list) {
-    const auto [end, error] = std::from_chars(list.data(), list.data() + list.size(), count);
-    if (error != std::errc() || end != list.data() + list.size() || count < 1) return;
-  }
-  launch.gpus = std::min(launch.gpus.value_or(count), count);
-}
 
 bool read_container_command(const Words& entrypoint, const Words& command, PastedLaunch& launch) {
   Words words = entrypoint;
@@ -336,7 +372,7 @@ std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables v
   for (const Words& command : commands) {
     before.releases = launch.releases;
     launch = before;
-    add_installed(command, launch.releases);
+    add_installed(command, launch.releases, launch.variables);
     if (find_launch(command, 0, launch)) return launch;
     if (refused.empty()) refused = launch.refused;
   }

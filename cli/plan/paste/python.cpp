@@ -8,197 +8,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/split_text.h"
-#include "cli/plan/paste/pasted_launch.h"
+#include "base/trim.h"
+#include "cli/plan/paste/python_reader.h"
+#include "cli/plan/paste/shell_words.h"
 #include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {
 namespace {
-
-using Literal = std::optional<OrderedJson>;  // nothing: an expression
-using NamedValues = std::map<std::string, OrderedJson>;
-
-bool is_name_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-/// Reads literals (Python reference, chapter 2.4, and displays); names that were given one count.
-class PythonReader {
- public:
-  PythonReader(std::string_view text, const NamedValues& names) : text_(text), names_(names) {}
-
-  size_t at = 0;
-
-  void skip_blank() {
-    while (at < text_.size()) {
-      if (text_[at] == '#') {
-        at = std::min(text_.find('\n', at), text_.size());
-      } else if (std::isspace(static_cast<unsigned char>(text_[at])) != 0 || text_[at] == '\\') {
-        ++at;
-      } else {
-        break;
-      }
-    }
-  }
-
-  bool take(char c) {
-    skip_blank();
-    if (at >= text_.size() || text_[at] != c) return false;
-    ++at;
-    return true;
-  }
-
-  std::string name() {
-    skip_blank();
-    const size_t first = at;
-    while (at < text_.size() && is_name_char(text_[at])) ++at;
-    return std::string(text_.substr(first, at - first));
-  }
-
-  /// The literal that begins here.
-  Literal literal() { return literal(0); }
-
-  /// A value up to "," or a closing bracket; nothing, and the text is passed, for an expression.
-  Literal argument() {
-    const size_t first = at;
-    Literal value = literal();
-    skip_blank();
-    if (value && at < text_.size() && (text_[at] == ',' || closes(text_[at]))) return value;
-    at = first;
-    pass_expression();
-    return std::nullopt;
-  }
-
- private:
-  static bool closes(char c) { return c == ')' || c == ']' || c == '}'; }
-
-  void pass_expression() {
-    int depth = 0;
-    for (; at < text_.size(); ++at) {
-      const char c = text_[at];
-      if (c == '"' || c == '\'') {
-        (void)string();
-        --at;
-      } else if (c == '(' || c == '[' || c == '{') {
-        ++depth;
-      } else if ((closes(c) && depth-- == 0) || (c == ',' && depth == 0)) {
-        return;
-      }
-    }
-  }
-
-  Literal literal(int depth) {
-    constexpr int kDeepest = 64;
-    skip_blank();
-    if (at >= text_.size() || depth > kDeepest) return std::nullopt;
-    const char c = text_[at];
-    if (c == '"' || c == '\'') return strings();
-    if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
-    if (c == '{') return object(depth);
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.') return number();
-    return named(depth);
-  }
-
-  Literal named(int depth) {
-    const std::string word = name();
-    if (word == "True") return OrderedJson(true);
-    if (word == "False") return OrderedJson(false);
-    if (word == "None") return OrderedJson(nullptr);
-    const bool quote = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
-    if (quote && (word == "r" || word == "u")) return strings();
-    if (word == "dict" && take('(')) return keywords(depth + 1);
-    const auto known = names_.find(word);
-    return known == names_.end() ? std::nullopt : Literal(known->second);
-  }
-
-  Literal number() {
-    const size_t first = at;
-    if (text_[at] == '-') ++at;
-    while (at < text_.size() && (is_name_char(text_[at]) || text_[at] == '.')) ++at;
-    std::string digits(text_.substr(first, at - first));
-    std::erase(digits, '_');
-    if (digits.starts_with(".")) digits.insert(0, "0");
-    if (digits.ends_with(".")) digits += "0";
-    try {
-      return parse_json<OrderedJson>(digits);
-    } catch (const JsonError&) {
-      return std::nullopt;
-    }
-  }
-
-  /// Strings beside each other are one.
-  Literal strings() {
-    std::string joined;
-    while (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) {
-      joined += string();
-      skip_blank();
-    }
-    return OrderedJson(joined);
-  }
-
-  std::string string() {
-    const char quote = text_[at];
-    const std::string triple(3, quote);
-    const bool is_triple = text_.substr(at, 3) == triple;
-    const std::string end = is_triple ? triple : std::string(1, quote);
-    at += end.size();
-    std::string value;
-    while (at < text_.size() && text_.substr(at, end.size()) != end) {
-      if (text_[at] == '\\' && at + 1 < text_.size()) ++at;
-      value += text_[at++];
-    }
-    at = std::min(at + end.size(), text_.size());
-    return value;
-  }
-
-  Literal list(char end, int depth) {
-    ++at;
-    OrderedJson items = OrderedJson::array();
-    bool comma = end == ']';  // without one, brackets only group
-    while (!take(end)) {
-      const Literal item = literal(depth + 1);
-      if (!item) return std::nullopt;
-      items.push_back(*item);
-      if (take(',')) {
-        comma = true;
-      } else if (!take(end)) {
-        return std::nullopt;
-      } else {
-        break;
-      }
-    }
-    return comma ? items : items.empty() ? items : OrderedJson(items[0]);
-  }
-
-  Literal object(int depth) {
-    ++at;
-    OrderedJson items = OrderedJson::object();
-    while (!take('}')) {
-      const Literal key = literal(depth + 1);
-      if (!key || !take(':')) return std::nullopt;
-      const Literal value = literal(depth + 1);
-      if (!value) return std::nullopt;
-      items[key->is_string() ? key->get<std::string>() : key->dump()] = *value;
-      if (!take(',') && (skip_blank(), at >= text_.size() || text_[at] != '}')) return std::nullopt;
-    }
-    return items;
-  }
-
-  Literal keywords(int depth) {
-    OrderedJson items = OrderedJson::object();
-    while (!take(')')) {
-      const std::string key = name();
-      if (key.empty() || !take('=')) return std::nullopt;
-      const Literal value = literal(depth + 1);
-      if (!value) return std::nullopt;
-      items[key] = *value;
-      if (!take(',') && (skip_blank(), at >= text_.size() || text_[at] != ')')) return std::nullopt;
-    }
-    return items;
-  }
-
-  std::string_view text_;
-  const NamedValues& names_;
-};
 
 /// The place where the arguments of the first call of `function` begin; npos: it is not called.
 size_t call_of(const std::string& text, const std::string& function) {
@@ -271,8 +87,10 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   PastedLaunch launch;
   launch.usage = vllm::Usage::offline;
   size_t at = std::string::npos;
-  for (const char* function : {"LLM", "AsyncEngineArgs", "EngineArgs"})
+  for (const char* function : {"LLM", "AsyncEngineArgs", "EngineArgs", "LLMConfig"})
     if (at == std::string::npos) at = call_of(text, function);
+  const bool of_ray = at != std::string::npos && text.substr(0, at).ends_with("LLMConfig(");
+  if (of_ray) launch.usage = vllm::Usage::server;
   if (at == std::string::npos) return std::nullopt;
   if (imports(text, "tensorrt_llm")) {
     fail(ExitCode::usage,
@@ -284,18 +102,91 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   reader.at = at;
   while (reader.at < text.size() && !reader.take(')')) {
     const size_t first = reader.at;
-    std::string name = reader.name();
-    if (name.empty() || !reader.take('=')) {
+    const bool spreads = reader.take('*') && reader.take('*');  // **options
+    std::string name = spreads ? "**" : reader.name();
+    if (!spreads && (name.empty() || !reader.take('='))) {
       reader.at = first;
       name = "model";
     }
-    add_argument(name, reader.argument(), launch);
+    const size_t value_at = reader.at;
+    const Literal value = reader.argument();
+    if (spreads && !value) name += text.substr(value_at, reader.at - value_at);
+    const bool is_group = spreads || (of_ray && name == "engine_kwargs");
+    if (is_group && value && value->is_object()) {
+      for (const auto& [key, one] : value->items()) add_argument(key, one, launch);
+    } else if (!of_ray) {
+      add_argument(name, value, launch);
+    } else if (name == "model_loading_config" && value && value->is_object()) {
+      for (const char* key : {"model_source", "model_id"})
+        if (launch.words.empty() || launch.words[0].starts_with("--"))
+          add_argument("model", value->value(key, OrderedJson()), launch);
+    } else if (name == "engine_kwargs" || name == "model_loading_config") {
+      launch.left_out.push_back(name + " (not a literal)");
+    }
     if (!reader.take(',') && (reader.skip_blank(), reader.at < text.size()) &&
         text[reader.at] != ')') {
       break;
     }
   }
   return launch;
+}
+
+namespace {
+
+/// The words of the list that begins at `at`; "$" and its text for an expression.
+Words words_of_list(const std::string& text, size_t at, const NamedValues& names) {
+  constexpr size_t kMostWords = 1000;
+  PythonReader reader(text, names);
+  reader.at = at + 1;
+  Words words;
+  while (words.size() < kMostWords && reader.at < text.size() && !reader.take(']')) {
+    const size_t first = reader.at;
+    Literal item = reader.argument();
+    const std::string written = text.substr(first, reader.at - first);
+    const std::string expression(trimmed(written, " \t\r\n"));
+    constexpr std::string_view kText = "str(";
+    if (!item && expression.starts_with(kText)) {
+      const std::string inner = expression.substr(kText.size());
+      item = PythonReader(inner, names).argument();
+    }
+    if (expression == "sys.executable") item = "python";
+    words.push_back(!item               ? "$" + expression
+                    : item->is_string() ? item->get<std::string>()
+                                        : item->dump());
+    if (!reader.take(',')) break;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::optional<PastedLaunch> launch_of_argv(const std::string& text) {
+  constexpr std::string_view kStarts[] = {"subprocess", "os.system", "Popen", "shlex.split"};
+  const std::string_view begin = trimmed(text, " \t\r\n");
+  const auto is_in = [&](std::string_view name) { return begin.find(name) < begin.size(); };
+  if (!begin.starts_with('[') && !std::ranges::any_of(kStarts, is_in)) return std::nullopt;
+  PastedLaunch launch;
+  NamedValues names = assigned(text, launch.variables);
+  constexpr size_t kMostLists = 100;  // each is read up to its end
+  std::vector<Words> commands;
+  for (size_t at = text.find('['); at != std::string::npos && commands.size() < kMostLists;
+       at = text.find('[', at + 1))
+    commands.push_back(words_of_list(text, at, names));
+  for (const char* function : {"system", "run", "Popen", "call", "check_call", "check_output",
+                               "split", "create_subprocess_shell"}) {
+    const size_t call = call_of(text, function);
+    PythonReader reader(text, names);
+    reader.at = std::min(call, text.size());
+    if (const Literal line = reader.literal()) names[std::string("(") + function] = *line;
+  }
+  for (const auto& [name, value] : names) {
+    if (!value.is_string() || value.get<std::string>().find(' ') == std::string::npos) continue;
+    for (Words& command : shell_commands(value.get<std::string>(), launch.variables))
+      commands.push_back(std::move(command));
+  }
+  for (const Words& command : commands)
+    if (read_container_command({}, command, launch)) return launch;
+  return std::nullopt;
 }
 
 std::optional<PastedLaunch> launch_of_log(const std::string& text) {

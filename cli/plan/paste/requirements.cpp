@@ -33,17 +33,39 @@ void add_release(const std::string& given, bool installs, Variables& releases) {
   releases[package] = match[3];
 }
 
+/// git clone [-b v0.12.0] .../vllm, git checkout v0.12.0 in what was cloned last.
+void add_checkout(const Words& command, Variables& releases) {
+  constexpr const char* kCloned = "git clone";
+  for (size_t i = 0; i < command.size(); ++i) {
+    std::string name = lower_case(std::filesystem::path(command[i]).stem().string());
+    if (command[i].find('/') != std::string::npos && is_among(kPackages, name))
+      releases[kCloned] = name;
+  }
+  static const std::regex tag(R"((?:--branch=|tags/)?v?(\d{1,4}\.\d{1,4}\.\d{1,4}\S{0,20}))");
+  const auto cloned = releases.find(kCloned);
+  for (const std::string& word : command) {
+    std::smatch match;
+    if (cloned != releases.end() && std::regex_match(word, match, tag))
+      releases[cloned->second] = match[1];
+  }
+}
+
 }  // namespace
 
-void add_installed(const Words& command, Variables& releases) {
+void add_installed(const Words& command, Variables& releases, const Variables& written) {
   constexpr std::string_view kIdle[] = {"echo", "printf", "#"};
   const auto has = [&](const char* word) { return std::ranges::count(command, word) > 0; };
   if (command.empty() || is_among(kIdle, command.front()) || has("uninstall")) return;
-  const bool installs = has("install");
+  const bool installs = has("install") || has("create") || has("add");  // conda create, pixi add
+  if (command.front() == "git") return add_checkout(command, releases);
   for (const std::string& word : command) {
     if (!installs && is_among(kLaunches, std::filesystem::path(word).filename().string())) return;
     if (installs && is_among(kPackages, word)) releases.erase(word);  // the newest
     add_release(word, installs, releases);
+    const auto file = written.find(file_variable(word));  // pip install -r FILE
+    if (!installs || file == written.end()) continue;
+    for (const std::string_view line : split_text(file->second, "\n"))
+      add_release(std::string(line.substr(0, line.find('#'))), installs, releases);
   }
 }
 

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/trim.h"
+#include "cli/plan/paste/shell_parameters.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -39,7 +40,7 @@ class ShellReader {
   std::string expanded() {
     while (at_ < text_.size()) {
       if (here() == '$') {
-        expand();
+        expand(true);
       } else {
         word_ += text_[at_++];
       }
@@ -77,7 +78,7 @@ class ShellReader {
       add(text_[at_ + 1]);
       at_ += 2;
     } else if (c == '$') {
-      expand();
+      expand(false);
     } else if (is_blank(c)) {
       end_word();
       skip(" \t\r");  // at once: continued() looks at all of them
@@ -85,6 +86,8 @@ class ShellReader {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '>' || c == '<' || (c == '&' && here(1) == '>')) {
       redirect();
+    } else if (c == '(' && word_.ends_with('=') && is_assignment(word_)) {
+      read_array();
     } else if (c == ';' || c == '&' || c == '|' || c == '\n' || c == '(' || c == ')') {
       end_command();
       ++at_;
@@ -103,6 +106,8 @@ class ShellReader {
     const bool marked = text_[at] == '\\' || text_[at] == '^' || text_[at] == '`';
     if (marked) ++next;
     while (next < text_.size() && is_blank(text_[next])) ++next;
+    if (marked && next > at + 1 && next < text_.size() && text_[next] == '#')
+      next = std::min(text_.find('\n', next), text_.size());  // a comment behind the "\"
     if (next >= text_.size()) return marked ? next : 0;
     if (text_[next] != '\n') return 0;
     if (marked) return behind_prompt(next + 1);
@@ -157,15 +162,7 @@ class ShellReader {
       word_ += inner;
       return;
     }
-    int64_t value = 1;
-    for (size_t at = 0; (at = inner.find_first_of("0123456789", at)) != std::string::npos;) {
-      int64_t factor = 0;
-      const auto [last, error] =
-          std::from_chars(inner.data() + at, inner.data() + inner.size(), factor);
-      if (error != std::errc() || __builtin_mul_overflow(value, factor, &value)) value = 0;
-      at = static_cast<size_t>(last - inner.data());
-    }
-    word_ += std::to_string(value);
+    word_ += std::to_string(product_of(inner));
   }
 
   /// The commands of "$(command)".
@@ -244,7 +241,7 @@ class ShellReader {
     while (here() != '"') {
       if (at_ >= text_.size()) fail(ExitCode::usage, "--from: a quote is not closed");
       if (here() == '$') {
-        expand();
+        expand(true);
         continue;
       }
       const bool escaped =
@@ -256,35 +253,59 @@ class ShellReader {
     ++at_;
   }
 
-  /// "$NAME", "${NAME}", "${NAME:-default}"; whatever else begins with "$" stays.
-  void expand() {
+  /// "$NAME" and what parameter_value() knows; whatever else begins with "$" stays. A value outside
+  /// quotes is as many words as it has, but for that of an assignment.
+  void expand(bool quoted) {
     if (here(1) == '(') return substitute();
     const bool braced = here(1) == '{';
     const size_t first = at_ + (braced ? 2 : 1);
     size_t end = first;
     while (end < text_.size() && is_name(text_[end])) ++end;
-    size_t close = end;
-    if (braced) close = text_.find('}', end);
-    if (end == first || close == std::string::npos) {
+    if (end == first || (braced && behind_brace(end) == 0)) {
       add('$');
       ++at_;
       return;
     }
-    const size_t after = braced ? close + 1 : end;
-    const auto known = variables_.find(text_.substr(first, end - first));
-    std::string value = text_.substr(at_, after - at_);
-    if (known != variables_.end()) {
-      value = known->second;
-    } else if (braced && end < close && text_[close - 1] != '-') {
-      const size_t dash = text_.find('-', end);
-      if (dash < close) value = text_.substr(dash + 1, close - dash - 1);
-    }
-    word_ += value;
+    const size_t after = braced ? behind_brace(end) : end;
+    const std::string inside = text_.substr(first, after - first - (braced ? 1 : 0));
+    const std::optional<std::string> known = parameter_value(inside, variables_);
+    const std::string value = known.value_or(text_.substr(at_, after - at_));
     expanded_ += value.size();
     if (expanded_ > kMostExpanded)
       fail(ExitCode::usage, "--from: variables stand for more than 1 MiB of text");
-    inside_ = true;
     at_ = after;
+    const bool splits = !quoted && known && !is_assignment(word_);
+    inside_ = inside_ || quoted || !known || !value.empty();
+    for (const char c : value) {
+      if (c == kBetweenWords || (splits && (is_blank(c) || c == '\n'))) {
+        end_word();
+      } else {
+        add(c);
+      }
+    }
+  }
+
+  /// The place behind the brace that closes the one before `at`; 0: there is none.
+  [[nodiscard]] size_t behind_brace(size_t at) const {
+    constexpr size_t kLongest = 4096;  // bytes: each is looked for that far
+    const size_t end = std::min(text_.size(), at + kLongest);
+    for (int depth = 1; at < end; ++at) {
+      if (text_[at] == '{') ++depth;
+      if (text_[at] == '}' && --depth == 0) return at + 1;
+    }
+    return 0;
+  }
+
+  /// NAME=(word ...): an array.
+  void read_array() {
+    const size_t end = behind_bracket(at_);
+    const std::string inner = "array " + text_.substr(at_ + 1, end - at_ - 2);
+    Words words;
+    for (const Words& line : ShellReader(inner, variables_, expanded_).read())
+      words.insert(words.end(), line.begin(), line.end());
+    assign_array(variables_, word_, {words.begin() + 1, words.end()});
+    at_ = end;
+    drop_word();
   }
 
   void redirect() {
@@ -318,7 +339,7 @@ class ShellReader {
   void end_command() {
     end_word();
     drops_next_ = false;
-    drop_prompt();
+    drop_prompt(words_);
     if (!target_.empty() && !words_.empty() && words_.front() == "echo") keep_echo();
     const bool exports = !words_.empty() && words_.front() == "export";
     if (exports || std::ranges::all_of(words_, is_assignment)) {
@@ -331,18 +352,6 @@ class ShellReader {
     for (Document& document : documents_)
       if (document.target.empty()) document.target = target_;
     target_.clear();
-  }
-
-  /// The prompt of a terminal: "$", "%", "llama.cpp$", "root@host:~#", "~/llama.cpp $".
-  void drop_prompt() {
-    const auto ends = [](const std::string& word) {
-      return word.ends_with('$') || word.ends_with('#') || word == "%";
-    };
-    for (size_t i = 0; i < std::min<size_t>(2, words_.size()); ++i) {
-      if (!ends(words_[i]) || words_[0].starts_with('-')) continue;
-      words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      return;
-    }
   }
 
   /// echo [-e] "a: 1\nb: 2" > FILE
@@ -373,21 +382,6 @@ class ShellReader {
 };
 
 }  // namespace
-
-bool is_assignment(const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals != std::string::npos && equals > 0 &&
-         std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_name);
-}
-
-void assign(Variables& variables, const std::string& assignment) {
-  const size_t equals = assignment.find('=');
-  const std::string name = assignment.substr(0, equals);
-  const std::string value = assignment.substr(equals + 1);
-  if (name == "Environment" && is_assignment(value)) return assign(variables, value);  // of systemd
-  variables[name] = value;
-}
 
 std::string expand_variables(const std::string& text, Variables& variables) {
   return ShellReader(text, variables).expanded();

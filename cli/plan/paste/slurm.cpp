@@ -1,4 +1,6 @@
-// GPUs that a job of Slurm has (sbatch(1), srun(1): --gres, --gpus, --gpus-per-node, --nodes).
+// GPUs that a process or a job of Slurm has (sbatch(1), srun(1): --gres, --gpus, --gpus-per-node,
+// --nodes).
+#include <algorithm>
 #include <charconv>
 
 #include "base/split_text.h"
@@ -47,6 +49,24 @@ struct SlurmNodes {
 };
 
 }  // namespace
+
+void limit_gpus(PastedLaunch& launch, const std::string& text, bool is_list) {
+  std::string list = text;
+  std::erase_if(list, [](char c) { return c == '"' || c == '\'' || c == ' '; });
+  if (list.starts_with("device=")) {
+    list = list.substr(list.find('=') + 1);
+    is_list = true;
+  } else if (list.starts_with("count=")) {
+    list = list.substr(list.find('=') + 1);
+  }
+  if (list.empty() || list == "all" || list == "-1" || list == "void" || list == "none") return;
+  int64_t count = 1 + std::ranges::count(list, ',');
+  if (!is_list) {
+    const auto [end, error] = std::from_chars(list.data(), list.data() + list.size(), count);
+    if (error != std::errc() || end != list.data() + list.size() || count < 1) return;
+  }
+  launch.gpus = std::min(launch.gpus.value_or(count), count);
+}
 
 void limit_to_slurm(std::span<const std::string> flags, PastedLaunch& launch) {
   SlurmNodes slurm;

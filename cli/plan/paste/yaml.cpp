@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/lower_case.h"
+#include "base/split_text.h"
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
@@ -70,7 +71,11 @@ void read_variables(const YAML::Node& node, Variables& variables) {
 YAML::Node below(YAML::Node node, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (!node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    const YAML::Node next = node[name];
+    YAML::Node next = node[name];
+    const YAML::Node merged = node["<<"];  // <<: *alias
+    const YAML::Node inherited =
+        merged && merged.IsMap() ? merged[name] : YAML::Node(YAML::NodeType::Undefined);
+    if (!next && inherited) next.reset(inherited);
     if (!next) return YAML::Node(YAML::NodeType::Undefined);
     node.reset(next);
   }
@@ -97,6 +102,23 @@ void read_gpus(const YAML::Node& container, PastedLaunch& launch) {
     const YAML::Node count = below(container, {"resources", kind, "nvidia.com/gpu"});
     if (count) limit_gpus(launch, text_of(count), false);
   }
+  const YAML::Node limits = below(container, {"resources", "limits"});
+  if (!limits || !limits.IsMap()) return;
+  for (const auto& item : limits) {
+    const std::string name = text_of(item.first);
+    if (name.starts_with("nvidia.com/mig-"))
+      launch.left_out.push_back(name + " (--gpu plans on the card that it names)");
+  }
+}
+
+/// "volumes" of compose: "HOST:CONTAINER" or {source: HOST, target: CONTAINER}.
+void read_volumes(const YAML::Node& volumes, PastedLaunch& launch) {
+  if (!volumes || !volumes.IsSequence()) return;
+  for (const YAML::Node& volume : volumes) {
+    if (volume.IsScalar()) add_mount(volume.Scalar(), launch);
+    const YAML::Node source = below(volume, {"source"}), target = below(volume, {"target"});
+    if (source && target) add_mount(text_of(source) + ":" + text_of(target), launch);
+  }
 }
 
 std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
@@ -118,6 +140,7 @@ std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
       !(kubernetes && read_container_command({}, first, launch))) {
     return std::nullopt;
   }
+  read_volumes(at("volumes"), launch);
   if (at("env_file")) launch.left_out.emplace_back("env_file");
   read_gpus(container, launch);
   return launch;
@@ -309,9 +332,34 @@ std::optional<Json> json_of_yaml(const std::string& text) {
   }
 }
 
+namespace {
+
+/// The documents of a YAML text, parted by lines of "---". YAML::LoadAll never ends on some texts
+/// that are no YAML, such as f([\n"a", # b\n"c", g(1),\n]).
+std::vector<std::string> documents_of(const std::string& text) {
+  std::vector<std::string> documents(1);
+  for (const std::string_view line : split_text(text, "\n")) {
+    if (line.starts_with("---")) documents.emplace_back();
+    documents.back().append(line.starts_with("---") ? line.substr(3) : line).append("\n");
+  }
+  return documents;
+}
+
+}  // namespace
+
+bool looks_like_manifest(const std::string& text) {
+  constexpr std::string_view kKeys[] = {
+      "apiVersion:", "services:", "spec:", "containers:", "image:", "servingEngineSpec:"};
+  return std::ranges::any_of(split_text(text, "\n"), [&](std::string_view line) {
+    line.remove_prefix(std::min(line.find_first_not_of(" -"), line.size()));
+    return std::ranges::any_of(kKeys, [&](std::string_view key) { return line.starts_with(key); });
+  });
+}
+
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text) {
   try {
-    for (const YAML::Node& document : YAML::LoadAll(text)) {
+    for (const std::string& part : documents_of(text)) {
+      const YAML::Node document = YAML::Load(part);
       int nodes = kMostNodes;
       if (auto launch = search(document, 0, nodes)) return launch;
       const YAML::Node model = below(document, {"model"});

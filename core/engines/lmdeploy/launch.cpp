@@ -116,6 +116,16 @@ void check_fields(const Fields& fields) {
 
 constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
 
+/// lmdeploy/pytorch/config.py: DistConfig. Widths of layers count with data parallelism alone.
+void read_ranks(Launch& launch, const Fields& fields) {
+  constexpr Bounds kRanks{1, 1 << 12};
+  const int64_t tp = fields.integer("tp", 1, kRanks), dp = fields.integer("dp", 1, kRanks);
+  launch.experts = fields.integer("ep", 1, kRanks);
+  launch.mlp_tp = dp > 1 ? fields.integer("mlp_tp_size", tp, kRanks) : tp;
+  launch.ranks = launch.experts > 1 ? launch.experts : launch.mlp_tp;
+  launch.tp = fields.integer("attn_tp_size", std::max<int64_t>(1, launch.ranks / dp), kRanks);
+}
+
 void read_fields(Launch& launch, const Question& question, const Fields& fields) {
   launch.batch = fields.integer("max_batch_size", largest_batch(question.gpu), kTokens);
   if (launch.batch <= 0) refuse_launch("AssertionError: invalid max_batch_size");
@@ -128,10 +138,7 @@ void read_fields(Launch& launch, const Question& question, const Fields& fields)
   constexpr int64_t kPolicies[] = {0, 4, 8, 16, 17, 42};
   if (std::ranges::find(kPolicies, launch.quant_policy) == std::end(kPolicies))
     refuse_launch("AssertionError: invalid quant_policy");
-  const int64_t ranks = fields.integer("tp", 1, {1, 1 << 12});
-  launch.tp = fields.integer("attn_tp_size",
-                             std::max<int64_t>(1, ranks / fields.integer("dp", 1, {1, 1 << 12})),
-                             {1, 1 << 12});
+  read_ranks(launch, fields);
   launch.block = fields.integer("block_size", launch.block, {1, 1 << 12});
   launch.kernel_block = fields.integer("kernel_block_size", launch.block, {1, 1 << 12});
   if (launch.kernel_block < 16 || launch.block % launch.kernel_block != 0)

@@ -19,7 +19,10 @@ struct Launch {
   double share = 0.8;      // cache_max_entry_count
   int64_t quant_policy = 0;
   std::string dtype;
+  int64_t ranks = 1;     // GPUs of the launch
   int64_t tp = 1;        // of attention
+  int64_t mlp_tp = 1;    // of what is neither attention nor experts
+  int64_t experts = 1;   // ranks that each hold a part of the experts whole
   int64_t layers = 0;    // with a KV cache
   int64_t kv_heads = 0;  // after replication for tp
   int64_t k_dim = 0, v_dim = 0;

@@ -144,7 +144,11 @@ Json fields_of(const Question& question, const CommandLine& line, std::span<cons
 void fill_figures(const auto& launch, const ModelConfig& config, Figures& figures) {
   figures.dtype = launch.dtype;
   figures.kv_dtype = launch.dtype;
-  figures.ranks = launch.tp;
+  figures.ranks = launch.ranks;
+  figures.weight_ranks = launch.mlp_tp;
+  figures.attention_ranks = launch.tp;
+  figures.whole_experts = launch.experts > 1;
+  if (figures.whole_experts) figures.expert_ranks = launch.experts;
   figures.context = config.text().integer({"max_position_embeddings", "seq_length"}, 1 << 20,
                                           {1, int64_t{1} << 40});
   figures.running = launch.batch;

@@ -186,17 +186,24 @@ void read_policy(Launch& launch, const Fields& fields) {
     refuse_launch(fmt::format("ValueError: invalid quant_policy: {}", policy));
 }
 
-/// Attention is cut by tp; experts by ep, which divides all GPUs.
+/// parallel_config.py, where all GPUs that tp and dp ask for are there: attention is cut by tp, and
+/// what the rest is cut by divides tp too.
 void read_ranks(Launch& launch, const Fields& fields) {
   constexpr Bounds kRanks{1, 1 << 12};
   const int64_t tp = fields.integer("tp", 1, kRanks), dp = fields.integer("dp", 1, kRanks);
-  const int64_t ep = fields.integer("ep", 1, kRanks);
+  launch.experts = fields.integer("ep", 1, kRanks);
+  launch.ranks = tp * dp;
   launch.tp = fields.integer("attn_tp_size", tp, kRanks);
-  if (tp * dp % ep == 0) return;
+  for (int64_t copies = 1; copies <= dp; ++copies) {
+    const int64_t parts = copies * launch.experts;
+    if (dp % copies != 0 || launch.ranks % parts != 0) continue;
+    launch.mlp_tp = launch.ranks / parts;
+    if (tp % launch.mlp_tp == 0) return;
+  }
   refuse_launch(fmt::format(
       "AssertionError: no valid parallel config: dp={}, tp={}, ep={}, cp=1; note the legacy "
       "\"tp=1, ep=N\" spelling must be \"tp=N, ep=N\"",
-      dp, tp, ep));
+      dp, tp, launch.experts));
 }
 
 void read_fields(Launch& launch, const Question& question, const Fields& fields, Version release) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engines/sglang/experts.h"
 #include "engines/sglang/flags.h"
 #include "engines/sglang/launch.h"
 #include "engines/sglang/models.h"
@@ -17,6 +18,8 @@ void fill_figures(const Launch& launch, Figures& figures) {
   figures.dtype = launch.dtype;
   figures.kv_dtype = launch.kv_dtype;
   figures.ranks = launch.tp * launch.pp * (launch.attention_dp > 1 ? 1 : launch.dp);
+  figures.weight_ranks = launch.tp * launch.pp;
+  if (launch.attention_dp > 1) figures.attention_ranks = launch.attention_tp * launch.pp;
   figures.context = launch.context;
   figures.running = launch.max_running.value_or(0);
   figures.step_tokens = launch.chunk > 0 ? launch.chunk : launch.max_prefill;
@@ -53,6 +56,12 @@ void answer_to(const Question& question, Version version, Answer& answer) {
   for (const std::string& flag : line.unmoved())
     answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
   line.add_notes(answer.notes);
+  const bool exchanges = line.text("--moe-a2a-backend", "none") != "none";
+  if (exchanges && config.text().integer({"n_shared_experts"}, 0, kSizeOrNone) > 0)
+    answer.notes.emplace_back(
+        "--moe-a2a-backend: each rank holds the shared experts whole, which are counted as split; "
+        "buffers of the exchange are not counted");
+  answer.figures.whole_experts = expert_ranks(line, config, launch.tp) > 1;
   if (!own_class) {
     throw Refusal{"model",
                   "not among SGLang's own models; at best served through its Transformers backend"};

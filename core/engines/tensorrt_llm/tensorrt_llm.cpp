@@ -75,6 +75,7 @@ constexpr Flag kTrtllmFlags[] = {
 constexpr FieldFlag kTrtllmMeanings[] = {
     {"--tp-size", "tensor_parallel_size"},
     {"--pp-size", "pipeline_parallel_size"},
+    {"--ep-size", "moe_expert_parallel_size"},
     {"--max-batch-size", "max_batch_size"},
     {"--max-num-tokens", "max_num_tokens"},
     {"--max-seq-len", "max_seq_len"},
@@ -118,7 +119,7 @@ void note_fields(const Json& fields, Answer& answer) {
 }
 
 struct Settled {
-  int64_t tp = 1, pp = 1, batch = 2048, tokens = 8192, length = 0, block = 32;
+  int64_t tp = 1, pp = 1, ep = 1, batch = 2048, tokens = 8192, length = 0, block = 32;
   double fraction = 0.9;
   std::optional<int64_t> most_tokens;
   int64_t layers = 0, token_bytes = 0;
@@ -131,6 +132,14 @@ Settled settle(const ModelConfig& config, const Fields& fields) {
   Settled out;
   out.tp = fields.integer("tensor_parallel_size", 1, {1, 1 << 12});
   out.pp = fields.integer("pipeline_parallel_size", 1, {1, 1 << 12});
+  out.ep = fields.integer("moe_expert_parallel_size", 1, {-1, 1 << 12});
+  const int64_t cut = fields.integer("moe_tensor_parallel_size", -1, {-1, 1 << 12});
+  if (out.ep > 0 && (out.tp % out.ep != 0 || (cut > 0 && cut * out.ep != out.tp))) {
+    throw Refusal{"arguments",
+                  fmt::format("ValueError: moe_tp_size * moe_ep_size must equal to moe_world_size: "
+                              "moe_expert_parallel_size {} of tensor_parallel_size {}",
+                              out.ep, out.tp)};
+  }
   out.batch = fields.integer("max_batch_size", out.batch, kTokens);
   out.tokens = fields.integer("max_num_tokens", out.tokens, {1, 1 << 24});
   out.length = fields.integer(
@@ -230,6 +239,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   figures.dtype = config.dtype().empty() ? "bfloat16" : config.dtype();
   figures.kv_dtype = launch.fp8 ? "fp8" : figures.dtype;
   figures.ranks = launch.tp * launch.pp;
+  figures.whole_experts = launch.ep > 1;
   figures.context = launch.length;
   figures.running = launch.batch;
   figures.step_tokens = launch.tokens;

@@ -1,0 +1,181 @@
+// Spellings in which a launch is pasted: from web pages, terminals, scripts, Python programs and
+// manifests. Each means the plain line "vllm serve m -tp 2 --max-model-len 4096".
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/plan/options.h"
+#include "cli/program.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+using Catch::Contains;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+using NameList = std::vector<std::string>;
+
+PlanOptions planned_from(const std::string& text) {
+  PlanOptions options;
+  expand_pasted_line({"plan", "--from", text}, options);
+  return options;
+}
+
+void check_plain(const std::string& text) {
+  INFO(text);
+  const PlanOptions options = planned_from(text);
+  CHECK(options.model == "m");
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(options.launch.args.tensor_parallel == 2);
+  CHECK(options.left_out.empty());
+  CHECK(options.engine == "vllm");
+}
+
+std::string release_of(const std::string& text) {
+  return vllm::version_text(planned_from(text).launch.args.version);
+}
+
+}  // namespace
+
+TEST_CASE("a line copied from a page or a terminal is the line that was typed") {
+  const std::string serve = "vllm serve m -tp 2 --max-model-len 4096";
+  for (const std::string& text :
+       NameList{"PS C:\\Users\\me> " + serve, "C:\\Users\\me>" + serve, "> " + serve,
+                "> vllm serve m -tp 2 \\\n>   --max-model-len 4096", "\u279C  ~ " + serve,
+                "\u276F " + serve, "(venv) user@host:~$ " + serve, "```bash\n" + serve + "\n```",
+                "`" + serve + "`", "\"" + serve + "\"", "\uFEFF" + serve, "\u200B" + serve,
+                std::string("vllm serve m \u2014tensor-parallel-size 2 \u2014max-model-len 4096"),
+                std::string("vllm serve m \u2013tp 2 \u2013-max-model-len 4096"),
+                std::string("vllm serve \u201Cm\u201D -tp 2 --max-model-len \u20184096\u2019"),
+                std::string(
+                    "vllm serve &quot;m&quot; -tp 2 --max-model-len &#39;4096&#39; &gt; log &amp;"),
+                std::string("vllm serve m \\\n  -tp 2 \\ # two cards\n  --max-model-len 4096"),
+                std::string("vllm serve m --tensor-parallel 2 --max-model 4096")}) {
+    check_plain(text);
+  }
+  CHECK(planned_from("vllm serve m --served-model-name \"it\u2019s\"").model == "m");
+  CHECK(planned_from("vllm serve m --enable-lo").left_out ==
+        NameList{"--enable-lo (did you mean --enable-lora?)"});  // of several
+}
+
+TEST_CASE("variables of a script stand for words as in a shell") {
+  for (const char* text :
+       {"vllm serve m -tp ${TP:=2} --max-model-len ${LENGTH-4096}",
+        "A=2; vllm serve m -tp ${B:-${A:-4}} --max-model-len 4096 ${EAGER:+--enforce-eager}",
+        "ARGS=\"-tp 2 --max-model-len 4096\"\nvllm serve m $ARGS",
+        "ARGS=\"-tp 2\"\nARGS+=\" --max-model-len 4096\"\nvllm serve m $ARGS",
+        "ARGS=(\n  -tp 2  # cards\n  --max-model-len 4096\n)\nvllm serve m \"${ARGS[@]}\"",
+        "ARGS=(-tp 2)\nARGS+=(--max-model-len 4096)\nvllm serve m ${ARGS[*]}",
+        "EMPTY=\nvllm serve m $EMPTY -tp 2 --max-model-len 4096",
+        "for i in 1; do vllm serve m -tp 2 --max-model-len 4096; done",
+        "if true; then vllm serve m -tp 2 --max-model-len 4096; fi",
+        "eval \"vllm serve m -tp 2 --max-model-len 4096\"",
+        "wsl -d Ubuntu -- vllm serve m -tp 2 --max-model-len 4096",
+        "ssh -i key user@host \"vllm serve m -tp 2 --max-model-len 4096\"",
+        "sbatch --gres=gpu:2 --wrap='vllm serve m -tp 2 --max-model-len 4096'",
+        "accelerate launch -m vllm.entrypoints.openai.api_server --model m -tp 2 --max-model-len "
+        "4096",
+        "[program:vllm]\ncommand=/opt/bin/vllm serve m -tp 2 --max-model-len 4096\nautostart=true",
+        "srun --gres=gpu:2 -o out.log --export ALL vllm serve m -tp 2 --max-model-len 4096"}) {
+    check_plain(text);
+  }
+  CHECK(planned_from("EAGER=1; vllm serve m ${EAGER:+--enforce-eager}").launch.args.enforce_eager);
+  for (const char* unset : {"-tp $COUNT", "--max-model-len ${COUNT}", "--max-num-seqs ${COUNT:?no}",
+                            "--gpu-memory-utilization $COUNT"}) {
+    INFO(unset);
+    PlanOptions options;
+    CHECK_THROWS_WITH(
+        expand_pasted_line({"plan", "--from", std::string("vllm serve m ") + unset}, options),
+        Contains("COUNT"));
+  }
+}
+
+TEST_CASE("a Python program that starts vLLM says its line") {
+  for (const char* text :
+       {"import subprocess\nsubprocess.run([\"vllm\", \"serve\", \"m\", \"-tp\", \"2\", "
+        "\"--max-model-len\", \"4096\"])",
+        "subprocess.Popen([\n    \"vllm\", \"serve\", \"m\",\n    \"-tp\", \"2\",  # cards\n    "
+        "\"--max-model-len\", str(4096),\n])",
+        "M = 'm'\nsubprocess.run([sys.executable, '-m', 'vllm.entrypoints.openai.api_server', "
+        "'--model', M, '-tp', '2', '--max-model-len', '4096'])",
+        "subprocess.run(\"vllm serve m -tp 2 --max-model-len 4096\", shell=True)",
+        "subprocess.run('vllm serve m -tp 2 --max-model-len 4096'.split())",
+        "import os\nos.system('vllm serve m -tp 2 --max-model-len 4096 &')",
+        "[\"vllm\",\"serve\",\"m\",\"-tp\",\"2\",\"--max-model-len\",\"4096\"]",
+        ">>> from vllm import LLM\n>>> llm = LLM(model=\"m\", tensor_parallel_size=2,\n...         "
+        "  "
+        "max_model_len=4096)",
+        "options = dict(tensor_parallel_size=2, max_model_len=4096)\nllm = LLM('m', **options)",
+        "c = LLMConfig(model_loading_config=dict(model_id='x', model_source='m'), "
+        "accelerator_type='H100', engine_kwargs={'tensor_parallel_size': 2, 'max_model_len': "
+        "4096})"}) {
+    check_plain(text);
+  }
+  CHECK(planned_from("llm = LLM('m', **given())").left_out ==
+        NameList{"**given() (not a literal)"});
+}
+
+TEST_CASE("a script within a manifest runs in the manifest's image") {
+  const PlanOptions script = planned_from(
+      "spec:\n  containers:\n  - image: vllm/vllm-openai:v0.12.0\n    command: [sh, -c]\n    "
+      "args:\n    - |\n      vllm serve m -tp 2 \\\n        --max-model-len 4096\n    resources: "
+      "{limits: {nvidia.com/mig-3g.40gb: 1}}\n");
+  CHECK(vllm::version_text(script.launch.args.version) == "0.12.0");
+  CHECK(script.launch.args.max_model_len == 4096);
+  REQUIRE(script.left_out.size() == 1);
+  CHECK_THAT(script.left_out[0], Contains("nvidia.com/mig-3g.40gb"));
+  const PlanOptions merged = planned_from(
+      "x-common: &c\n  image: vllm/vllm-openai:v0.12.0\nservices:\n  v:\n    <<: *c\n    command: "
+      "[--model, m]\n");
+  CHECK(vllm::version_text(merged.launch.args.version) == "0.12.0");
+  for (const char* text :
+       {"docker run vllm/vllm-openai:v0.12.0@sha256:abc --model m",
+        "srun --container-image=vllm/vllm-openai:v0.12.0 --gpus 2 vllm serve m",
+        "srun --container-image docker://vllm#vllm-openai:v0.12.0 vllm serve m",
+        "apptainer run --nv docker://vllm/vllm-openai:v0.12.0 vllm serve m",
+        "# requirements.txt\nvllm==0.12.0\ntorch==2.9.0\n\nvllm serve m",
+        "echo \"vllm==0.12.0\" > requirements.txt\npip install -r requirements.txt\nvllm serve m",
+        "conda create -n v python=3.12 vllm=0.12.0 -y\nconda activate v\nvllm serve m",
+        "pixi add vllm=0.12.0\npixi run vllm serve m", "uv add vllm==0.12.0\nuv run vllm serve m",
+        "git clone https://github.com/vllm-project/vllm && cd vllm && git checkout v0.12.0\n"
+        "vllm serve m",
+        "git clone -b v0.12.0 https://github.com/vllm-project/vllm.git\nvllm serve m"}) {
+    INFO(text);
+    CHECK(release_of(text) == "0.12.0");
+  }
+}
+
+TEST_CASE("a file mounted into a container is read where the host has it") {
+  const Scratch scratch;
+  const std::string file =
+      scratch.write("c.yaml", "max-model-len: 4096\ntensor-parallel-size: 2\n");
+  const std::string folder = file.substr(0, file.rfind('/'));
+  for (const std::string& text :
+       NameList{"docker run -v " + folder + ":/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
+                "docker run --volume=" + file +
+                    ":/c.yaml:ro vllm/vllm-openai --model m --config=/c.yaml",
+                "docker run --mount type=bind,source=" + folder +
+                    ",target=/cfg vllm/vllm-openai --model m --config /cfg/c.yaml",
+                "services:\n  v:\n    image: vllm/vllm-openai\n    volumes: ['" + folder +
+                    ":/cfg']\n    command: [--model, m, --config, /cfg/c.yaml]\n"}) {
+    check_plain(text);
+  }
+  CHECK(planned_from("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/c.yaml")
+            .model == file);
+  CHECK(planned_from("docker run -v " + folder + ":/models vllm/vllm-openai --model /models/absent")
+            .model == "/models/absent");
+}
+
+TEST_CASE("flags alone may be pasted, and a config.json alone is no model of a line") {
+  const Scratch scratch;
+  const std::string model = test::kConfigs + "llama-3.1-8b.json";
+  const std::string plan = "plimsoll plan --gpu h100 --format serve --from ";
+  const Outcome flags = shell(scratch, plan + "'--model " + model + " --max_model_len 4096'");
+  CHECK(flags.status == 0);
+  CHECK_THAT(flags.out, Contains("--max-model-len 4096"));
+  CHECK_THAT(flags.err, Contains("is a config.json alone"));
+}
