@@ -29,7 +29,10 @@ struct Launch {
   int64_t blocks = 0;   // cache_max_entry_count as a count, before 0.15; 0: not given
   int64_t quant_policy = 0;
   std::string dtype;
+  int64_t ranks = 1;     // GPUs of the launch
   int64_t tp = 1;        // of attention
+  int64_t mlp_tp = 1;    // of what is neither attention nor experts
+  int64_t experts = 1;   // ranks that each hold a part of the experts whole
   int64_t layers = 0;    // with a KV cache
   int64_t kv_heads = 0;  // of a rank
   int64_t head_dim = 0;  // of latent attention: the row of a token
