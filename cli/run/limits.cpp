@@ -12,7 +12,7 @@ namespace plimsoll::cli {
 namespace {
 
 // Tokenized in about a second.
-constexpr uint64_t kLookedAt = uint64_t{16} << 20;
+constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 
 std::string not_looked(const launch::LaunchRequest& flags, const files::InputFile& input) {
   if (!input.is_regular()) return "the input is no file, and can be read once";
@@ -76,8 +76,8 @@ batch::InputLengths survey_lengths(const launch::LaunchRequest& flags, files::In
   lengths.not_looked = not_looked(flags, input);
   if (!lengths.not_looked.empty()) return lengths;
   // The slice may begin behind what is looked at.
-  if (input.is_packed() || input.size() > kLookedAt) survey.slice.first = 0;
-  survey.most_bytes = kLookedAt;
+  if (input.is_packed() || input.size() > kMostBytes) survey.slice.first = 0;
+  survey.most_bytes = kMostBytes;
   survey.prompts.grammars = nullptr;  // they have no part in lengths
   batch::PrefixIndex& index = lengths.index.emplace(survey.block_size);
   survey.each = [&](const batch::SurveyedLine& line) { index.add_line(line.request); };

@@ -29,13 +29,13 @@ std::string without_syntax(std::string_view text) {
 /// True for JSON, with numbers beyond doubles too: they stay as the model spelled them.
 bool is_json(const std::string& text) {
   try {
-    (void)Json::parse(text);
+    const Json read = Json::parse(text);
+    return !read.is_discarded();
   } catch (const Json::out_of_range&) {
     return true;
   } catch (const Json::parse_error&) {
     return false;
   }
-  return true;
 }
 
 /// Arguments that are written anew are JSON, whatever bytes were in them; others are as the model
