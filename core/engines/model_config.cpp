@@ -71,6 +71,10 @@ int64_t ModelConfig::kv_heads() const {
       kHead);
 }
 
+int64_t ModelConfig::experts() const {
+  return text().integer({"n_routed_experts", "num_experts", "num_local_experts"}, 0, kSizeOrNone);
+}
+
 int64_t ModelConfig::latent_width() const {
   const ConfigView config = text();
   return config.required({"kv_lora_rank"}, kHead) +

@@ -44,6 +44,8 @@ class ModelConfig {
   [[nodiscard]] int64_t head_dim() const;
   [[nodiscard]] int64_t kv_heads() const;
   [[nodiscard]] int64_t vocabulary() const;
+  /// Experts of a mixture; 0: none.
+  [[nodiscard]] int64_t experts() const;
   /// Values that latent attention keeps of a token: the latent and the rotated part of the key.
   [[nodiscard]] int64_t latent_width() const;
   /// Values of an indexer's key.

@@ -239,7 +239,8 @@ TEST_CASE("our flags mean the same to every engine") {
   CHECK(tokens("sglang --max-model-len 8k") == tokens("sglang --context-length 8000"));
   CHECK(tokens("sglang --enforce-eager --max-model-len 8k") ==
         tokens("sglang --disable-cuda-graph --context-length 8000"));
-  CHECK(tokens("lmdeploy --kv-cache-dtype fp8") == tokens("lmdeploy --quant-policy fp8"));
+  CHECK(tokens("lmdeploy --backend pytorch --kv-cache-dtype fp8") ==
+        tokens("lmdeploy --backend pytorch --quant-policy fp8"));
   CHECK(tokens("lmdeploy --gpus 2") == tokens("lmdeploy --tp 2"));
   CHECK(tokens("lmdeploy --gpus 2 --dp 1") == tokens("lmdeploy --tp 1"));
   const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";

@@ -158,8 +158,14 @@ TEST_CASE("flags of TensorRT-LLM win over fields, which keep what they do not na
 }
 
 TEST_CASE("TensorRT-LLM's experts are shared by as many ranks as divide its tensor parallelism") {
-  CHECK(ask_trtllm({"--tp-size", "8", "--ep-size", "4"}).figures.whole_experts);
-  CHECK_FALSE(ask_trtllm({"--tp-size", "8", "--ep-size", "1"}).figures.whole_experts);
+  const auto are_whole = [](const char* ranks, const Json& changes) {
+    return ask_trtllm({"--tp-size", "8", "--ep-size", ranks}, Json::object(), kFreeGib, changes)
+        .figures.whole_experts;
+  };
+  const Json mixture = {{"num_experts", 128}};
+  CHECK(are_whole("4", mixture));
+  CHECK_FALSE(are_whole("1", mixture));
+  CHECK_FALSE(are_whole("4", Json::object()));  // a dense model has none
   const Answer refused = ask_trtllm({"--tp-size", "8", "--ep-size", "3"});
   REQUIRE(refused.refused.has_value());
   CHECK_THAT(refused.refused->words, Catch::Contains("moe_expert_parallel_size 3"));

@@ -113,6 +113,9 @@ TEST_CASE("lmdeploy serve takes TurboMind for the models that a release's table 
   CHECK_FALSE(old("BaichuanForCausalLM", "num_attention_heads", 40));
   CHECK(old("ChatGLMModel", "num_layers", 40));
   CHECK_FALSE(old("ChatGLMModel", "num_layers", 28));
+  const Answer drafts = serve({.words = {"--speculative-algorithm", "eagle"}});
+  CHECK_FALSE(drafts.refused);
+  CHECK(drafts.says.at(0) == "speculative decoding is not supported by turbomind ");
   // What it does not take, the PyTorch engine does, and says so.
   const Answer other =
       serve({.words = {"--backend", "turbomind"}, .changes = of_class("Gemma3ForCausalLM")});
@@ -238,6 +241,35 @@ TEST_CASE("TurboMind before 0.15 has an array of blocks, and cuts sessions to it
   CHECK(serve({.release = "0.99.0"}).version == "0.18.0");
 }
 
+TEST_CASE("TurboMind cuts experts by both of their ranks, and has none in dense models") {
+  const auto figures = [](std::vector<std::string> words, Json changes) {
+    return serve({.words = std::move(words), .changes = std::move(changes)}).figures;
+  };
+  Json mixture = of_class("Qwen3MoeForCausalLM");
+  mixture["num_experts"] = 128;
+  const Figures both = figures({"--tp", "4", "--ep", "2"}, mixture);
+  CHECK(both.whole_experts);
+  CHECK(both.expert_ranks == 4);
+  CHECK(both.weight_ranks == 2);
+  const Figures copies = figures({"--tp", "4", "--dp", "2", "--ep", "2"}, mixture);
+  CHECK(copies.ranks == 8);
+  CHECK(copies.expert_ranks == 8);
+  CHECK(figures({"--tp", "2", "--dp", "2"}, mixture).weight_ranks == 2);
+  const Figures dense = figures({"--tp", "4", "--ep", "2"}, Json::object());
+  CHECK_FALSE(dense.whole_experts);
+  CHECK(dense.expert_ranks == 0);
+}
+
+TEST_CASE("TurboMind's table of token ids has what the cache leaves") {
+  // 1,024 sequences of 1,048,576 tokens: 4 GiB of 20 that are free, of which the cache takes 16.
+  const double gib = 0x1p30;
+  const Served asked{.words = {"--session-len", "1048576"}, .free = 20 * gib};
+  CHECK(refusal_of(asked).empty());
+  Served less = asked;
+  less.free = 20 * gib - 64;
+  CHECK_THAT(refusal_of(less), Catch::StartsWith("memory: out of memory: token ids of 1024 "));
+}
+
 TEST_CASE("TurboMind refuses what its config refuses, in its words") {
   struct Row {
     std::vector<std::string> words;
@@ -266,6 +298,14 @@ TEST_CASE("TurboMind refuses what its config refuses, in its words") {
            Row{{"--tp", "2", "--ep", "4"}, {}, "AssertionError: no valid parallel config"},
            Row{{"--tp", "4", "--ep", "4"}, {}, ""},
            Row{{},
+               {{"layer_types", Json(32, "linear_attention")},
+                {"linear_num_key_heads", 8},
+                {"linear_num_value_heads", 8},
+                {"linear_key_head_dim", 128},
+                {"linear_value_head_dim", 128},
+                {"linear_conv_kernel_dim", 4}},
+               "Check failed: weights.size() >= 1"},
+           Row{{},
                quantized({{"quant_method", "bitsandbytes"}}),
                "AssertionError: unsupported quant_config"},
            Row{{},
@@ -287,7 +327,8 @@ TEST_CASE("TurboMind refuses what its config refuses, in its words") {
     CHECK(said.substr(0, wanted.size()) == wanted);
     CHECK(said.empty() == wanted.empty());
   }
-  CHECK(serve({.changes = quantized({{"quant_method", "awq"}})}).resolved["dtype"] == "float16");
+  CHECK(serve({.changes = quantized({{"quant_method", "awq"}, {"version", "gemm"}})})
+            .resolved["dtype"] == "float16");
   CHECK(serve({.card = "t4"}).resolved["dtype"] == "float16");
   CHECK(serve({}).resolved["dtype"] == "bfloat16");
 }

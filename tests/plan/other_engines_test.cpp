@@ -141,6 +141,15 @@ TEST_CASE("SGLang's expert parallelism is checked, and divides experts as tensor
   CHECK_THAT(plan({"--ep-size", "3"}).reason, Catch::Contains("--expert-parallel-size 3"));
   CHECK(plan({"--ep-size", "3"}).refused);
   CHECK_THAT(plan({"--tp-size", "96", "--ep-size", "96"}).reason, Catch::Contains("160 experts"));
+  // 160 experts and 32 copies of some, among 96 ranks that exchange tokens.
+  Json divisible = mixture;
+  divisible["vocab_size"] = 153600;
+  std::vector<std::string> exchange = {"--tp-size", "96", "--moe-a2a-backend", "deepep"};
+  CHECK_THAT(
+      plan_sglang(divisible, "h200", exchange).reason,
+      Catch::Contains("160 experts are not divisible by the ranks of --moe-a2a-backend, 96"));
+  exchange.insert(exchange.end(), {"--ep-num-redundant-experts", "32"});
+  CHECK_FALSE(plan_sglang(divisible, "h200", exchange).refused);
   // 1536 columns of an expert in slices of 192, which blocks of 128 scales do not divide.
   Json blocks = mixture;
   blocks["quantization_config"] = {

@@ -147,7 +147,7 @@ void fill_figures(const auto& launch, const ModelConfig& config, Figures& figure
   figures.ranks = launch.ranks;
   figures.weight_ranks = launch.mlp_tp;
   figures.attention_ranks = launch.tp;
-  figures.whole_experts = launch.experts > 1;
+  figures.whole_experts = launch.experts > 1 && config.experts() > 0;
   if (figures.whole_experts) figures.expert_ranks = launch.experts;
   figures.context = config.text().integer({"max_position_embeddings", "seq_length"}, 1 << 20,
                                           {1, int64_t{1} << 40});
@@ -174,10 +174,14 @@ void plan_turbomind(const Question& question, const ModelConfig& config, const C
   if (release ==
       parse_release(question.version.empty() ? answer.version : question.version, kNewest))
     answer.asked_for.clear();
-  const Fields fields(fields_of(question, line, kOfTurbomind));
+  Json stated = fields_of(question, line, kOfTurbomind);
+  if (stated.is_object() && stated.erase("speculative") > 0)
+    answer.says.emplace_back("speculative decoding is not supported by turbomind ");
+  const Fields fields(std::move(stated));
   const turbomind::Launch launch = turbomind::resolve(question, config, fields, release);
   answer.resolved = turbomind::resolved_json(launch);
   fill_figures(launch, config, answer.figures);
+  answer.figures.expert_ranks *= launch.mlp_tp;  // each expert is cut as well
   line.add_notes(answer.notes);
   answer.notes.emplace_back(
       "TurboMind's buffers for steps are taken from what the cache leaves, and are not counted");

@@ -94,7 +94,7 @@ std::string method_of(const ModelConfig& config) {
   if (method.empty()) return method;
   int64_t group = stated.integer({"group_size"}, 0, {-1, 1 << 20});
   bool known = method == "fp8" || method == "mxfp4";
-  if (method == "awq") known = stated.text({"version"}, "gemm") == "gemm";
+  if (method == "awq") known = stated.text({"version"}, "") == "gemm";
   if (method == "gptq") known = !stated.flag({"desc_act"}, false) && stated.flag({"sym"}, true);
   if (method == "compressed-tensors") {
     const ConfigView part = stated.child({"config_groups"}).child({"group_0"});
@@ -244,6 +244,7 @@ void read_states(Launch& launch, const Question& question, const ModelConfig& co
                               delta.k_heads % launch.tp));
   }
   launch.layers -= linear;
+  if (launch.layers == 0) refuse_launch("Check failed: weights.size() >= 1 (0 vs. 1)");
   const auto variable = question.variables.find("LMDEPLOY_FP32_MAMBA_SSM_DTYPE");
   const bool wide = variable != question.variables.end() && variable->second == "1";
   const int64_t channels = 2 * delta.k_heads * delta.k_dim + delta.v_heads * delta.v_dim;

@@ -153,6 +153,16 @@ void size(const Launch& launch, double free_gib, Version release, Answer& answer
   figures.state_bytes = (Amount{held.states} * request).value();
   figures.state_formula = fmt::format("{} requests x {} bytes", held.states, request);
   figures.beside_bytes = (Amount{launch.batch} * session * 4).value();
+  const int64_t taken = release < kObjectCache ? figures.kv_bytes + figures.state_bytes
+                                               : static_cast<int64_t>(free * launch.share);
+  const int64_t left = static_cast<int64_t>(free) - taken;
+  if (figures.beside_bytes > left) {
+    refuse_size(fmt::format(
+        "out of memory: token ids of {} sequences x {} tokens take {:.2f} MB, and {:.2f} MB are "
+        "free beside the cache",
+        launch.batch, session, static_cast<double>(figures.beside_bytes) / kMib,
+        static_cast<double>(left) / kMib));
+  }
   figures.beside_formula = fmt::format("{} sequences x {} tokens x 4 bytes", launch.batch, session);
 }
 

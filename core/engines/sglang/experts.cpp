@@ -21,20 +21,21 @@ void check_blocks(const ModelConfig& config, int64_t slice) {
 }  // namespace
 
 int64_t expert_ranks(const CommandLine& line, const ModelConfig& config, int64_t tp) {
-  const int64_t experts = config.text().integer(
-      {"n_routed_experts", "num_experts", "num_local_experts"}, 0, kSizeOrNone);
-  int64_t ranks = line.integer("--expert-parallel-size", 1);
-  if (line.text("--moe-a2a-backend", "none") != "none") ranks = tp;
-  if (experts == 0) return 1;
+  if (config.experts() == 0) return 1;
+  const int64_t experts = config.experts() + line.integer("--ep-num-redundant-experts", 0);
+  const bool exchanged = line.text("--moe-a2a-backend", "none") != "none";
+  const int64_t ranks = exchanged ? tp : line.integer("--expert-parallel-size", 1);
   if (ranks < 1 || tp % ranks != 0) {
     throw Refusal{"arguments", fmt::format("--expert-parallel-size {} does not divide "
                                            "--tensor-parallel-size {}: SGLang has no such groups",
                                            ranks, tp)};
   }
   if (experts % ranks != 0) {
-    throw Refusal{"arguments", fmt::format("AssertionError: {} experts are not divisible by "
-                                           "--expert-parallel-size {}",
-                                           experts, ranks)};
+    throw Refusal{
+        "arguments",
+        fmt::format("AssertionError: {} experts are not divisible by {} {}", experts,
+                    exchanged ? "the ranks of --moe-a2a-backend," : "--expert-parallel-size",
+                    ranks)};
   }
   const int64_t width = config.text().integer({"moe_intermediate_size"}, 0, kSizeOrNone);
   if (width > 0) check_blocks(config, width / (tp / ranks));

@@ -239,7 +239,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   figures.dtype = config.dtype().empty() ? "bfloat16" : config.dtype();
   figures.kv_dtype = launch.fp8 ? "fp8" : figures.dtype;
   figures.ranks = launch.tp * launch.pp;
-  figures.whole_experts = launch.ep > 1;
+  figures.whole_experts = launch.ep > 1 && config.experts() > 0;
   figures.context = launch.length;
   figures.running = launch.batch;
   figures.step_tokens = launch.tokens;
