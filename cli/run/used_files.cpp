@@ -60,8 +60,8 @@ void add_written(const std::string& role, const std::string& path,
   }
 }
 
-// A name by which a user expects a table, or a link that a finished output would take the place of.
-void check_output_name(const RunOptions& options, const char* flag, const std::string& path) {
+// Refuses a name by which a user expects a table.
+void check_output_name(const char* flag, const std::string& path) {
   for (const char* table : {".csv", ".tsv", ".parquet", ".xlsx"}) {
     if (!lower_case(path).ends_with(table)) continue;
     fail(ExitCode::usage,
@@ -70,6 +70,10 @@ void check_output_name(const RunOptions& options, const char* flag, const std::s
          "--ocsv flatten FILE",
          flag, path);
   }
+}
+
+// Refuses a link that a finished output would take the place of.
+void check_link(const RunOptions& options, const char* flag, const std::string& path) {
   std::error_code none;
   const bool is_link = std::filesystem::is_symlink(path, none) && !files::is_stream(path);
   if (options.existing == files::Existing::replace && is_link) {
@@ -80,13 +84,20 @@ void check_output_name(const RunOptions& options, const char* flag, const std::s
 }
 
 void add_outputs(const RunOptions& options, std::vector<files::UsedFile>& used) {
-  check_output_name(options, "-o", options.output);
-  check_output_name(options, "--errors", options.errors);
+  check_output_name("-o", options.output);
+  check_output_name("--errors", options.errors);
   add_written("-o", options.output,
               {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".run.texts",
                ".run.texts.part", ".running"},
               used);
   add_written("--errors", options.errors, {".part", ".part.xxh3", ".ordered.part"}, used);
+}
+
+/// Refuses a file with two roles, and outputs that would replace a link.
+void check_roles(const RunOptions& options, const std::vector<files::UsedFile>& used) {
+  files::check_distinct(used);
+  check_link(options, "-o", options.output);
+  check_link(options, "--errors", options.errors);
 }
 
 /// Refuses to replace a file that is neither empty nor begins as the files that a flag writes, and
@@ -122,7 +133,7 @@ void check_files(const RunOptions& options, const Environment& environment) {
   add_outputs(options, used);
   add_written("--report", options.report, {".part"}, used);
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
-  files::check_distinct(used);
+  check_roles(options, used);
   check_replaced("--report", options.report, "{\"schema_version\":");
   check_replaced("--metrics-file", options.metrics_file, "# HELP plimsoll_");
 }
@@ -131,7 +142,7 @@ void check_merge_files(const RunOptions& options) {
   std::vector<files::UsedFile> used;
   for (const std::string& part : options.merge) used.push_back({"--merge", part, Use::read});
   add_outputs(options, used);
-  files::check_distinct(used);
+  check_roles(options, used);
 }
 
 }  // namespace plimsoll::cli

@@ -162,7 +162,7 @@ TEST_CASE("a dry run names each source tensor once, and three of many") {
   CHECK(fused == "model.layers.0.self_attn.qkv_proj.weight");
   CHECK(fused_sources == Json{fused});
   const std::string experts = "model.layers.0.block_sparse_moe.experts";
-  const auto [first, all] = row_of("mixtral", (experts + ".w13_weight").c_str());
+  const auto [first, all] = row_of("mixtral", (experts + ".routed_experts.w13_weight").c_str());
   CHECK(first == experts + ".0.w1.weight " + experts + ".0.w3.weight " + experts +
                      ".1.w1.weight (+" + std::to_string(all.size() - 3) + ")");
   CHECK(all.size() % 2 == 0);
