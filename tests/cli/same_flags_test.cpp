@@ -123,8 +123,9 @@ TEST_CASE("unknown flags of a pasted line are named, with the nearest known one"
   const Scratch scratch;
   const Outcome outcome =
       shell(scratch,
-            "plimsoll plan --from 'vllm serve '$MODEL' --max-num-seqz 4 --frobnicate=9 --port 1'");
+            "plimsoll plan --from 'vllm serve '$MODEL' --max-num-seqq 4 --frobnicate=9 --port 1'");
   CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.out, Contains("--max-num-seqz (did you mean --max-num-seqs?)") &&
-                              Contains("--frobnicate") && Contains("not known to plan"));
+  CHECK_THAT(outcome.out, Contains("--max-num-seqq (did you mean") &&
+                              Contains("--max-num-seqs?)") && Contains("--frobnicate") &&
+                              Contains("not known to plan"));
 }

@@ -126,7 +126,7 @@ TEST_CASE("an output does not have a table's name, and takes no link's place") {
   CHECK(told("file").empty());
   CHECK_THAT(told("link"), Contains("is a link, which the output would replace") && Contains(file));
   options.errors = scratch.path("link");
-  CHECK_THAT(told("file"), Contains("--errors " + options.errors + ": is a link"));
+  CHECK_THAT(told("other"), Contains("--errors " + options.errors + ": is a link"));
 }
 
 TEST_CASE("--order auto looks at two lines and more, of a file up to its bound") {
