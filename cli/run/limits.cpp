@@ -78,6 +78,7 @@ batch::InputLengths survey_lengths(const launch::LaunchRequest& flags, files::In
   // The slice may begin behind what is looked at.
   if (input.is_packed() || input.size() > kMostBytes) survey.slice.first = 0;
   survey.most_bytes = kMostBytes;
+  survey.keeps_sequences = false;
   survey.prompts.grammars = nullptr;  // they have no part in lengths
   batch::PrefixIndex& index = lengths.index.emplace(survey.block_size);
   survey.each = [&](const batch::SurveyedLine& line) { index.add_line(line.request); };
