@@ -101,12 +101,12 @@ void RunFiles::open_journals(files::InputFile* input) {
   if (!options_.errors.empty()) {
     errors_ = open_output(options_.errors, options_.fsync, errors_journal_);
   }
-  if (!goes_on()) {
-    start_anew();
-    return;
-  }
-  if (finished_) return;
   try {
+    if (!goes_on()) {
+      start_anew();
+      return;
+    }
+    if (finished_) return;
     read_back(input);
   } catch (const Error&) {
     give_back_published();
