@@ -132,3 +132,18 @@ TEST_CASE("a correction that finds the errors file locked leaves the output wher
   CHECK_FALSE(scratch.has("out.part"));
   CHECK(shell(scratch, command + " --retry-failed").status == 0);
 }
+
+TEST_CASE("a run whose lines all failed goes on from its errors after a launch that was refused") {
+  const Scratch scratch;
+  scratch.write("in",
+                "{\"prompt\":\"Ay\",\"max_tokens\":-8}\n{\"prompt\":\"B\",\"max_tokens\":-8}\n");
+  const std::string command = "plimsoll run $MODEL -q -i in --errors bad -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  const std::string failures = scratch.read("bad");
+  CHECK(shell(scratch, command + " --retry-failed --kv-cache-memory-bytes 1000").status == 6);
+  const test::Outcome again = shell(scratch, command + " --retry-failed");
+  INFO(again.err);
+  CHECK(again.status == 3);
+  CHECK(scratch.has("out"));
+  CHECK(scratch.read("bad") == failures);
+}

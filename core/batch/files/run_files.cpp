@@ -156,7 +156,8 @@ bool RunFiles::goes_on() {
   manifest_ = *found;
   const std::string differs = difference_to_job();
   known_ = differs.empty();
-  if (!there && journal_->empty()) return false;
+  const bool has_failures = errors_journal_ && !errors_journal_->empty();
+  if (!there && journal_->empty() && !has_failures) return false;
   check_same_job(differs);
   if (!there) {
     take_back_errors();
