@@ -125,7 +125,7 @@ TEST_CASE("a correction that finds the errors file locked leaves the output wher
   scratch.write("in", prompts(3) + "{\"prompt\":\"Ay\",\"max_tokens\":2}\n");
   const test::Outcome refused = shell(scratch, command + " --retry-failed");
   close(bad);  // gives the lock back
-  CHECK(refused.status == 8);
+  CHECK(refused.status == 11);
   CHECK_THAT(refused.err, Catch::Contains("another process"));
   REQUIRE(scratch.has("out"));
   CHECK(scratch.read("out") == answers);
