@@ -87,18 +87,16 @@ plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs a
     }
   };
   const batch::AskedLimits asked = asked_limits(flags);
-  const batch::InputLengths lengths = lengths_of(plan(args, gpu));
+  const batch::InputLengths lengths = lengths_of(with(batch::smallest_limits(asked)));
   std::optional<batch::ChosenLimits> chosen;
-  std::string reason = without_lengths(flags, lengths.not_looked);
-  if (lengths.index) {
+  if (lengths.index)
     chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked, schedule_of);
-    reason = chosen ? chosen->reason : without_lengths(flags, kNoAnswers);
-  }
   plan::PlanResult result = chosen                  ? with(chosen->limits)
                             : flags.solve_sequences ? plan::solve_sequences(plan, args, gpu)
                                                     : plan(args, gpu);
-  result.solved =
-      limits_text(flags, {result.max_num_seqs, result.max_num_batched_tokens}, reason) + ".";
+  result.solved = limits_text(flags, {result.max_num_seqs, result.max_num_batched_tokens},
+                              reason_of(flags, lengths, chosen)) +
+                  ".";
   return result;
 }
 

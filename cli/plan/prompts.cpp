@@ -243,10 +243,22 @@ class PromptReading {
   batch::SurveyOptions survey;
 };
 
+/// True for a named pipe and the like, whose writer has no reader left once it was closed here.
+bool is_opened_once(const std::string& path) {
+  std::error_code ignored;
+  return path != "-" && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+}
+
 }  // namespace
 
 batch::InputLengths prompt_lengths(const plan::PlanResult& result, const PlanOptions& options,
                                    const ConfigView& config, const fs::path& folder) {
+  const bool once = std::ranges::any_of(input_paths(options.run), is_opened_once);
+  if (std::string why = why_not_looked(options.launch, !once); !why.empty()) {
+    batch::InputLengths lengths;
+    lengths.not_looked = std::move(why);
+    return lengths;
+  }
   PromptReading reading(result, options, config, folder);
   if (reading.input.is_regular()) reading.find_slice(options);
   return survey_lengths(options.launch, reading.input, reading.survey);

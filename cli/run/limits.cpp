@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -13,12 +14,6 @@ namespace {
 
 // Tokenized in about a second.
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
-
-std::string not_looked(const launch::LaunchRequest& flags, const files::InputFile& input) {
-  if (!input.is_regular()) return "the input is no file, and can be read once";
-  if (flags.args.max_model_len == -1) return "--max-model-len auto is settled first";
-  return "";
-}
 
 /// The schedule of a launch with these limits; nullopt where the engine would refuse it.
 std::optional<engine::ScheduleShape> schedule_of(const launch::ResolvedLaunch& launch,
@@ -44,6 +39,13 @@ std::optional<engine::ScheduleShape> schedule_of(const launch::ResolvedLaunch& l
   }
 }
 
+bool asks_for_answers(const batch::PrefixIndex& index) {
+  for (size_t line = 0; line < index.lines(); ++line) {
+    if (!index.sequences(line).empty()) return true;
+  }
+  return false;
+}
+
 /// The value of process 0, which the others pass as 0 too.
 int64_t of_first(engine::Processes* processes, int64_t value) {
   if (processes == nullptr) return value;
@@ -58,7 +60,20 @@ bool limits_are_open(const launch::LaunchRequest& flags) {
   return flags.solve_sequences || flags.solve_tokens;
 }
 
-std::string without_lengths(const launch::LaunchRequest& flags, const std::string& why) {
+std::string why_not_looked(const launch::LaunchRequest& flags, bool regular) {
+  if (!regular) return "the input is no file, and can be read once";
+  if (flags.args.max_model_len == -1) return "--max-model-len auto is settled first";
+  return "";
+}
+
+std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLengths& lengths,
+                      const std::optional<batch::ChosenLimits>& chosen) {
+  if (chosen) return chosen->reason;
+  std::string_view why = lengths.not_looked;
+  if (lengths.index) {
+    why = asks_for_answers(*lengths.index) ? "no limits that were tried fit"
+                                           : "no line asks for an answer";
+  }
   const char* what =
       flags.solve_sequences ? "as many as fit with their whole context" : "the default";
   return fmt::format("{}, because {}", what, why);
@@ -73,11 +88,13 @@ batch::AskedLimits asked_limits(const launch::LaunchRequest& flags) {
 batch::InputLengths survey_lengths(const launch::LaunchRequest& flags, files::InputFile& input,
                                    batch::SurveyOptions survey) {
   batch::InputLengths lengths;
-  lengths.not_looked = not_looked(flags, input);
+  lengths.not_looked = why_not_looked(flags, input.is_regular());
   if (!lengths.not_looked.empty()) return lengths;
   // The slice may begin behind what is looked at.
   if (input.is_packed() || input.size() > kMostBytes) survey.slice.first = 0;
   survey.most_bytes = kMostBytes;
+  survey.keeps_sequences = false;
+  survey.image_fault = nullptr;       // it hangs on the limits
   survey.prompts.grammars = nullptr;  // they have no part in lengths
   batch::PrefixIndex& index = lengths.index.emplace(survey.block_size);
   survey.each = [&](const batch::SurveyedLine& line) { index.add_line(line.request); };
@@ -105,21 +122,22 @@ std::string settle_limits(const launch::LaunchRequest& flags,
   std::optional<batch::ChosenLimits> chosen;
   if (processes == nullptr || processes->process() == 0) {
     engine::EngineOptions smallest = launch.engine;
-    if (flags.solve_sequences) smallest.max_num_seqs = 1;
+    const batch::StepLimits least = batch::smallest_limits(asked_limits(flags));
+    smallest.max_num_seqs = least.sequences;
+    smallest.max_num_batched_tokens = least.tokens;
     const int64_t context =
         engine::resolve_stages(launch.spec, launch.stage_views(), smallest, footprint)
             .front()
             .max_model_len;
     const batch::InputLengths lengths = lengths_of(context);
-    reason = without_lengths(flags, lengths.not_looked);
     const auto launch_of = [&](const batch::StepLimits& limits) {
       return schedule_of(launch, limits, footprint);
     };
     if (lengths.index) {
       chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked_limits(flags),
                                     launch_of);
-      reason = chosen ? chosen->reason : without_lengths(flags, kNoAnswers);
     }
+    reason = reason_of(flags, lengths, chosen);
   }
   const batch::StepLimits limits = chosen ? chosen->limits : batch::StepLimits{};
   const int64_t sequences = of_first(processes, limits.sequences);

@@ -2,6 +2,7 @@
 // input's lines.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "batch/order/step_limits.h"
@@ -13,14 +14,17 @@
 
 namespace plimsoll::cli {
 
-/// Why limits are not chosen though the input was looked at.
-inline constexpr const char* kNoAnswers = "no line asks for an answer";
-
-/// The reason of limits that are not chosen by lengths: what they are, and why.
-std::string without_lengths(const launch::LaunchRequest& flags, const std::string& why);
+/// Why the open limits are what they are: by lengths (`chosen`), or else what they are, and why
+/// not.
+std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLengths& lengths,
+                      const std::optional<batch::ChosenLimits>& chosen);
 
 /// True where the flags leave a limit of a step open.
 bool limits_are_open(const launch::LaunchRequest& flags);
+
+/// Why lengths are not looked at, of regular files (that can be read twice) or of other inputs;
+/// empty: they are.
+std::string why_not_looked(const launch::LaunchRequest& flags, bool regular);
 
 /// The limits that the flags ask for.
 batch::AskedLimits asked_limits(const launch::LaunchRequest& flags);

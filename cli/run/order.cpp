@@ -67,6 +67,7 @@ batch::SurveyOptions run_survey(const RunOptions& options, const Launch& launch,
                      std::make_shared<batch::ImageLoader>(launch.images));
   survey.slice = scanned.slice;
   survey.block_size = launch.resolved.engine.block_size;
+  survey.keeps_sequences = false;
   return survey;
 }
 

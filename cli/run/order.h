@@ -25,7 +25,8 @@ std::string not_worth_a_look(const files::InputFile& input, bool prefix_caching,
 /// in the input's. Throws Error(usage).
 void check_order(const RunOptions& options, const files::InputFile& input);
 
-/// Options of a survey that finds what a launch with such a context would answer.
+/// Options of a survey that finds what a launch with such a context would answer, and keeps no
+/// sequences.
 batch::SurveyOptions run_survey(const RunOptions& options, const Launch& launch, int64_t context,
                                 const ScannedInput& scanned);
 

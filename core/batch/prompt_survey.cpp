@@ -136,6 +136,7 @@ class Survey {
         const auto length = static_cast<int64_t>(ids.size());
         result_.prompt_tokens += length;
         result_.shared_tokens += blocks_.share(ids, prompt.images.get());
+        if (!options_.keeps_sequences) continue;
         result_.sequences.insert(result_.sequences.end(), static_cast<size_t>(sampling.n),
                                  {length, sampling.max_tokens});
       }

@@ -36,6 +36,7 @@ struct SurveyOptions {
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read
   int64_t block_size = 16;           // prefixes are shared in whole blocks
+  bool keeps_sequences = true;       // in PromptSurvey::sequences, 16 bytes each
   /// Why the launch refuses a line's images, if it does; null: it refuses none.
   std::function<std::optional<engine::RequestOutput::Failure>(const engine::Images&)> image_fault;
   /// True for slots whose prompts are not to be read; null: all are read.
@@ -68,8 +69,9 @@ struct PromptSurvey {
   int64_t prompt_tokens = 0;         // of `sequences`, each prompt once
   /// Tokens of `prompt_tokens` that lie in whole blocks of a prefix earlier in the file.
   int64_t shared_tokens = 0;
-  bool sharing_cut_off = false;             // the file has more blocks than are remembered
-  std::vector<SurveyedSequence> sequences;  // lines that would run, each choice by itself
+  bool sharing_cut_off = false;  // the file has more blocks than are remembered
+  /// Of lines that would run, each choice by itself; empty where they are not kept.
+  std::vector<SurveyedSequence> sequences;
 
   /// Of the prompts, where all blocks were remembered.
   [[nodiscard]] std::optional<uint64_t> all_shared_tokens() const {

@@ -132,6 +132,15 @@ TEST_CASE("limits that are given stay, and without sequences or room there is no
   CHECK(!choose_limits(PrefixIndex(kBlock), 0, {true, true, {}}, launch_of));
   CHECK(!choose_limits(index, 0, {true, true, {}},
                        [](const StepLimits&) { return std::optional<engine::ScheduleShape>(); }));
+  // A launch whose default is too large for the memory.
+  const auto tight = [](const StepLimits& limits) { return Machine{120, 0, 200}.launch(limits); };
+  REQUIRE(!tight({1, 0}));
+  for (const bool open : {true, false}) {
+    const auto fits = choose_limits(index, 0, {open, true, {open ? 0 : 7, 0}}, tight);
+    REQUIRE(fits);
+    CHECK(fits->limits.tokens <= 1024);
+  }
+  CHECK(smallest_limits({false, true, {600, 0}}) == StepLimits{600, 600});
   // States of recurrent mixers are held for no more sequences than by default.
   const auto with_states = [&](const StepLimits& limits) {
     auto launch = machine.launch(limits.sequences > 0 ? limits : StepLimits{20, limits.tokens});

@@ -129,6 +129,12 @@ TEST_CASE("a survey counts each kind of line that does not run as it stands") {
   CHECK(survey.sequences[0].answer == 6);
   CHECK(survey.sequences[2].prompt == 7);
   CHECK(survey.sequences[2].answer == 1);
+  SurveyOptions counting = short_context();
+  counting.keeps_sequences = false;
+  const PromptSurvey counted = survey_of(text, counting);
+  CHECK(counted.sequences.capacity() == 0);
+  CHECK(counted.prompt_tokens == survey.prompt_tokens);
+  CHECK(counted.bad_lines == 2);
   CHECK(survey.cut_lines + survey.dropped_tokens + survey.split_lines == 0);
 }
 

@@ -51,12 +51,9 @@ FinishedLine finished_chat(const std::string& text, const std::vector<std::strin
   return made;
 }
 
-const OutputOptions kAnswerOptions = [] {
-  OutputOptions options;
-  options.model = "m";
-  options.formats = {text::find_tool_format("hermes"), text::find_reasoning_format("qwen3")};
-  return options;
-}();
+const OutputOptions kAnswerOptions = {
+    .model = "m",
+    .formats = {text::find_tool_format("hermes"), text::find_reasoning_format("qwen3")}};
 
 Json written_answer(FinishedLine line, const OutputOptions& options = kAnswerOptions) {
   read_parts(options.formats, nullptr, line);
@@ -233,9 +230,8 @@ TEST_CASE("calls that a grammar made") {
         Json({{"name", "f"}, {"arguments", "{\"a\":1}"}}));
   CHECK(one["choices"][0]["finish_reason"] == "stop");
   CHECK(one["choices"][0]["reasoning"] == "Hm.");
-  CHECK_FALSE(
-      written_answer(finished_chat(tool_chat(named), {"<think>Hm."}))["choices"][0].contains(
-          "tool_calls"));
+  const Json open = written_answer(finished_chat(tool_chat(named), {"<think>Hm."}));
+  CHECK_FALSE(open["choices"][0].contains("tool_calls"));
   // An answer that was cut stays text.
   const Json cut = written_answer(finished_chat(tool_chat(required), {R"([{"name":"f","par)"}));
   CHECK(cut["choices"][0]["text"] == R"([{"name":"f","par)");
@@ -361,6 +357,10 @@ TEST_CASE("an answer of a given form that ended within its reasoning fails, and 
                                              Contains("thinking_token_budget"));
   CHECK(told(R"("guided_regex":"a*")", "<think>Hm.</think>").empty());
   CHECK(told(R"("guided_regex":"a+")", "<think>Hm.</think>a").empty());
+  const FinishedLine line = finished_chat(tool_chat(R"("guided_regex":"a+")"), {""});
+  const text::ToolAnswer call{.reasoning = "Hm.", .calls = {{"", "f", "{}"}}};
+  const auto grammar = compile_constraint(compiler, *line.fields.constraint);
+  CHECK_NOTHROW(check_answers(*grammar, line.fields, line.outputs[0], {call}));
 }
 
 TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs them") {

@@ -1,4 +1,7 @@
 // Lines that failed, or are corrected, and run again: --retry-failed.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
@@ -107,4 +110,40 @@ TEST_CASE("a correction that is refused leaves the published outputs where they 
     CHECK(shell(scratch, command + " --retry-failed").status == 0);
     CHECK(scratch.read("bad").empty());
   }
+}
+
+TEST_CASE("a correction that finds the errors file locked leaves the output where it was") {
+  const Scratch scratch;
+  scratch.write("in", prompts(3) + "{broken\n");
+  const std::string command = "plimsoll run $MODEL -q -i in --errors bad -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  const std::string answers = scratch.read("out");
+  const int bad = open(scratch.path("bad").c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  REQUIRE(fcntl(bad, F_SETLK, &lock) == 0);
+  scratch.write("in", prompts(3) + "{\"prompt\":\"Ay\",\"max_tokens\":2}\n");
+  const test::Outcome refused = shell(scratch, command + " --retry-failed");
+  close(bad);  // gives the lock back
+  CHECK(refused.status == 11);
+  CHECK_THAT(refused.err, Catch::Contains("another process"));
+  REQUIRE(scratch.has("out"));
+  CHECK(scratch.read("out") == answers);
+  CHECK_FALSE(scratch.has("out.part"));
+  CHECK(shell(scratch, command + " --retry-failed").status == 0);
+}
+
+TEST_CASE("a run whose lines all failed goes on from its errors after a launch that was refused") {
+  const Scratch scratch;
+  scratch.write("in",
+                "{\"prompt\":\"Ay\",\"max_tokens\":-8}\n{\"prompt\":\"B\",\"max_tokens\":-8}\n");
+  const std::string command = "plimsoll run $MODEL -q -i in --errors bad -o out";
+  REQUIRE(shell(scratch, command).status == 3);
+  const std::string failures = scratch.read("bad");
+  CHECK(shell(scratch, command + " --retry-failed --kv-cache-memory-bytes 1000").status == 6);
+  const test::Outcome again = shell(scratch, command + " --retry-failed");
+  INFO(again.err);
+  CHECK(again.status == 3);
+  CHECK(scratch.has("out"));
+  CHECK(scratch.read("bad") == failures);
 }

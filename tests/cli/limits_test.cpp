@@ -96,6 +96,22 @@ TEST_CASE("where no lengths are looked at, the limits and the reason are said") 
              Contains("--max-num-batched-tokens auto: "));
 }
 
+TEST_CASE("a named pipe is opened once, and its lines are those of the plan") {
+  const Scratch scratch;
+  scratch.write("in", short_lines(9));
+  for (const char* command : {"plan $MODEL -i pipe", "run $MODEL -i pipe -o out --dry-run"}) {
+    INFO(command);
+    const Outcome planned =
+        shell(scratch, "rm -f pipe; mkfifo pipe; cat in > pipe & timeout 20 \"$PROGRAM\" " +
+                           std::string(command) + " --format json" + kBoth);
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    const Json plan = parse_json<Json>(planned.out);
+    CHECK(plan["prompts"]["sequences"] == 9);
+    CHECK_THAT(plan["solved"].get<std::string>(), Contains("can be read once"));
+  }
+}
+
 TEST_CASE("a run that chose its limits goes on with others, and the other way round") {
   const Scratch scratch;
   scratch.write("in", short_lines(60));

@@ -1,4 +1,5 @@
-// What readers of lines are linked with and never call, of the room's files that need xgrammar.
+// Stand-ins for functions that need xgrammar. The fuzzers' readers of lines are linked with them
+// and never call them.
 #include <stdexcept>
 
 #include "grammar/compiler.h"

@@ -215,6 +215,8 @@ void check_answers(const grammar::CompiledGrammar& grammar, const RequestFields&
   for (size_t i = 0; i < output.completions.size(); ++i) {
     const engine::Completion& answer = output.completions[i];
     if (answer.finish != engine::FinishReason::stop || answer.stop_string) continue;
+    // A call stands for an answer that has no other text.
+    if (!read.empty() && read[i].content.empty() && !read[i].calls.empty()) continue;
     const bool only_reasons =
         !read.empty() && read[i].content.empty() && !read[i].reasoning.empty();
     if (only_reasons && !grammar.takes_empty_text()) {

@@ -109,8 +109,8 @@ Journal::~Journal() {
 }
 
 void Journal::reopen_published() {
-  reopened_ = true;
   if (is_packed()) {
+    reopened_ = true;
     unpack_published();
     return;
   }
@@ -118,6 +118,7 @@ void Journal::reopen_published() {
   files::OutputFile file = files::OutputFile::open_owned(path_);
   file.rename(part_.path(), files::Existing::replace);
   part_ = std::move(file);
+  reopened_ = true;
   synced_ = end_ = part_.size();
 }
 

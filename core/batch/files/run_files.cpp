@@ -101,12 +101,12 @@ void RunFiles::open_journals(files::InputFile* input) {
   if (!options_.errors.empty()) {
     errors_ = open_output(options_.errors, options_.fsync, errors_journal_);
   }
-  if (!goes_on()) {
-    start_anew();
-    return;
-  }
-  if (finished_) return;
   try {
+    if (!goes_on()) {
+      start_anew();
+      return;
+    }
+    if (finished_) return;
     read_back(input);
   } catch (const Error&) {
     give_back_published();
@@ -156,7 +156,8 @@ bool RunFiles::goes_on() {
   manifest_ = *found;
   const std::string differs = difference_to_job();
   known_ = differs.empty();
-  if (!there && journal_->empty()) return false;
+  const bool has_failures = errors_journal_ && !errors_journal_->empty();
+  if (!there && journal_->empty() && !has_failures) return false;
   check_same_job(differs);
   if (!there) {
     take_back_errors();

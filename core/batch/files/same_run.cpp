@@ -48,10 +48,14 @@ std::string difference_from_run(const Manifest& run, const OrderedJson& job, Fai
 std::string cure_of(std::string_view difference, Failed failed, const Manifest& run,
                     const std::string& texts) {
   if (difference.starts_with("input.") && failed == Failed::retry) {
-    if (run.state == RunState::complete && run.failed == 0)
-      return "give its own input (no line of it failed, so that there is none to correct)";
     if (run.texts > 0 && !has_texts(texts, run.texts))
       return "put " + texts + " back, which tells corrected lines, or give its own input";
+    const bool complete = run.state == RunState::complete;
+    if (complete && run.failed == 0 && !is_part(run.job))
+      return "give its own input (no line of it failed, so that there is none to correct)";
+    if (complete && run.texts == 0)
+      return "give its own input (which lines of another were corrected cannot be told: --publish "
+             "ended this run or a part of it, and keeps no digests of lines)";
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
            "lines";
   }

@@ -94,7 +94,8 @@ std::vector<StepLimits> candidates(const Totals& sums, const AskedLimits& asked,
   if (asked.sequences_open) {
     int64_t most = std::clamp<int64_t>(static_cast<int64_t>(sums.sequences), 1, kMostSequences);
     if (asked.given.tokens > 0) most = std::min(most, asked.given.tokens);
-    const auto usual = launch_of({0, asked.given.tokens});
+    auto usual = launch_of({0, asked.given.tokens});
+    if (!usual) usual = launch_of({0, smallest_limits(asked).tokens});
     // States of recurrent mixers are large, and the default is as many as should be held.
     if (usual && usual->cache.state_slots > 0) most = std::min(most, usual->limits.sequences);
     sequences = doubling(1, most);
@@ -109,6 +110,13 @@ std::vector<StepLimits> candidates(const Totals& sums, const AskedLimits& asked,
 
 }  // namespace
 
+StepLimits smallest_limits(const AskedLimits& asked) {
+  StepLimits smallest = asked.given;
+  if (asked.sequences_open) smallest.sequences = 1;
+  if (asked.tokens_open) smallest.tokens = std::max(kLeastTokens, smallest.sequences);
+  return smallest;
+}
+
 LimitsEstimate estimate_limits(const PrefixIndex& index, uint64_t shared_tokens,
                                const engine::ScheduleShape& launch) {
   return estimate(sum_up(index, shared_tokens, launch.cache), launch);
@@ -121,9 +129,7 @@ std::optional<ChosenLimits> choose_limits(const PrefixIndex& index, uint64_t sha
     engine::ScheduleShape launch;
     LimitsEstimate estimate;
   };
-  StepLimits smallest = asked.given;
-  if (asked.sequences_open) smallest.sequences = 1;
-  const auto least_launch = launch_of(smallest);
+  const auto least_launch = launch_of(smallest_limits(asked));
   if (!least_launch) return std::nullopt;
   const Totals sums = sum_up(index, shared_tokens, least_launch->cache);
   if (sums.sequences == 0) return std::nullopt;

@@ -27,6 +27,9 @@ struct AskedLimits {
   StepLimits given;  // those that are not open; the open ones are 0
 };
 
+/// The smallest limits that are looked at: of a launch that has the most room for the KV cache.
+StepLimits smallest_limits(const AskedLimits& asked);
+
 /// The schedule of a launch with these limits; nullopt where it is refused or does not fit.
 using LaunchOfLimits = std::function<std::optional<engine::ScheduleShape>(const StepLimits&)>;
 
