@@ -52,8 +52,8 @@ FinishedLine finished_chat(const std::string& text, const std::vector<std::strin
 }
 
 const OutputOptions kAnswerOptions = {
-    .model = "m",
-    .formats = {text::find_tool_format("hermes"), text::find_reasoning_format("qwen3")}};
+    .formats = {text::find_tool_format("hermes"), text::find_reasoning_format("qwen3")},
+    .model = "m"};
 
 Json written_answer(FinishedLine line, const OutputOptions& options = kAnswerOptions) {
   read_parts(options.formats, nullptr, line);
