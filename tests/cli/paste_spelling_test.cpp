@@ -44,12 +44,22 @@ std::string release_of(const std::string& text) {
 TEST_CASE("a line copied from a page or a terminal is the line that was typed") {
   const std::string serve = "vllm serve m -tp 2 --max-model-len 4096";
   for (const std::string& text :
-       NameList{"PS C:\\Users\\me> " + serve, "C:\\Users\\me>" + serve, "> " + serve,
-                "> vllm serve m -tp 2 \\\n>   --max-model-len 4096", "\u279C  ~ " + serve,
-                "\u276F " + serve, "(venv) user@host:~$ " + serve, "```bash\n" + serve + "\n```",
-                "`" + serve + "`", "\"" + serve + "\"", "\uFEFF" + serve, "\u200B" + serve,
+       NameList{"PS C:\\Users\\me> " + serve,
+                "C:\\Users\\me>" + serve,
+                "> " + serve,
+                "> vllm serve m -tp 2 \\\n>   --max-model-len 4096",
+                "\u279C  ~ " + serve,
+                "\u276F " + serve,
+                "(venv) user@host:~$ " + serve,
+                "```bash\n" + serve + "\n```",
+                "`" + serve + "`",
+                "\"" + serve + "\"",
+                "\uFEFF" + serve,
+                "\u200B" + serve,
                 std::string("vllm serve m \u2014tensor-parallel-size 2 \u2014max-model-len 4096"),
                 std::string("vllm serve m \u2013tp 2 \u2013-max-model-len 4096"),
+                std::string("vllm serve m \u2013tp=2 \u2013max-model-len 4096"),
+                std::string("vllm serve m \u2212tp 2 \u2212\u2212max-model-len 4096"),
                 std::string("vllm serve \u201Cm\u201D -tp 2 --max-model-len \u20184096\u2019"),
                 std::string(
                     "vllm serve &quot;m&quot; -tp 2 --max-model-len &#39;4096&#39; &gt; log &amp;"),
@@ -72,6 +82,8 @@ TEST_CASE("variables of a script stand for words as in a shell") {
         "ARGS=(-tp 2)\nARGS+=(--max-model-len 4096)\nvllm serve m ${ARGS[*]}",
         "EMPTY=\nvllm serve m $EMPTY -tp 2 --max-model-len 4096",
         "for i in 1; do vllm serve m -tp 2 --max-model-len 4096; done",
+        "for len in 4096 8192; do vllm serve m -tp 2 --max-model-len $len; done",
+        "P=(x$)\nC=(a#)\nvllm serve m -tp 2 --max-model-len 4096",
         "if true; then vllm serve m -tp 2 --max-model-len 4096; fi",
         "eval \"vllm serve m -tp 2 --max-model-len 4096\"",
         "wsl -d Ubuntu -- vllm serve m -tp 2 --max-model-len 4096",
@@ -132,6 +144,10 @@ TEST_CASE("a script within a manifest runs in the manifest's image") {
       "x-common: &c\n  image: vllm/vllm-openai:v0.12.0\nservices:\n  v:\n    <<: *c\n    command: "
       "[--model, m]\n");
   CHECK(vllm::version_text(merged.launch.args.version) == "0.12.0");
+  const PlanOptions both = planned_from(
+      "x-a: &a\n  image: vllm/vllm-openai:v0.12.0\nx-b: &b\n  image: vllm/vllm-openai:v0.11.0\n"
+      "  command: [--model, m]\nservices:\n  v:\n    <<: [*a, *b]\n    ports: [8000]\n");
+  CHECK(both.model == "m");
   for (const char* text :
        {"docker run vllm/vllm-openai:v0.12.0@sha256:abc --model m",
         "srun --container-image=vllm/vllm-openai:v0.12.0 --gpus 2 vllm serve m",
@@ -178,4 +194,34 @@ TEST_CASE("flags alone may be pasted, and a config.json alone is no model of a l
   CHECK(flags.status == 0);
   CHECK_THAT(flags.out, Contains("--max-model-len 4096"));
   CHECK_THAT(flags.err, Contains("is a config.json alone"));
+}
+
+TEST_CASE("a pasted text that would take minutes or all memory is refused") {
+  const auto repeat = [](const std::string& text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  const auto refusal = [](const std::string& text) {
+    try {
+      planned_from(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal("vllm serve m " + repeat("x ", 5000)), Contains("more than 4096 words"));
+  CHECK_THAT(refusal("A=(" + repeat("x ", 5000) + ")"), Contains("more than 4096 words"));
+  CHECK_THAT(refusal("LLM('m'," + repeat("**{'model': 'a'},", 5000) + ")"),
+             Contains("more than 4096 words"));
+  CHECK_THAT(refusal("apiVersion: 1\n" + repeat("---\na: 1\n", 1001)),
+             Contains("more than 1000 YAML documents"));
+  CHECK_THAT(refusal(repeat("A=(", 20000)), Contains("more than 4096 words"));
+  for (const std::string list : {"[a, a, a, a]", "{'x': a, 'y': a}", "dict(x=a, y=a, z=a)"}) {
+    INFO(list);
+    const std::string lines = "a = ['x', 'y']\n" + repeat("a = " + list + "\n", 30);
+    CHECK_THAT(refusal("import subprocess\n" + lines + "subprocess.run(['vllm', 'serve', 'm'])"),
+               Contains("more than 1 MiB of values"));
+    CHECK_THAT(refusal(lines + "LLM('m', **a)"), Contains("more than 1 MiB of values"));
+  }
 }

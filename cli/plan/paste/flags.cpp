@@ -314,6 +314,11 @@ PastedLaunch launch_of(const std::string& pasted) {
 
 }  // namespace
 
+void check_word_count(const Words& words) {
+  if (words.size() > kMostWords)
+    fail(ExitCode::usage, "--from: a command has more than {} words", kMostWords);
+}
+
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
                                             PlanOptions& options) {
   if (arguments.empty() || arguments.front() != "plan") return arguments;
@@ -334,12 +339,14 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   CLI::App known("", "");
   declare_plan_flags(known, options);
   PastedLaunch launch = launch_of(text);
+  check_word_count(launch.words);
   use_mounts(launch);
   if (!launch.engine.empty()) {
     arguments.erase(from, end);
     return expand_other_engine(launch, arguments, options);
   }
   read_config_file(launch);
+  check_word_count(launch.words);
   options.left_out = launch.left_out;
   read_variables(launch, options);
   options.gpus_pasted = launch.gpus;

@@ -27,31 +27,54 @@ bool is_letter(const std::string& text, size_t at) {
   return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) != 0;
 }
 
-/// A single curly quote as "'"; an apostrophe between two letters stays.
-void straighten_single_quotes(std::string& text) {
-  for (const std::string_view quote : {"\u2018", "\u2019", "\u201A"}) {
-    for (size_t at = 0; (at = text.find(quote, at)) != std::string::npos; ++at) {
-      if (at > 0 && is_letter(text, at - 1) && is_letter(text, at + quote.size())) continue;
-      text.replace(at, quote.size(), "'");
-    }
-  }
+constexpr size_t kMark = 3;  // bytes of a curly quote and of a long dash
+
+bool is_mark(const std::string& text, size_t at, KnownNames marks) {
+  return text[at] == '\xE2' && is_among(marks, std::string_view(text).substr(at, kMark));
 }
 
-/// A dash that a word processor has made of "-" or "--", where a word begins.
-void restore_dashes(std::string& text) {
+/// A single curly quote as "'"; an apostrophe between two letters stays.
+std::string with_straight_quotes(const std::string& text) {
+  constexpr std::string_view kQuotes[] = {"\u2018", "\u2019", "\u201A"};
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool is_quote = is_mark(text, at, kQuotes);
+    const bool apart = is_quote && at > 0 && is_letter(text, at - 1) && is_letter(text, at + kMark);
+    out += is_quote && !apart ? '\'' : text[at];
+    if (is_quote && !apart) at += kMark - 1;
+  }
+  return out;
+}
+
+/// A dash, or two, that a word processor has made of "-" or "--", where a word begins.
+std::string with_typed_dashes(const std::string& text) {
   constexpr size_t kShortName = 3;  // -tp, -ngl
   constexpr std::string_view kBefore = " \t\n\"'[";
-  for (const std::string_view dash : {"\u2014", "\u2013", "\u2212"}) {
-    for (size_t at = 0; (at = text.find(dash, at)) != std::string::npos; ++at) {
-      const bool begins = at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;
-      size_t end = at + dash.size();
-      const bool joined = end < text.size() && text[end] == '-';
-      if (!begins || !(joined || is_letter(text, end))) continue;
-      while (is_letter(text, end)) ++end;
-      const bool is_short = dash != "\u2014" && end - at - dash.size() <= kShortName;
-      text.replace(at, dash.size(), joined || is_short ? "-" : "--");
+  constexpr std::string_view kEmDash = "\u2014";
+  constexpr std::string_view kDashes[] = {kEmDash, "\u2013", "\u2212"};
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool begins = at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;
+    if (!begins || !is_mark(text, at, kDashes)) {
+      out += text[at];
+      continue;
+    }
+    size_t name = at + kMark;
+    const bool two = name < text.size() && (text[name] == '-' || is_mark(text, name, kDashes));
+    if (two) name += text[name] == '-' ? 1 : kMark;
+    size_t end = name;
+    while (end - name <= kShortName && is_letter(text, end)) ++end;
+    const bool goes_on = end < text.size() && (text[end] == '-' || text[end] == '_');
+    const bool is_short =
+        !two && text.compare(at, kMark, kEmDash) != 0 && end - name <= kShortName && !goes_on;
+    if (end == name) {
+      out += text[at];  // no flag
+    } else {
+      out += is_short ? "-" : "--";
+      at = name - 1;
     }
   }
+  return out;
 }
 
 /// The length of a terminal's prompt at the beginning of a line: "PS C:\Users\me> ", ">>> ".
@@ -104,9 +127,7 @@ std::string plain_text(std::string text) {
       {"\u2009", " "},  {"\u202F", " "},  {"\u3000", " "}, {"\u200B", ""},  {"\uFEFF", ""},
       {"\u201C", "\""}, {"\u201D", "\""}, {"\u201E", "\""}};
   for (const Replacement& what : kReplacements) replace_all(text, what);
-  straighten_single_quotes(text);
-  restore_dashes(text);
-  return unwrapped(without_marks(text));
+  return unwrapped(without_marks(with_typed_dashes(with_straight_quotes(text))));
 }
 
 }  // namespace plimsoll::cli

@@ -33,6 +33,11 @@ inline std::string file_variable(const std::string& path) {
   return "<" + std::filesystem::path(path).lexically_normal().string();
 }
 
+/// More words than a launch has; beyond, work that grows with their square would take minutes.
+inline constexpr size_t kMostWords = 4096;
+/// Refuses a command of more than kMostWords words by Error(usage).
+void check_word_count(const Words& words);
+
 struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them
   Words defaults;               // flags that the program's own defaults stand for
@@ -44,7 +49,7 @@ struct PastedLaunch {
   vllm::Usage usage = vllm::Usage::server;
   std::vector<std::string> left_out;  // words that were pasted and not read
   /// Paths in the container and what the host mounts there: {"/cfg", "/srv/cfg"}.
-  std::vector<std::pair<std::string, std::string>> mounts;
+  Variables mounts;
   std::string refused;  // why the program found has no plan; empty: it has one, or none was found
 };
 

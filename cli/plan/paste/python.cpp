@@ -52,6 +52,7 @@ NamedValues assigned(const std::string& text, Variables& variables) {
 /// tensor_parallel_size=2 as --tensor-parallel-size 2.
 void add_flag(const std::string& name, const OrderedJson& value, Words& words) {
   if (value.is_null()) return;
+  check_word_count(words);
   std::string flag = name;
   std::ranges::replace(flag, '_', '-');
   if (name == "model") {

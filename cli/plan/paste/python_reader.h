@@ -8,18 +8,33 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/json.h"
 
 namespace plimsoll::cli {
 
 using Literal = std::optional<OrderedJson>;  // nothing: an expression
-using NamedValues = std::map<std::string, OrderedJson>;
+
+/// Values of a program's names. `copied`: bytes that names stood for so far.
+struct NamedValues : std::map<std::string, OrderedJson> {
+  mutable size_t copied = 0;
+};
+
+/// About how many bytes a copy of the value takes.
+inline size_t bytes_of(const OrderedJson& value) {
+  constexpr size_t kEach = 16;
+  size_t bytes = kEach + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
+  if (value.is_structured())
+    for (const auto& [key, item] : value.items()) bytes += key.size() + bytes_of(item);
+  return bytes;
+}
 
 inline bool is_name_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
 /// Reads literals (Python reference, chapter 2.4, and displays); names that were given one count.
+/// Throws Error(usage) where names stand for too much.
 class PythonReader {
  public:
   PythonReader(std::string_view text, const NamedValues& names) : text_(text), names_(names) {}
@@ -67,6 +82,9 @@ class PythonReader {
   }
 
  private:
+  static constexpr size_t kMostCopied = size_t{1} << 20;
+  static constexpr size_t kMostKeys = 4096;  // of a dictionary: each is looked for among all
+
   static bool closes(char c) { return c == ')' || c == ']' || c == '}'; }
 
   void pass_expression() {
@@ -105,7 +123,11 @@ class PythonReader {
     if (quote && (word == "r" || word == "u")) return strings();
     if (word == "dict" && take('(')) return keywords(depth + 1);
     const auto known = names_.find(word);
-    return known == names_.end() ? std::nullopt : Literal(known->second);
+    if (known == names_.end()) return std::nullopt;
+    names_.copied += bytes_of(known->second);
+    if (names_.copied > kMostCopied)
+      fail(ExitCode::usage, "--from: names of the program stand for more than 1 MiB of values");
+    return known->second;
   }
 
   Literal number() {
@@ -172,7 +194,7 @@ class PythonReader {
     OrderedJson items = OrderedJson::object();
     while (!take('}')) {
       const Literal key = literal(depth + 1);
-      if (!key || !take(':')) return std::nullopt;
+      if (!key || !take(':') || items.size() == kMostKeys) return std::nullopt;
       const Literal value = literal(depth + 1);
       if (!value) return std::nullopt;
       items[key->is_string() ? key->get<std::string>() : key->dump()] = *value;
@@ -185,7 +207,7 @@ class PythonReader {
     OrderedJson items = OrderedJson::object();
     while (!take(')')) {
       const std::string key = name();
-      if (key.empty() || !take('=')) return std::nullopt;
+      if (key.empty() || !take('=') || items.size() == kMostKeys) return std::nullopt;
       const Literal value = literal(depth + 1);
       if (!value) return std::nullopt;
       items[key] = *value;

@@ -47,21 +47,24 @@ void add_mount(const std::string& text, PastedLaunch& launch) {
   }
   while (container.size() > 1 && container.ends_with('/')) container.pop_back();
   if (!host.empty() && container.starts_with('/'))
-    launch.mounts.emplace_back(container, host_path(host));
+    launch.mounts.emplace(container, host_path(host));
 }
 
 void use_mounts(PastedLaunch& launch) {
+  constexpr size_t kLongest = 4096;  // bytes of a path
   for (std::string& word : launch.words) {
     const size_t begin = word.starts_with('-') ? word.find('=') + 1 : 0;  // npos + 1 is 0
     const std::string path = word.substr(begin);
-    for (const auto& [container, host] : launch.mounts) {
-      if (!path.starts_with(container)) continue;
-      const std::string below = path.substr(container.size());
-      if (!below.empty() && !below.starts_with('/')) continue;
+    if (!path.starts_with('/') || path.size() > kLongest) continue;
+    for (size_t end = path.size(); end > 0 && end != std::string::npos;
+         end = path.rfind('/', end - 1)) {
+      const auto mount = launch.mounts.find(path.substr(0, end));
+      if (mount == launch.mounts.end()) continue;
+      const std::string file = mount->second + path.substr(end);
       std::error_code ignored;
-      const bool is_here = std::filesystem::exists(host + below, ignored) ||
-                           launch.variables.contains(file_variable(host + below));
-      if (is_here) word.replace(begin, std::string::npos, host + below);
+      const bool is_here =
+          std::filesystem::exists(file, ignored) || launch.variables.contains(file_variable(file));
+      if (is_here) word.replace(begin, std::string::npos, file);
       break;
     }
   }

@@ -81,6 +81,11 @@ int64_t product_of(const std::string& text) {
   return value;
 }
 
+void begin_loop(const Words& command, Variables& variables) {
+  if (command.size() > 3 && command[0] == "for" && command[2] == "in")
+    variables[command[1]] = command[3];
+}
+
 void drop_prompt(Words& words) {
   const auto ends = [](const std::string& word) {
     return word.ends_with('$') || word.ends_with('#') || word == "%";

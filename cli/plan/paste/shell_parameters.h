@@ -27,6 +27,9 @@ std::optional<std::string> parameter_value(const std::string& inside, Variables&
 /// The product of the numbers in "$((41 * 1024))"; 0 beyond 64 bits.
 int64_t product_of(const std::string& text);
 
+/// Gives the variable of "for NAME in WORD ..." its first word.
+void begin_loop(const Words& command, Variables& variables);
+
 /// Takes a terminal's prompt from a command: "$", "%", "llama.cpp$", "root@host:~#",
 /// "~/llama.cpp $".
 void drop_prompt(Words& words);

@@ -37,6 +37,13 @@ class ShellReader {
     return std::move(commands_);
   }
 
+  /// The words of an array, whose text is no command.
+  Words array_words() {
+    is_array_ = true;
+    (void)read();
+    return std::move(words_);
+  }
+
   std::string expanded() {
     while (at_ < text_.size()) {
       if (here() == '$') {
@@ -86,7 +93,7 @@ class ShellReader {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '>' || c == '<' || (c == '&' && here(1) == '>')) {
       redirect();
-    } else if (c == '(' && word_.ends_with('=') && is_assignment(word_)) {
+    } else if (c == '(' && !is_array_ && word_.ends_with('=') && is_assignment(word_)) {
       read_array();
     } else if (c == ';' || c == '&' || c == '|' || c == '\n' || c == '(' || c == ')') {
       end_command();
@@ -158,11 +165,7 @@ class ShellReader {
     if (!product && !nests && is_assignment(word_)) {  // OUT=$(llama-cli -m FILE)
       for (Words& command : command_within(inner)) commands_.push_back(std::move(command));
     }
-    if (!product) {
-      word_ += inner;
-      return;
-    }
-    word_ += std::to_string(product_of(inner));
+    word_ += product ? std::to_string(product_of(inner)) : inner;
   }
 
   /// The commands of "$(command)".
@@ -296,14 +299,11 @@ class ShellReader {
     return 0;
   }
 
-  /// NAME=(word ...): an array.
+  /// NAME=(word ...): an array, which holds no other.
   void read_array() {
     const size_t end = behind_bracket(at_);
-    const std::string inner = "array " + text_.substr(at_ + 1, end - at_ - 2);
-    Words words;
-    for (const Words& line : ShellReader(inner, variables_, expanded_).read())
-      words.insert(words.end(), line.begin(), line.end());
-    assign_array(variables_, word_, {words.begin() + 1, words.end()});
+    const std::string inner = text_.substr(at_ + 1, end - at_ - 2);
+    assign_array(variables_, word_, ShellReader(inner, variables_, expanded_).array_words());
     at_ = end;
     drop_word();
   }
@@ -331,6 +331,7 @@ class ShellReader {
 
   void end_word() {
     if (inside_ && !drops_next_) words_.push_back(word_);
+    check_word_count(words_);
     if (inside_ && drops_next_ && names_target_) target_ = word_;
     if (inside_) drops_next_ = false;
     drop_word();
@@ -339,7 +340,9 @@ class ShellReader {
   void end_command() {
     end_word();
     drops_next_ = false;
+    if (is_array_) return;
     drop_prompt(words_);
+    begin_loop(words_, variables_);
     if (!target_.empty() && !words_.empty() && words_.front() == "echo") keep_echo();
     const bool exports = !words_.empty() && words_.front() == "export";
     if (exports || std::ranges::all_of(words_, is_assignment)) {
@@ -370,6 +373,7 @@ class ShellReader {
   std::string word_;
   size_t own_expanded_ = 0;
   size_t& expanded_;                 // bytes of variables' values
+  bool is_array_ = false;            // the text is that of an array
   bool prompts_ = false;             // continued lines begin with "> "
   bool inside_ = false;              // a word has begun, be it empty
   bool drops_next_ = false;          // the next word is a redirection's

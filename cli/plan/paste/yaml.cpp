@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -67,15 +68,25 @@ void read_variables(const YAML::Node& node, Variables& variables) {
   }
 }
 
+/// What a map takes over by "<<: *alias" or "<<: [*a, *b]", whose first map with the key has it.
+YAML::Node inherited(const YAML::Node& map, const char* name) {
+  constexpr size_t kMostMerged = 64;  // maps: each is looked at for each name
+  const YAML::Node merged = map["<<"];
+  if (merged && merged.IsMap()) return merged[name];
+  const size_t count = merged && merged.IsSequence() ? std::min(merged.size(), kMostMerged) : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const YAML::Node one = merged[i];
+    if (one.IsMap() && one[name]) return one[name];
+  }
+  return YAML::Node(YAML::NodeType::Undefined);
+}
+
 /// The node below `names`; an undefined one where there is none.
 YAML::Node below(YAML::Node node, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (!node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    YAML::Node next = node[name];
-    const YAML::Node merged = node["<<"];  // <<: *alias
-    const YAML::Node inherited =
-        merged && merged.IsMap() ? merged[name] : YAML::Node(YAML::NodeType::Undefined);
-    if (!next && inherited) next.reset(inherited);
+    const YAML::Node own = std::as_const(node)[name];
+    const YAML::Node next = own ? own : inherited(node, name);
     if (!next) return YAML::Node(YAML::NodeType::Undefined);
     node.reset(next);
   }
@@ -337,9 +348,12 @@ namespace {
 /// The documents of a YAML text, parted by lines of "---". YAML::LoadAll never ends on some texts
 /// that are no YAML, such as f([\n"a", # b\n"c", g(1),\n]).
 std::vector<std::string> documents_of(const std::string& text) {
+  constexpr size_t kMostDocuments = 1000;
   std::vector<std::string> documents(1);
   for (const std::string_view line : split_text(text, "\n")) {
     if (line.starts_with("---")) documents.emplace_back();
+    if (documents.size() > kMostDocuments)
+      fail(ExitCode::usage, "--from: the text has more than {} YAML documents", kMostDocuments);
     documents.back().append(line.starts_with("---") ? line.substr(3) : line).append("\n");
   }
   return documents;
