@@ -210,18 +210,19 @@ TEST_CASE("a pasted text that would take minutes or all memory is refused") {
     }
     return std::string();
   };
-  CHECK_THAT(refusal("vllm serve m " + repeat("x ", 5000)), Contains("more than 4096 words"));
-  CHECK_THAT(refusal("A=(" + repeat("x ", 5000) + ")"), Contains("more than 4096 words"));
-  CHECK_THAT(refusal("LLM('m'," + repeat("**{'model': 'a'},", 5000) + ")"),
+  CHECK_THAT(refusal("vllm serve m " + repeat("x ", 4100)), Contains("more than 4096 words"));
+  CHECK_THAT(refusal("A=(" + repeat("x ", 17000) + ")"), Contains("more than 16384 words"));
+  CHECK_THAT(refusal("LLM('m'," + repeat("**{'model': 'a'},", 4100) + ")"),
              Contains("more than 4096 words"));
   CHECK_THAT(refusal("apiVersion: 1\n" + repeat("---\na: 1\n", 1001)),
              Contains("more than 1000 YAML documents"));
-  CHECK_THAT(refusal(repeat("A=(", 20000)), Contains("more than 4096 words"));
+  CHECK_THAT(refusal(repeat("A=(", 20000)), Contains("more than 16384 words"));
+  const std::string doubled = "a = ['x', 'y']\n" + repeat("a = [a, a]\n", 30);
+  CHECK_THAT(refusal("import subprocess\n" + doubled + "subprocess.run(a)"),
+             Contains("more than 1 MiB of values"));
   for (const std::string list : {"[a, a, a, a]", "{'x': a, 'y': a}", "dict(x=a, y=a, z=a)"}) {
     INFO(list);
     const std::string lines = "a = ['x', 'y']\n" + repeat("a = " + list + "\n", 30);
-    CHECK_THAT(refusal("import subprocess\n" + lines + "subprocess.run(['vllm', 'serve', 'm'])"),
-               Contains("more than 1 MiB of values"));
     CHECK_THAT(refusal(lines + "LLM('m', **a)"), Contains("more than 1 MiB of values"));
   }
 }

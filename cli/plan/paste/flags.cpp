@@ -314,9 +314,8 @@ PastedLaunch launch_of(const std::string& pasted) {
 
 }  // namespace
 
-void check_word_count(const Words& words) {
-  if (words.size() > kMostWords)
-    fail(ExitCode::usage, "--from: a command has more than {} words", kMostWords);
+void check_word_count(const Words& words, size_t most) {
+  if (words.size() > most) fail(ExitCode::usage, "--from: a command has more than {} words", most);
 }
 
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,

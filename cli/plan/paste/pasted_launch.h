@@ -35,8 +35,8 @@ inline std::string file_variable(const std::string& path) {
 
 /// More words than a launch has; beyond, work that grows with their square would take minutes.
 inline constexpr size_t kMostWords = 4096;
-/// Refuses a command of more than kMostWords words by Error(usage).
-void check_word_count(const Words& words);
+/// Refuses a command of more words than `most` by Error(usage).
+void check_word_count(const Words& words, size_t most = kMostWords);
 
 struct PastedLaunch {
   Words words;                  // vLLM's arguments, as argv would hold them

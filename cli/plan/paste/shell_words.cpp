@@ -331,7 +331,7 @@ class ShellReader {
 
   void end_word() {
     if (inside_ && !drops_next_) words_.push_back(word_);
-    check_word_count(words_);
+    check_word_count(words_, 4 * kMostWords);  // not all are a launch's
     if (inside_ && drops_next_ && names_target_) target_ = word_;
     if (inside_) drops_next_ = false;
     drop_word();
