@@ -167,6 +167,20 @@ TEST_CASE("cache, concurrency and hours") {
   CHECK_FALSE(roomy["prompts"].contains("hours"));
 }
 
+TEST_CASE("a launch that does not fit has its prompts counted, and no steps forecast") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"Who comes here?\",\"max_tokens\":8}\n");
+  const auto outcome =
+      shell(scratch,
+            "plimsoll plan $MODEL --format json -i in --gpu h100 --gpu-memory 776MiB "
+            "--max-num-seqs 8");
+  INFO(outcome.err);
+  CHECK(outcome.status == 6);
+  const Json plan = parse_json<Json>(outcome.out);
+  CHECK(plan["prompts"]["lines"] == 1);
+  CHECK_FALSE(plan["prompts"].contains("order"));
+}
+
 TEST_CASE("the rate may come from a report of run") {
   const Scratch scratch;
   scratch.write("in", input());

@@ -272,7 +272,7 @@ PlanResult make_plan(launch::ModelSource& model, const Arguments& arguments,
   fill_parts(result, *rank);
   result.num_gpu_blocks = blocks_of(*rank);
   fill_cache(result, *rank, contexts, arguments);
-  if (contexts.longest > 0) {
+  if (*result.fits && contexts.longest > 0) {
     result.schedule =
         shape_schedule(launch, *rank, result.num_gpu_blocks, footprint, gpu == nullptr);
   }
