@@ -60,7 +60,7 @@ std::string method_of(const ModelConfig& config) {
 }
 
 std::string dtype_of(const Fields& fields, const ModelConfig& config) {
-  const std::string asked = fields.text("dtype", "auto");
+  std::string asked = fields.text("dtype", "auto");
   if (asked != "auto") return asked;
   if (method_of(config) == "awq") return "float16";
   const std::string dtype = config.dtype();

@@ -31,7 +31,8 @@ struct Slab {
     auto bytes =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(kPage, object_bytes))));
     const auto used = [&] {
-      return static_cast<float>(bytes / object_bytes * object_bytes) / static_cast<float>(bytes);
+      const int64_t whole = bytes / object_bytes * object_bytes;
+      return static_cast<float>(whole) / static_cast<float>(bytes);
     };
     while (used() < kFullEnough && bytes < kLargest) bytes *= 2;
     pages = bytes / kPage;
