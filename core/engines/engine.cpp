@@ -135,6 +135,7 @@ const std::vector<Engine>& table() {
        .own_flags = kOfLmdeploy,
        .remedies = kForLmdeploy,
        .newest = lmdeploy::kNewest,
+       .dated = true,
        .answer_to = lmdeploy::answer_to},
       {.name = "llamacpp",
        .aliases = {"llama.cpp", "llama-cpp"},

@@ -8,10 +8,6 @@
 namespace plimsoll::engines::lmdeploy {
 namespace {
 
-[[noreturn]] void refuse_launch(std::string words) {
-  throw Refusal{"arguments", std::move(words)};
-}
-
 /// Source: lmdeploy/utils.py, get_max_batch_size.
 struct BatchRow {
   std::string_view card;  // a part of the card's name
@@ -114,8 +110,6 @@ void check_fields(const Fields& fields) {
                                              "speculative"});
 }
 
-constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
-
 /// lmdeploy/pytorch/config.py: DistConfig. Widths of layers count with data parallelism alone.
 void read_ranks(Launch& launch, const Fields& fields) {
   constexpr Bounds kRanks{1, 1 << 12};
@@ -148,13 +142,6 @@ void read_fields(Launch& launch, const Question& question, const Fields& fields)
   launch.session = fields.integer("session_len", kTokens);
   launch.prefix_caching = fields.flag("enable_prefix_caching", false);
   launch.state_budget = fields.integer("prefix_cache_state_budget", 0, {0, 1 << 20});
-}
-
-bool is_latent(const std::string& architecture) {
-  constexpr std::string_view kLatent[] = {"DeepseekV2", "DeepseekV3", "Glm4MoeLite",
-                                          "GlmMoeDsa",  "KimiK25",    "KimiK2"};
-  return std::ranges::any_of(
-      kLatent, [&](std::string_view begin) { return architecture.starts_with(begin); });
 }
 
 void read_heads(Launch& launch, const ModelConfig& config) {
@@ -213,6 +200,21 @@ void read_drafts(Launch& launch, const ModelConfig& config, const Fields& fields
 
 }  // namespace
 
+void refuse_launch(std::string words) {
+  throw Refusal{"arguments", std::move(words)};
+}
+
+void refuse_size(std::string words) {
+  throw Refusal{"memory", std::move(words)};
+}
+
+bool is_latent(const std::string& architecture) {
+  constexpr std::string_view kLatent[] = {"DeepseekV2", "DeepseekV3", "Glm4MoeLite",
+                                          "GlmMoeDsa",  "KimiK25",    "KimiK2"};
+  return std::ranges::any_of(
+      kLatent, [&](std::string_view begin) { return architecture.starts_with(begin); });
+}
+
 int64_t largest_batch(const hardware::Gpu* gpu) {
   if (gpu == nullptr) return kUsualBatch;
   for (const BatchRow& row : kBatches)
@@ -249,22 +251,28 @@ Launch resolve(const Question& question, const ModelConfig& config, const Fields
   return launch;
 }
 
+OrderedJson settings_json(const Settings& settings) {
+  return {{"architecture", settings.architecture},
+          {"max_batch_size", settings.batch},
+          {"max_prefill_token_num", settings.prefill},
+          {"cache_max_entry_count", settings.share},
+          {"quant_policy", settings.quant_policy},
+          {"dtype", settings.dtype},
+          {"layers", settings.layers}};
+}
+
 OrderedJson resolved_json(const Launch& launch) {
-  return {{"architecture", launch.architecture},
-          {"max_batch_size", launch.batch},
-          {"max_prefill_token_num", launch.prefill},
-          {"cache_max_entry_count", launch.share},
-          {"quant_policy", launch.quant_policy},
-          {"dtype", launch.dtype},
-          {"layers", launch.layers},
-          {"kv_heads", launch.kv_heads},
-          {"k_head_dim", launch.k_dim},
-          {"v_head_dim", launch.v_dim},
-          {"vocab_size", launch.vocabulary},
-          {"sliding_window", launch.window},
-          {"attn_tp", launch.tp},
-          {"use_flash_mla", launch.flash_mla},
-          {"mla_index_topk", launch.selects ? OrderedJson(*launch.selects) : OrderedJson(nullptr)}};
+  OrderedJson json = settings_json(launch);
+  json.update(
+      {{"kv_heads", launch.kv_heads},
+       {"k_head_dim", launch.k_dim},
+       {"v_head_dim", launch.v_dim},
+       {"vocab_size", launch.vocabulary},
+       {"sliding_window", launch.window},
+       {"attn_tp", launch.tp},
+       {"use_flash_mla", launch.flash_mla},
+       {"mla_index_topk", launch.selects ? OrderedJson(*launch.selects) : OrderedJson(nullptr)}});
+  return json;
 }
 
 }  // namespace plimsoll::engines::lmdeploy

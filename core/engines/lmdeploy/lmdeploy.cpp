@@ -141,7 +141,7 @@ Json fields_of(const Question& question, const CommandLine& line, std::span<cons
   return fields;
 }
 
-void fill_figures(const auto& launch, const ModelConfig& config, Figures& figures) {
+void fill_figures(const Settings& launch, const ModelConfig& config, Figures& figures) {
   figures.dtype = launch.dtype;
   figures.kv_dtype = launch.dtype;
   figures.ranks = launch.ranks;
@@ -159,7 +159,11 @@ void fill_figures(const auto& launch, const ModelConfig& config, Figures& figure
 }
 
 void plan_pytorch(const Question& question, const ModelConfig& config, const CommandLine& line,
-                  Answer& answer) {
+                  Version release, Answer& answer) {
+  if (release < kNewest) {  // its older releases have no rules of their own here
+    answer.version = model::version_text(kNewest);
+    answer.asked_for = question.version;
+  }
   const Fields fields(fields_of(question, line, kOfPytorch));
   const Launch launch = resolve(question, config, fields);
   answer.resolved = resolved_json(launch);
@@ -170,10 +174,6 @@ void plan_pytorch(const Question& question, const ModelConfig& config, const Com
 
 void plan_turbomind(const Question& question, const ModelConfig& config, const CommandLine& line,
                     Version release, Answer& answer) {
-  answer.version = model::version_text(release);
-  if (release ==
-      parse_release(question.version.empty() ? answer.version : question.version, kNewest))
-    answer.asked_for.clear();
   Json stated = fields_of(question, line, kOfTurbomind);
   if (stated.is_object() && stated.erase("speculative") > 0)
     answer.says.emplace_back("speculative decoding is not supported by turbomind ");
@@ -194,12 +194,9 @@ std::span<const Flag> flags() {
   return kFlags;
 }
 
-void answer_to(const Question& question, Version, Answer& answer) {
+void answer_to(const Question& question, Version release, Answer& answer) {
   const CommandLine line(kFlags, kProgram, question.words);
   const ModelConfig config(*question.config, question.config_path);
-  const Version release = question.version.empty()
-                              ? kNewest
-                              : std::min(parse_release(question.version, kNewest), kNewest);
   // The fields of a Python config are PytorchEngineConfig's, unless the line says otherwise.
   const char* const usual = question.fields.is_null() ? "turbomind" : "pytorch";
   const bool asked = line.text("--backend", usual) == "turbomind";
@@ -218,7 +215,7 @@ void answer_to(const Question& question, Version, Answer& answer) {
   if (taken) {
     plan_turbomind(question, config, line, release, answer);
   } else {
-    plan_pytorch(question, config, line, answer);
+    plan_pytorch(question, config, line, release, answer);
   }
 }
 

@@ -22,10 +22,6 @@ int64_t blocks_of(double free, const Launch& launch, int64_t prefill, int64_t bl
   return block > 0 ? static_cast<int64_t>(left) / block : 0;
 }
 
-[[noreturn]] void refuse_size(std::string words) {
-  throw Refusal{"memory", std::move(words)};
-}
-
 struct Blocks {
   int64_t count = 0;
   int64_t prefill = 0;

@@ -5,14 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/rounding.h"
-#include "engines/lmdeploy/launch.h"
 
 namespace plimsoll::engines::lmdeploy::turbomind {
 namespace {
-
-[[noreturn]] void refuse_launch(std::string words) {
-  throw Refusal{"arguments", std::move(words)};
-}
 
 constexpr Version kAlways{0, 0, 0};
 constexpr Version kStill{1 << 20, 0, 0};
@@ -72,11 +67,6 @@ bool taken_before_0_14(const ModelConfig& config) {
   return !by_head || config.head_dim() == 64 || config.head_dim() == 128;
 }
 
-bool is_latent(const ModelConfig& config) {
-  return config.architecture().starts_with("Glm4MoeLite") ||
-         config.architecture().starts_with("DeepseekV2");
-}
-
 void check_group_size(const std::string& method, int64_t group) {
   const bool narrow = method == "compressed-tensors" && group == 32;
   const int64_t usual = method == "mxfp4" ? 32 : 128;
@@ -118,8 +108,6 @@ std::string dtype_of(const Question& question, const Fields& fields, const Model
   if (dtype == "auto") dtype = config.dtype() == "float16" ? "float16" : "bfloat16";
   return capable ? dtype : "float16";
 }
-
-constexpr Bounds kTokens{-(int64_t{1} << 31), int64_t{1} << 31};
 
 void check_fields(const Fields& fields) {
   fields.check_names("TurbomindEngineConfig", {"dtype",
@@ -224,8 +212,8 @@ void read_fields(Launch& launch, const Question& question, const Fields& fields,
 /// Heads of keys that ranks cannot divide are repeated up to the next multiple of them.
 void read_heads(Launch& launch, const ModelConfig& config) {
   launch.layers = config.layers();
-  launch.head_dim = is_latent(config) ? config.latent_width() : config.head_dim();
-  const int64_t heads = is_latent(config) ? 1 : config.kv_heads();
+  launch.head_dim = is_latent(config.architecture()) ? config.latent_width() : config.head_dim();
+  const int64_t heads = is_latent(config.architecture()) ? 1 : config.kv_heads();
   const int64_t repeated = round_up(heads, launch.tp);
   if (repeated % heads != 0) {
     refuse_launch(fmt::format("AssertionError: target_heads={} must be divisible by heads={}",
@@ -260,7 +248,7 @@ bool takes(const ModelConfig& config, Version release) {
       std::ranges::find(kSupported, config.architecture(), &Supported::architecture);
   if (row == std::end(kSupported) || release < row->first || row->last < release) return false;
   if (config.quantization().text({"quant_method"}, "") == "smooth_quant") return false;
-  if (is_latent(config) && config.has_part({"vision_config"})) return false;
+  if (is_latent(config.architecture()) && config.has_part({"vision_config"})) return false;
   return release > kLastOfOldClasses || taken_before_0_14(config);
 }
 
@@ -283,21 +271,16 @@ Launch resolve(const Question& question, const ModelConfig& config, const Fields
 }
 
 OrderedJson resolved_json(const Launch& launch) {
-  return {{"architecture", launch.architecture},
-          {"backend", "turbomind"},
-          {"max_batch_size", launch.batch},
-          {"max_prefill_token_num", launch.prefill},
-          {"cache_max_entry_count", launch.share},
-          {"quant_policy", launch.quant_policy},
-          {"dtype", launch.dtype},
-          {"layers", launch.layers},
-          {"kv_heads", launch.kv_heads},
-          {"head_dim", launch.head_dim},
-          {"vocab_size", launch.vocabulary},
-          {"attn_tp", launch.tp},
-          {"session_len", launch.session},
-          {"cache_block_seq_len", launch.block},
-          {"prefix_caching", launch.prefix_caching}};
+  OrderedJson json = settings_json(launch);
+  json.update({{"backend", "turbomind"},
+               {"kv_heads", launch.kv_heads},
+               {"head_dim", launch.head_dim},
+               {"vocab_size", launch.vocabulary},
+               {"attn_tp", launch.tp},
+               {"session_len", launch.session},
+               {"cache_block_seq_len", launch.block},
+               {"prefix_caching", launch.prefix_caching}});
+  return json;
 }
 
 }  // namespace plimsoll::engines::lmdeploy::turbomind

@@ -8,6 +8,7 @@
 
 #include "engines/answer.h"
 #include "engines/fields.h"
+#include "engines/lmdeploy/launch.h"
 #include "engines/model_config.h"
 #include "engines/question.h"
 #include "engines/release.h"
@@ -21,25 +22,11 @@ inline constexpr Version kObjectCache{0, 15, 0};
 /// engine for others, whatever --backend says.
 bool takes(const ModelConfig& config, Version release);
 
-struct Launch {
-  std::string architecture;
-  int64_t batch = 0;    // max_batch_size
-  int64_t prefill = 0;  // max_prefill_token_num
-  double share = 0.8;   // cache_max_entry_count, of what is free after loading
-  int64_t blocks = 0;   // cache_max_entry_count as a count, before 0.15; 0: not given
-  int64_t quant_policy = 0;
-  std::string dtype;
-  int64_t ranks = 1;     // GPUs of the launch
-  int64_t tp = 1;        // of attention
-  int64_t mlp_tp = 1;    // of what is neither attention nor experts
-  int64_t experts = 1;   // ranks that each hold a part of the experts whole
-  int64_t layers = 0;    // with a KV cache
+struct Launch : Settings {
+  int64_t blocks = 0;    // cache_max_entry_count as a count, before 0.15; 0: not given
   int64_t kv_heads = 0;  // of a rank
   int64_t head_dim = 0;  // of latent attention: the row of a token
-  int64_t block = 64;    // tokens
   int64_t session = 0;   // session_len
-  int64_t vocabulary = 0;
-  bool prefix_caching = false;
   // Recurrent states of a request, in bytes of a rank.
   int64_t convolutions = 0;             // of all layers, one object
   int64_t state = 0, state_layers = 0;  // an object a layer

@@ -14,10 +14,6 @@ namespace {
 
 constexpr double kMib = 0x1p20;
 
-[[noreturn]] void refuse_size(std::string words) {
-  throw Refusal{"memory", std::move(words)};
-}
-
 /// How objects of one size lie in memory: a slab has a power of two of pages, and no object lies
 /// across two of them.
 struct Slab {

@@ -20,10 +20,14 @@ void check_blocks(const ModelConfig& config, int64_t slice) {
 
 }  // namespace
 
+bool exchanges_tokens(const CommandLine& line) {
+  return line.text("--moe-a2a-backend", "none") != "none";
+}
+
 int64_t expert_ranks(const CommandLine& line, const ModelConfig& config, int64_t tp) {
   if (config.experts() == 0) return 1;
   const int64_t experts = config.experts() + line.integer("--ep-num-redundant-experts", 0);
-  const bool exchanged = line.text("--moe-a2a-backend", "none") != "none";
+  const bool exchanged = exchanges_tokens(line);
   const int64_t ranks = exchanged ? tp : line.integer("--expert-parallel-size", 1);
   if (ranks < 1 || tp % ranks != 0) {
     throw Refusal{"arguments", fmt::format("--expert-parallel-size {} does not divide "

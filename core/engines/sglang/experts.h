@@ -8,8 +8,11 @@
 
 namespace plimsoll::engines::sglang {
 
+/// Whether all ranks exchange tokens for their experts (--moe-a2a-backend).
+bool exchanges_tokens(const CommandLine& line);
+
 /// The number of groups of ranks that each hold a part of the experts (--expert-parallel-size); an
-/// exchange between all ranks (--moe-a2a-backend) makes it `tp`. The ranks of a group divide each
+/// exchange between all ranks makes it `tp`. The ranks of a group divide each
 /// of its experts. `tp`: tensor-parallel ranks. Throws Refusal.
 int64_t expert_ranks(const CommandLine& line, const ModelConfig& config, int64_t tp);
 

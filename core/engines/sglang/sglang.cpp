@@ -56,8 +56,7 @@ void answer_to(const Question& question, Version version, Answer& answer) {
   for (const std::string& flag : line.unmoved())
     answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
   line.add_notes(answer.notes);
-  const bool exchanges = line.text("--moe-a2a-backend", "none") != "none";
-  if (exchanges && config.text().integer({"n_shared_experts"}, 0, kSizeOrNone) > 0)
+  if (exchanges_tokens(line) && config.text().integer({"n_shared_experts"}, 0, kSizeOrNone) > 0)
     answer.notes.emplace_back(
         "--moe-a2a-backend: each rank holds the shared experts whole, which are counted as split; "
         "buffers of the exchange are not counted");
