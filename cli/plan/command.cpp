@@ -202,13 +202,10 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   if (is_gguf) options.folder = fs::absolute(file);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model && !is_gguf;
-  const fs::path folder = is_gguf ? file : file.parent_path();
+  Prompts prompts(options, view, is_gguf ? file : file.parent_path());
   LengthsOf lengths_of;
-  if (options.has_prompts && options.engine == "plimsoll") {
-    lengths_of = [&](const plan::PlanResult& usual) {
-      return prompt_lengths(usual, options, view, folder);
-    };
-  }
+  if (options.has_prompts && options.engine == "plimsoll")
+    lengths_of = [&](const plan::PlanResult& usual) { return prompts.lengths(usual); };
   plan::PlanResult result = make_plan(view, options, environment, gpu, lengths_of);
   if (gpu && !options.gpu_total_memory && options.gpu != "auto") {
     if (std::string note = hardware::gpu_note(options.gpu, *gpu); !note.empty())
@@ -224,7 +221,7 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
         plan::readable_bytes(gpu->memory_bytes - gpu->visible_bytes()),
         plan::readable_bytes(gpu->visible_bytes())));
   }
-  if (options.has_prompts) add_prompts(result, options, view, folder);
+  if (options.has_prompts) prompts.add_to(result);
   return {std::move(result), std::move(options)};
 }
 

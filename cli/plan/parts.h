@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/config_view.h"
 #include "batch/order/step_limits.h"
+#include "batch/prompt_survey.h"
 #include "checkpoint/gguf/model.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
@@ -61,15 +63,32 @@ std::string json_of_all(const std::vector<plan::PlanResult>& results);
 std::string engine_line(const engines::Engine& engine, const plan::PlanResult& result,
                         const PlanOptions& options);
 
-/// Lengths of the lines of `-i` as `run` would find them in a launch of this plan; `folder` is the
-/// model's. Throws as add_prompts.
-batch::InputLengths prompt_lengths(const plan::PlanResult& result, const PlanOptions& options,
-                                   const ConfigView& config, const std::filesystem::path& folder);
+/// The lines of `-i`, read, rendered and tokenized as `run` would. The input is opened once, when
+/// something is first asked of it, and so is what reads it.
+class Prompts {
+ public:
+  /// `folder`: the model's. The arguments must outlive this.
+  Prompts(const PlanOptions& options, const ConfigView& config, std::filesystem::path folder);
+  ~Prompts();
+  Prompts(const Prompts&) = delete;
+  Prompts& operator=(const Prompts&) = delete;
 
-/// Adds figures of the prompts of `-i`, which are read, rendered and tokenized as `run` would;
-/// `folder` is the model's. Throws Error(input_unusable, checkpoint_unusable, usage).
-void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
-                 const std::filesystem::path& folder);
+  /// Lengths of the lines in a launch of this plan. Throws as add_to.
+  batch::InputLengths lengths(const plan::PlanResult& result);
+  /// Adds the figures of the lines. Throws Error(input_unusable, checkpoint_unusable, usage).
+  void add_to(plan::PlanResult& result);
+
+ private:
+  struct Reading;
+  Reading& reading();
+  batch::SurveyOptions survey_for(const plan::PlanResult& result);
+  batch::Slice slice();
+
+  const PlanOptions& options_;
+  const ConfigView& config_;
+  std::filesystem::path folder_;
+  std::unique_ptr<Reading> reading_;
+};
 
 /// Prints planned against measured memory of a run's report. Returns does_not_fit when the measured
 /// peak exceeded the plan.

@@ -204,72 +204,74 @@ std::optional<plan::OrderFigures> vllm_figures(const plan::PlanResult& result,
                             schedule_figures(*choice.in_prefix_order)};
 }
 
-/// The prompts of `-i` as `run` would read them, for a launch of a plan.
-class PromptReading {
- public:
-  PromptReading(const plan::PlanResult& result, const PlanOptions& options,
-                const ConfigView& config, const fs::path& folder)
-      : environment_(read_environment()),
-        setup_(read_prompt_setup(options.run, environment_, folder, config.json())),
-        input(files::InputFile::open(input_paths(options.run))) {
-    const RunOptions& run = options.run;
-    make_grammars(setup_, vocabulary(config), host_threads(run.launch.threads, environment_));
-    const int64_t context =
-        result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-    survey = survey_options(run, setup_, context, vocabulary(config),
-                            image_loader(options, config, folder, environment_));
-    survey.block_size = result.block_size;
-    if (result.image_room) {
-      survey.image_fault = [room = result.image_room](const engine::Images& images) {
-        return room->find_fault(images);
-      };
-    }
-  }
-
-  /// Finds the lines that the run would answer.
-  void find_slice(const PlanOptions& options) {
-    RunOptions quiet = options.run;  // the survey reports bad lines
-    quiet.quiet = true;
-    if (quiet.wanted_part) quiet.part = resolve_part(*quiet.wanted_part, environment_.job_place);
-    survey.slice = scan(quiet, input).slice;
-  }
-
- private:
-  Environment environment_;
-  PromptSetup setup_;
-
- public:
-  files::InputFile input;
-  batch::SurveyOptions survey;
-};
-
-/// True for a named pipe and the like, whose writer has no reader left once it was closed here.
-bool is_opened_once(const std::string& path) {
-  std::error_code ignored;
-  return path != "-" && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-}
-
 }  // namespace
 
-batch::InputLengths prompt_lengths(const plan::PlanResult& result, const PlanOptions& options,
-                                   const ConfigView& config, const fs::path& folder) {
-  const bool once = std::ranges::any_of(input_paths(options.run), is_opened_once);
-  if (std::string why = why_not_looked(options.launch, !once); !why.empty()) {
-    batch::InputLengths lengths;
-    lengths.not_looked = std::move(why);
-    return lengths;
-  }
-  PromptReading reading(result, options, config, folder);
-  if (reading.input.is_regular()) reading.find_slice(options);
-  return survey_lengths(options.launch, reading.input, reading.survey);
+struct Prompts::Reading {
+  Environment environment;
+  PromptSetup setup;
+  files::InputFile input;
+  std::optional<batch::Slice> slice;  // of the lines that the run would answer, once they are known
+};
+
+Prompts::Prompts(const PlanOptions& options, const ConfigView& config, fs::path folder)
+    : options_(options), config_(config), folder_(std::move(folder)) {}
+
+Prompts::~Prompts() = default;
+
+Prompts::Reading& Prompts::reading() {
+  if (reading_) return *reading_;
+  const RunOptions& run = options_.run;
+  const Environment environment = read_environment();
+  reading_ = std::make_unique<Reading>(
+      Reading{.environment = environment,
+              .setup = read_prompt_setup(run, environment, folder_, config_.json()),
+              .input = files::InputFile::open(input_paths(run)),
+              .slice = std::nullopt});
+  // Grammars are compiled for the tokenizer at its place.
+  make_grammars(reading_->setup, vocabulary(config_),
+                host_threads(run.launch.threads, environment));
+  return *reading_;
 }
 
-void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
-                 const fs::path& folder) {
+batch::SurveyOptions Prompts::survey_for(const plan::PlanResult& result) {
+  Reading& read = reading();
+  const int64_t context =
+      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+  batch::SurveyOptions survey =
+      survey_options(options_.run, read.setup, context, vocabulary(config_),
+                     image_loader(options_, config_, folder_, read.environment));
+  survey.block_size = result.block_size;
+  if (result.image_room) {
+    survey.image_fault = [room = result.image_room](const engine::Images& images) {
+      return room->find_fault(images);
+    };
+  }
+  return survey;
+}
+
+batch::Slice Prompts::slice() {
+  Reading& read = reading();
+  if (!read.slice) {
+    RunOptions quiet = options_.run;  // the survey reports bad lines
+    quiet.quiet = true;
+    if (quiet.wanted_part)
+      quiet.part = resolve_part(*quiet.wanted_part, read.environment.job_place);
+    read.slice = scan(quiet, read.input).slice;
+  }
+  return *read.slice;
+}
+
+batch::InputLengths Prompts::lengths(const plan::PlanResult& result) {
+  batch::SurveyOptions survey = survey_for(result);
+  if (reading().input.is_regular()) survey.slice = slice();
+  return survey_lengths(options_.launch, reading().input, std::move(survey));
+}
+
+void Prompts::add_to(plan::PlanResult& result) {
+  const PlanOptions& options = options_;
   const RunOptions& run = options.run;
-  PromptReading reading(result, options, config, folder);
-  files::InputFile& input = reading.input;
-  batch::SurveyOptions& survey_options = reading.survey;
+  batch::SurveyOptions survey_options = survey_for(result);
+  files::InputFile& input = reading().input;
   std::set<std::string, std::less<>> told;
   survey_options.unknown = [&](uint64_t line, std::string_view name, std::string_view reason) {
     const std::string shown(batch::shortened_name(name));
@@ -283,7 +285,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   if (result.schedule || is_vllm_forecast || !options.reorder.empty()) {
     survey_options.each = [&](const batch::SurveyedLine& line) { index.add(line, false); };
   }
-  reading.find_slice(options);
+  survey_options.slice = slice();
   const batch::PromptSurvey survey = batch::survey_prompts(input, survey_options);
 
   plan::PromptFigures figures = figures_of(survey);

@@ -15,6 +15,13 @@ namespace {
 // Tokenized in about a second.
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 
+/// Why lengths are not looked at; empty: they are.
+std::string not_looked(const launch::LaunchRequest& flags, const files::InputFile& input) {
+  if (!input.is_regular()) return "the input is no file, and can be read once";
+  if (flags.args.max_model_len == -1) return "--max-model-len auto is settled first";
+  return "";
+}
+
 /// The schedule of a launch with these limits; nullopt where the engine would refuse it.
 std::optional<engine::ScheduleShape> schedule_of(const launch::ResolvedLaunch& launch,
                                                  const batch::StepLimits& limits,
@@ -60,12 +67,6 @@ bool limits_are_open(const launch::LaunchRequest& flags) {
   return flags.solve_sequences || flags.solve_tokens;
 }
 
-std::string why_not_looked(const launch::LaunchRequest& flags, bool regular) {
-  if (!regular) return "the input is no file, and can be read once";
-  if (flags.args.max_model_len == -1) return "--max-model-len auto is settled first";
-  return "";
-}
-
 std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLengths& lengths,
                       const std::optional<batch::ChosenLimits>& chosen) {
   if (chosen) return chosen->reason;
@@ -88,7 +89,7 @@ batch::AskedLimits asked_limits(const launch::LaunchRequest& flags) {
 batch::InputLengths survey_lengths(const launch::LaunchRequest& flags, files::InputFile& input,
                                    batch::SurveyOptions survey) {
   batch::InputLengths lengths;
-  lengths.not_looked = why_not_looked(flags, input.is_regular());
+  lengths.not_looked = not_looked(flags, input);
   if (!lengths.not_looked.empty()) return lengths;
   // The slice may begin behind what is looked at.
   if (input.is_packed() || input.size() > kMostBytes) survey.slice.first = 0;

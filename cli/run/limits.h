@@ -22,10 +22,6 @@ std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLeng
 /// True where the flags leave a limit of a step open.
 bool limits_are_open(const launch::LaunchRequest& flags);
 
-/// Why lengths are not looked at, of regular files (that can be read twice) or of other inputs;
-/// empty: they are.
-std::string why_not_looked(const launch::LaunchRequest& flags, bool regular);
-
 /// The limits that the flags ask for.
 batch::AskedLimits asked_limits(const launch::LaunchRequest& flags);
 
