@@ -88,11 +88,10 @@ std::string gpu_list() {
 /// Says that the line's model is to be replaced: programs load a folder or a hub id.
 void note_lone_config(const PlanOptions& options) {
   if (!options.model.ends_with(".json")) return;
-  say(
-      fmt::format("--format serve: {} is a config.json alone, which no program loads; put the "
-                  "model's folder or "
-                  "hub id in its place",
-                  options.model));
+  say(fmt::format(
+      "--format serve: {} is a config.json alone, which no program loads; put the model's folder "
+      "or hub id in its place",
+      options.model));
 }
 
 std::string rendered(const plan::PlanResult& result, const PlanOptions& options,

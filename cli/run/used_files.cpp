@@ -65,9 +65,8 @@ void check_output_name(const char* flag, const std::string& path) {
   for (const char* table : {".csv", ".tsv", ".parquet", ".xlsx"}) {
     if (!lower_case(path).ends_with(table)) continue;
     fail(ExitCode::usage,
-         "{} {}: would hold JSON lines; give it another name, and make the table of it: mlr "
-         "--ijsonl "
-         "--ocsv flatten FILE",
+         "{} {}: would hold JSON lines; give it another name, and make the table of it: "
+         "mlr --ijsonl --ocsv flatten FILE",
          flag, path);
   }
 }

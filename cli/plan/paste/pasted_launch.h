@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -26,6 +27,11 @@ using KnownNames = std::span<const std::string_view>;
 
 inline bool is_among(KnownNames names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
+}
+
+/// True for a character of a name, in a shell and in Python.
+inline bool is_name_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
 /// The name in `Variables` of a file that the pasted text writes (a here-document, echo).

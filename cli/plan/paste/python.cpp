@@ -136,11 +136,11 @@ namespace {
 
 /// The words of the list that begins at `at`; "$" and its text for an expression.
 Words words_of_list(const std::string& text, size_t at, const NamedValues& names) {
-  constexpr size_t kMostWords = 1000;
+  constexpr size_t kMostItems = 1000;
   PythonReader reader(text, names);
   reader.at = at + 1;
   Words words;
-  while (words.size() < kMostWords && reader.at < text.size() && !reader.take(']')) {
+  while (words.size() < kMostItems && reader.at < text.size() && !reader.take(']')) {
     const size_t first = reader.at;
     Literal item = reader.argument();
     const std::string written = text.substr(first, reader.at - first);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/plan/paste/pasted_launch.h"
 
 namespace plimsoll::cli {
 
@@ -27,10 +28,6 @@ inline size_t bytes_of(const OrderedJson& value) {
   if (value.is_structured())
     for (const auto& [key, item] : value.items()) bytes += key.size() + bytes_of(item);
   return bytes;
-}
-
-inline bool is_name_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
 /// Reads literals (Python reference, chapter 2.4, and displays); names that were given one count.

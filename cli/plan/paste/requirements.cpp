@@ -63,6 +63,8 @@ void add_installed(const Words& command, Variables& releases, const Variables& w
     if (installs && is_among(kPackages, word)) releases.erase(word);  // the newest
     add_release(word, installs, releases);
     const auto file = written.find(file_variable(word));  // pip install -r FILE
+    // A file that was read is marked among the releases: it would be read for each word that names
+    // it.
     if (!installs || file == written.end() || !releases.emplace("-r " + word, "").second) continue;
     for (const std::string_view line : split_text(file->second, "\n"))
       add_release(std::string(line.substr(0, line.find('#'))), installs, releases);

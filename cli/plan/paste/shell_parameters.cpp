@@ -7,21 +7,13 @@
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
-namespace {
-
-bool is_name_of(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-}  // namespace
-
 bool is_assignment(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || word.substr(equals).starts_with("=="))
     return false;
   const size_t end = equals - (word[equals - 1] == '+' ? 1 : 0);
   return end > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), is_name_of);
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), is_name_char);
 }
 
 void assign(Variables& variables, const std::string& assignment) {
@@ -47,7 +39,7 @@ void assign_array(Variables& variables, const std::string& begin, const Words& w
 
 std::optional<std::string> parameter_value(const std::string& inside, Variables& variables) {
   size_t end = 0;
-  while (end < inside.size() && is_name_of(inside[end])) ++end;
+  while (end < inside.size() && is_name_char(inside[end])) ++end;
   const std::string name = inside.substr(0, end);
   std::string form = inside.substr(end);
   if (form == "[@]" || form == "[*]") {

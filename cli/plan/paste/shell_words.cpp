@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kMostExpanded = size_t{1} << 20;
 
-bool is_name(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
@@ -222,9 +218,9 @@ class ShellReader {
       ++at_;
     }
     while (is_blank(here())) ++at_;
-    while (at_ < text_.size() && (is_name(here()) || here() == '\'' || here() == '"')) {
-      document.quoted = document.quoted || !is_name(here());
-      if (is_name(here())) document.end += here();
+    while (at_ < text_.size() && (is_name_char(here()) || here() == '\'' || here() == '"')) {
+      document.quoted = document.quoted || !is_name_char(here());
+      if (is_name_char(here())) document.end += here();
       ++at_;
     }
     if (!document.end.empty()) documents_.push_back(document);
@@ -263,7 +259,7 @@ class ShellReader {
     const bool braced = here(1) == '{';
     const size_t first = at_ + (braced ? 2 : 1);
     size_t end = first;
-    while (end < text_.size() && is_name(text_[end])) ++end;
+    while (end < text_.size() && is_name_char(text_[end])) ++end;
     if (end == first || (braced && behind_brace(end) == 0)) {
       add('$');
       ++at_;
