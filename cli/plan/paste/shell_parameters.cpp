@@ -7,6 +7,7 @@
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
+
 bool is_assignment(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || word.substr(equals).starts_with("=="))
