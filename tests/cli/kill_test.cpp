@@ -100,7 +100,8 @@ TEST_CASE("killed at random moments") {
     for (const char* name : {"out.part", "out.part.xxh3", "out.running"}) {
       REQUIRE(!scratch.has(name));
     }
-    for (const char* name : {"out", "out.run.json"}) std::filesystem::remove(scratch.path(name));
+    for (const char* name : {"out", "out.run.json", "out.run.texts"})
+      std::filesystem::remove(scratch.path(name));
   }
   REQUIRE(life(scratch, kFlags[0], std::chrono::seconds(60)) == 3);
   CHECK(scratch.read("out") == expected);
