@@ -16,9 +16,12 @@ namespace {
   fail(ExitCode::usage, "--file-pattern '{}': {}", text, why);
 }
 
+enum class Braces { filled, kept };  // what becomes of '{{' and '}}': one brace, or themselves
+
 // str.format with `value` giving each field's text.
 std::string format(const std::string& text,
-                   const std::function<std::string(const std::string&)>& value) {
+                   const std::function<std::string(const std::string&)>& value,
+                   Braces braces = Braces::filled) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -26,7 +29,7 @@ std::string format(const std::string& text,
     if (c != '{' && c != '}') {
       result += c;
     } else if (doubled) {
-      result += c;
+      result.append(braces == Braces::kept ? 2 : 1, c);
       ++i;
     } else if (c == '}') {
       refuse(text, "a single '}'; a brace itself is written '}}'");
@@ -123,22 +126,12 @@ std::string FilePattern::name(int64_t stage, int64_t rank, int64_t part) const {
 }
 
 std::string FilePattern::loader_text() const {
-  std::string result;
-  for (size_t i = 0; i < text_.size(); ++i) {
-    const bool doubled = i + 1 < text_.size() && text_[i + 1] == text_[i];
-    if (text_[i] != '{' || doubled) {
-      result += text_[i];
-      if (doubled && (text_[i] == '{' || text_[i] == '}')) result += text_[++i];
-      continue;
-    }
-    const size_t end = text_.find('}', i);
-    std::string field = text_.substr(i, end - i + 1);
-    if (field.starts_with("{part:")) field = "*";
-    if (!has_stage_ && field.starts_with("{tp_rank")) field.erase(1, 3);
-    result += field;
-    i = end;
-  }
-  return result;
+  const auto field = [&](std::string written) -> std::string {
+    if (written.starts_with("part:")) return "*";
+    if (!has_stage_ && written.starts_with("tp_rank")) written.erase(0, 3);
+    return "{" + written + "}";
+  };
+  return format(text_, field, Braces::kept);
 }
 
 std::optional<FileNumbers> FilePattern::match(const std::string& name) const {
