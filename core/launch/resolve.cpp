@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
+#include "backend/cuda/packed_layout.h"
 #include "backend/cuda/slices.h"
 #include "base/error.h"
 #include "engine/speculation/drafter.h"
@@ -46,17 +48,44 @@ void add_draft(const Arguments& arguments, const backend::Footprint& footprint,
       100 * cost));
 }
 
-/// Kernels of cards do not read ggml's blocks.
-void refuse_blocks_on_cards(const model::ModelSpec& spec, const backend::Footprint& footprint) {
+/// Checks matrices that a GGUF file has in a plain type of its own: a card has products of experts
+/// with none, and others with float32 and the model's type alone. Says which are slow there.
+void check_plain_blocks(const DType dtype, const backend::Footprint& footprint,
+                        ResolvedLaunch& launch) {
   if (footprint.name() == "cpu") return;
-  for (const model::WeightSpec& weight : spec.weights)
-    for (const model::Part& part : weight.parts)
-      if (part.packing && part.packing->format == model::PackedFormat::ggml) {
+  const model::ModelSpec& spec = launch.spec;
+  int64_t slow = 0;
+  for (size_t i = 0; i < spec.weights.size(); ++i) {
+    const auto id = static_cast<model::WeightId>(i);
+    const model::WeightSpec& weight = spec.weights[i];
+    const bool is_table = (id == spec.embedding && id != spec.head) ||
+                          id == spec.position_embedding || id == spec.layer_inputs.table;
+    const bool is_ggml = std::ranges::any_of(weight.parts, [](const model::Part& part) {
+      return part.packing && part.packing->format == model::PackedFormat::ggml;
+    });
+    if (is_table || !is_ggml) continue;
+    for (const model::Part& part : weight.parts) {
+      const std::optional<DType> type = backend::cuda::row_type(part, dtype);
+      if (!type) continue;
+      const bool is_known = *type == dtype || *type == DType::f32;
+      if (weight.is_stack() || !is_known || (part.packing && part.packing->factors)) {
+        const std::string_view name =
+            part.packing ? part.packing->block_type().name : torch_name(*type);
+        const std::string cure = weight.is_stack() || is_known
+                                     ? "give no card (--device cpu)"
+                                     : fmt::format("--dtype {} or --device cpu", torch_name(*type));
         fail(ExitCode::usage,
-             "{} of the GGUF file is {}, which is computed on the CPU alone so far: give no card "
-             "(--device cpu)",
-             part.tensor, part.packing->block_type().name);
+             "{} of the GGUF file is {}, with which the CUDA backend has no product {}: {}",
+             part.tensor, name,
+             weight.is_stack() ? "of experts" : fmt::format("in {}", torch_name(dtype)), cure);
       }
+      slow += *type == dtype ? 0 : 1;
+    }
+  }
+  if (slow == 0) return;
+  launch.notes.push_back(fmt::format(
+      "F32 matrices of the GGUF file ({}): their products in {} are slow in steps of many rows",
+      slow, torch_name(dtype)));
 }
 
 }  // namespace
@@ -72,7 +101,6 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
   const EngineArgs& args = arguments.args;
   ResolvedLaunch launch;
   launch.spec = model.spec(args);
-  refuse_blocks_on_cards(launch.spec, footprint);
   launch.dtype = run_dtype(launch.spec, args);
   launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
                                                     .pipeline_parallel = args.pipeline_parallel,
@@ -81,6 +109,7 @@ ResolvedLaunch resolve(ModelSource& model, const Arguments& arguments,
   launch.engine = engine_options(arguments, launch.dtype, footprint);
   launch.engine.images = image_options(launch.spec, arguments, footprint);
   launch.notes = dtype_notes(launch.spec, args, footprint);
+  check_plain_blocks(footprint.activation_dtype(launch.dtype), footprint, launch);
   add_widths_note(arguments, footprint, launch);
   add_draft(arguments, footprint, launch);
   return launch;

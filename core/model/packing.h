@@ -50,6 +50,10 @@ enum class ScaleType : uint8_t {
   blocks,  // what ggml's blocks have beside their codes: scales and minimums (base/ggml/blocks.h)
 };
 
+/// The type of scales that are plain floats.
+constexpr DType dtype_of(ScaleType type) {
+  return type == ScaleType::f16 ? DType::f16 : type == ScaleType::bf16 ? DType::bf16 : DType::f32;
+}
 /// Bytes of one scale; not of ScaleType::blocks.
 constexpr int64_t scale_bytes(ScaleType type) {
   if (type == ScaleType::f32) return 4;

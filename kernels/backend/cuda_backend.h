@@ -168,7 +168,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   std::set<std::string> slow_products_;
   std::set<DType> fused_types_;  // for which fused_small_linear's kernels were loaded
   /// Codes and rows for which kernels of quantized weights were loaded.
-  std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
+  std::set<std::tuple<model::Code, int64_t, bool, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot
   Event sent_;                                    // the inputs of image encoders are sent

@@ -3,6 +3,7 @@
 #include "kernels/backend/cuda_backend.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
+#include "kernels/rows/embed_blocks.h"
 #include "kernels/rows/rope.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
@@ -45,27 +46,48 @@ DeviceBatch device_batch(const BatchMeta& batch) {
 
 }  // namespace
 
+namespace {
+
+void look_up(const Embed& op, const Weight& table, cudaStream_t stream) {
+  if (!table.spec->is_packed()) return embed(op, stream);
+  const backend::Segments segments = backend::cuda::packed_segments(*table.spec, table.dtype, 0);
+  if (segments.parts.size() != 1) throw std::logic_error("embed: a packed table in several parts");
+  const model::Part& part = *segments.parts.front().part;
+  const bool is_plain = part.packing->code == model::Code::none;
+  embed_blocks(
+      op,
+      {.data = static_cast<const std::byte*>(table.data),
+       .is_plain = is_plain,
+       .type = model::dtype_of(part.packing->scale),
+       .layout = backend::cuda::PackedMatrix(part, table.spec->columns()),
+       .packing = *part.packing,
+       .blocks = is_plain ? BlockShape() : BlockShape(*find_ggml_blocks(part.packing->blocks))},
+      stream);
+}
+
+}  // namespace
+
 void CudaBackend::compute(const ops::Embed& op) {
   const BatchMeta& batch = *op.batch;
-  kernels::embed({.out = op.out,
-                  .table = rows_of(op.table),
-                  .ids = batch.on_device(batch.token_ids),
-                  .drawn = batch.drawn_on_device,
-                  // The device's copy of the ids is the device's own to write.
-                  .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
-                  .scale = op.scale,
-                  .first_row = op.table.first_row(),
-                  .all_rows = op.table.ranks == nullptr ? 0 : op.table.all_rows()},
-                 stream());
+  look_up({.out = op.out,
+           .table = rows_of(op.table),
+           .ids = batch.on_device(batch.token_ids),
+           .drawn = batch.drawn_on_device,
+           // The device's copy of the ids is the device's own to write.
+           .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
+           .scale = op.scale,
+           .first_row = op.table.first_row(),
+           .all_rows = op.table.ranks == nullptr ? 0 : op.table.all_rows()},
+          op.table, stream());
 }
 
 void CudaBackend::compute(const ops::EmbedPositions& op) {
-  kernels::embed({.out = op.out,
-                  .table = rows_of(op.table),
-                  .ids = op.batch->on_device(op.batch->positions),
-                  .id_offset = static_cast<int32_t>(op.offset),
-                  .store = Store::accumulate},
-                 stream());
+  look_up({.out = op.out,
+           .table = rows_of(op.table),
+           .ids = op.batch->on_device(op.batch->positions),
+           .id_offset = static_cast<int32_t>(op.offset),
+           .store = Store::accumulate},
+          op.table, stream());
 }
 
 void CudaBackend::compute(const ops::GatherRows& op) {

@@ -13,6 +13,7 @@ using backend::cuda::fp8_offset;
 using backend::cuda::multiplies_fp8;
 using backend::cuda::packed_segments;
 using backend::cuda::rewritten_bytes;
+using backend::cuda::row_type;
 
 void CudaBackend::linear_packed(const ops::Linear& op, std::byte* workspace) {
   const View& in = op.in;
@@ -30,11 +31,11 @@ void CudaBackend::linear_packed(const ops::Linear& op, std::byte* workspace) {
       own_bias.data = static_cast<std::byte*>(op.bias.data) +
                       static_cast<size_t>(segment.first_row) * dtype_size(op.bias.dtype);
     }
-    if (!segment.part->packing) {
+    if (const std::optional<DType> dtype = row_type(*segment.part, weight.dtype)) {
       const model::WeightSpec plain{.name = weight.spec->name,
                                     .shape = {segment.part->rows(), weight.spec->columns()}};
       std::byte* const data = static_cast<std::byte*>(weight.data) + segment.offset;
-      const Weight part{.spec = &plain, .dtype = weight.dtype, .data = data};
+      const Weight part{.spec = &plain, .dtype = *dtype, .data = data};
       linear_plain({columns, in, part, own_bias, op.activation});
       continue;
     }
@@ -72,9 +73,11 @@ PackedTiles CudaBackend::tiles_of_packed() const {
 
 void CudaBackend::note_packed(const model::WeightSpec& spec, DType in) {
   for (const model::Part& part : spec.parts) {
-    if (!part.packing) continue;
+    if (row_type(part, {})) continue;
     const model::Packing& packing = *part.packing;
-    if (packed_types_.emplace(packing.code, packing.bits, in).second) load_packed(packing, in);
+    const bool minimums = packing.has_minimums();
+    if (packed_types_.emplace(packing.code, packing.bits, minimums, in).second)
+      load_packed(packing, in);
   }
 }
 

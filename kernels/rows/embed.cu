@@ -1,4 +1,4 @@
-#include "kernels/rows/rows.h"
+#include "kernels/rows/embed_blocks.h"
 #include "kernels/runtime/launch.h"
 
 namespace plimsoll::kernels {
@@ -6,9 +6,60 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// A block per row.
+/// Elements of a table in the type of the rows.
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
+struct PlainTable {
+  View rows;
+
+  __device__ void read(int64_t row, int64_t i, float (&to)[N]) const {
+    const Pack<T, N> piece = load_pack<T, N>(row_at<T>(rows, row) + i);
+    for (int j = 0; j < N; ++j) to[j] = piece.at(j);
+  }
+};
+
+/// Elements of a table of a GGUF file.
+struct PackedTable {
+  EmbedBlocks of;
+
+  __device__ void read(int64_t row, int64_t i, float (&to)[1]) const {
+    const Vector plain{of.data, of.type};
+    to[0] = of.is_plain ? plain.at(row * of.layout.columns + i) : weight(row, i);
+  }
+
+ private:
+  __device__ float weight(int64_t row, int64_t i) const {
+    const int64_t strip = row / backend::cuda::kStripRows;
+    const int of_strip = static_cast<int>(row % backend::cuda::kStripRows);
+    const GgmlScale<float> by =
+        scale_of_block(of.data + of.layout.scales + strip * of.layout.strip_scales, of.blocks,
+                       i / of.packing.group, of_strip);
+    const int code = code_of(of.data + strip * of.layout.strip_codes, of_strip, i);
+    float number = static_cast<float>(code - static_cast<int>(of.packing.zero));
+    if (of.packing.code == model::Code::table)
+      number = reinterpret_cast<const float*>(of.data + of.layout.table)[code];
+    const float value = by.scale * number - by.minimum;
+    if (!of.packing.factors) return value;
+    return value * reinterpret_cast<const float*>(of.data + of.layout.factors)[row];
+  }
+  /// The code of input `i` of a row of a strip, bit by bit.
+  __device__ int code_of(const std::byte* strip, int row, int64_t i) const {
+    using namespace backend::cuda;
+    const std::byte* const chunk = strip + i / kChunkInputs * chunk_bytes(of.packing.bits);
+    const int64_t slot = i % kChunkInputs, lane = slot % kStepInputs / 4;
+    int code = 0;
+    for (int64_t bit = 0; bit < of.packing.bits; ++bit) {
+      const int64_t place = code_place(of.packing, slot / kStepInputs * 4 + slot % 4, bit);
+      const int64_t word = word_offset(row, lane, of.packing.bits, place / 32);
+      const uint32_t bits = *reinterpret_cast<const uint32_t*>(chunk + word);
+      code |= static_cast<int>(bits >> place % 32 & 1) << bit;
+    }
+    return code;
+  }
+};
+
+/// A block per row.
+template <typename T, int N, typename Table>
+__global__ void __launch_bounds__(kThreads) embed_kernel(Embed op, Table table) {
   wait_for_previous();
   start_next();
   const int64_t t = blockIdx.x;
@@ -20,7 +71,6 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   const int64_t row = (named ? id : 0) - op.first_row;
   const bool own = row >= 0 && row < op.table.rows;
   const bool known = id >= 0 && own;
-  const T* from = row_at<T>(op.table, own ? row : 0);
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
   if (given < 0 && op.resolved != nullptr) {
     __syncthreads();  // all have read it
@@ -28,11 +78,12 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   }
   const bool accumulate = op.store == Store::accumulate;
   for (int64_t i = threadIdx.x * N; i < op.out.columns; i += blockDim.x * N) {
-    const Pack<T, N> piece = load_pack<T, N>(from + i);
+    float piece[N];
+    table.read(own ? row : 0, i, piece);
     Pack<T, N> result;
     if (accumulate) result = load_pack<T, N>(to + i);
     for (int j = 0; j < N; ++j) {
-      const float value = known ? piece.at(j) * op.scale : (shared ? -0.f : 0.f);
+      const float value = known ? piece[j] * op.scale : (shared ? -0.f : 0.f);
       result.set(j, accumulate ? result.at(j) + value : value);
     }
     store_pack(to + i, result);
@@ -64,9 +115,19 @@ void embed(const Embed& op, cudaStream_t stream) {
     using T = typename decltype(type)::type;
     with_pack_size<T>(
         [&](auto n) {
-          launch(block_per_row(op.out, stream), "embed", embed_kernel<T, decltype(n)::value>, op);
+          constexpr int kN = decltype(n)::value;
+          launch(block_per_row(op.out, stream), "embed", embed_kernel<T, kN, PlainTable<T, kN>>, op,
+                 PlainTable<T, kN>{op.table});
         },
         op.out, op.table);
+  });
+}
+
+void embed_blocks(const Embed& op, const EmbedBlocks& table, cudaStream_t stream) {
+  with_activation_type(op.out.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch(block_per_row(op.out, stream), "embed_blocks", embed_kernel<T, 1, PackedTable>, op,
+           PackedTable{table});
   });
 }
 

@@ -110,6 +110,16 @@ std::byte* load_slices(Loader& loader, const backend::Weight& weight,
   return to;
 }
 
+void load_part(Loader& loader, const model::Part& part, int64_t columns,
+               const model::PackedRows& rows, std::byte* to) {
+  if (part.packing->code != model::Code::none)
+    return PartLoader(loader, part, columns, rows, to).load();
+  const auto row_bytes = static_cast<size_t>(columns * model::scale_bytes(part.packing->scale));
+  loader.load(to, part.rows(), row_bytes, [&](int64_t first, int64_t count, void* piece) {
+    rows.scales(first, count, static_cast<std::byte*>(piece));
+  });
+}
+
 }  // namespace
 
 void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read,
@@ -127,7 +137,7 @@ void load_packed(Loader& loader, const backend::Weight& weight, const backend::R
     for (const backend::Segment& segment : segments.parts) {
       std::byte* const to = matrix + segment.offset;
       if (segment.part->packing) {
-        PartLoader(loader, *segment.part, spec.columns(), *read.packed(segment.index), to).load();
+        load_part(loader, *segment.part, spec.columns(), *read.packed(segment.index), to);
         continue;
       }
       const int64_t start = m * spec.rows() + segment.first_row;

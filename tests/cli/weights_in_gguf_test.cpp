@@ -95,6 +95,55 @@ TEST_CASE("plan --explain weights tells the types of a GGUF file's tensors") {
   CHECK_THAT(plan.out, Catch::Contains(" tensors, Q6_K "));
 }
 
+TEST_CASE("a card holds at most a fiftieth more than a GGUF file's tensors") {
+  const Scratch scratch;
+  const std::string file = scratch.path("m.gguf");
+  testing::write_gguf_header(read_json_file(std::string(PLIMSOLL_SOURCE_DIR) +
+                                            "/tests/data/engines/headers/llama31_8b.Q4_K_M.json"),
+                             file);
+  const Outcome plan = shell(scratch, "plimsoll plan m.gguf --gpu H100 --format json");
+  INFO(plan.err);
+  REQUIRE(plan.status == 0);
+  const auto bytes = parse_json(plan.out).at("weights_bytes").get<double>();
+  const auto stored = static_cast<double>(fs::file_size(file));  // next to nothing but tensors
+  CHECK(bytes <= 1.02 * stored);
+  CHECK(bytes >= 0.99 * stored);
+}
+
+TEST_CASE("plain matrices of a GGUF file that a card does not multiply are refused by name") {
+  const Scratch scratch;
+  const auto plan_with = [&](const char* recipe, const char* tensor, const char* type,
+                             const std::string& flags) {
+    Json changed = read_json_file(kGgufGolden / "run" / recipe / "recipe.json");
+    for (Json& entry : changed.at("tensors")) {
+      if (entry.at("name") != tensor) continue;
+      entry["type"] = type;
+      entry.erase("d");
+      entry["mean"] = 0;
+      entry["amplitude"] = 0.1;
+    }
+    scratch.write("x.gguf", testing::gguf_bytes(changed));
+    return shell(scratch, "plimsoll plan x.gguf " + flags);
+  };
+  const Outcome half = plan_with("llama_q4_k", "blk.0.attn_q.weight", "F16", "--gpu H100");
+  CHECK(half.status == 2);
+  CHECK_THAT(half.err, Catch::Contains("blk.0.attn_q.weight of the GGUF file is F16, with which "
+                                       "the CUDA backend has no product in bfloat16: --dtype "
+                                       "float16 or --device cpu"));
+  for (const char* runs : {"--gpu H100 --dtype float16", "--device cpu"}) {
+    INFO(runs);
+    CHECK(plan_with("llama_q4_k", "blk.0.attn_q.weight", "F16", runs).status == 0);
+  }
+  CHECK(plan_with("llama_q4_k", "token_embd.weight", "F16", "--gpu H100").status == 0);
+  const Outcome experts = plan_with("mixtral", "blk.1.ffn_down_exps.weight", "F32", "--gpu H100");
+  CHECK(experts.status == 2);
+  CHECK_THAT(experts.err, Catch::Contains("no product of experts: give no card (--device cpu)"));
+  const Outcome slow = plan_with("llama_q4_k", "blk.0.attn_q.weight", "F32", "--gpu H100");
+  CHECK(slow.status == 0);
+  CHECK_THAT(slow.out + slow.err,
+             Catch::Contains("F32 matrices of the GGUF file (1): their products"));
+}
+
 TEST_CASE("what is not done with GGUF files is refused by name, with the way out") {
   const Scratch scratch;
   write_gguf(scratch, "llama_q4_k", "m");
@@ -105,9 +154,6 @@ TEST_CASE("what is not done with GGUF files is refused by name, with the way out
   const Outcome shard = shell(scratch, "plimsoll shard m.gguf -o out -tp 2");
   CHECK(shard.status == 5);
   CHECK_THAT(shard.err, Catch::Contains("a GGUF file is not sharded"));
-  const Outcome card = shell(scratch, "plimsoll plan m.gguf --gpu H100");
-  CHECK(card.status == 2);
-  CHECK_THAT(card.err, Catch::Contains("computed on the CPU alone"));
   const Outcome quantized = shell(scratch, "plimsoll plan m.gguf --quantization fp8");
   CHECK(quantized.status == 2);
   CHECK_THAT(quantized.err, Catch::Contains("quantized already"));

@@ -30,11 +30,10 @@ class RankSubject {
  public:
   explicit RankSubject(const std::filesystem::path& recipe,
                        quantization::Activations activations = quantization::Activations::rounded)
-      : folder_(scratch_.path("model")) {
-    write_checkpoint(recipe, folder_);
-    auto [config, spec] = model::read_model_folder(folder_);
+      : path_(write_model(recipe, scratch_.path("model"))) {
+    auto [config, spec] = checkpoint::read_model(path_);
     spec_ = std::move(spec);
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint_.emplace(checkpoint::Checkpoint::open(path_));
     checkpoint::resolve_stored(*checkpoint_, spec_);
     checkpoint::resolve_kept(config, &*checkpoint_, {.activations = activations}, spec_);
     reader_.emplace(*checkpoint_, spec_);
@@ -93,7 +92,7 @@ class RankSubject {
 
  private:
   test::Scratch scratch_;
-  std::filesystem::path folder_;
+  std::filesystem::path path_;  // of the folder or file
   model::ModelSpec spec_;
   std::optional<checkpoint::Checkpoint> checkpoint_;
   std::optional<checkpoint::WeightReader> reader_;

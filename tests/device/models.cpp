@@ -130,6 +130,17 @@ TEST_CASE("quantized golden models in the stored half type on a device") {
   }
 }
 
+TEST_CASE("golden GGUF models in float32 on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : subjects("mixtral", "gguf/run")) {
+    DYNAMIC_SECTION(folder.filename().string()) {
+      Subject subject(folder, device_backend());
+      shorten(subject.golden, false);
+      check_float32(subject);
+    }
+  }
+}
+
 TEST_CASE("quantized golden models with inputs rounded on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("llama_w8a8_int8", "quantized")) {

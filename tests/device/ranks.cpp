@@ -117,6 +117,7 @@ TEST_CASE("stages and replicas on devices answer as one rank on the CPU") {
 TEST_CASE("quantized models answer on ranks of devices as on one") {
   check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
   check_golden("quantized/llama_awq", {.tensor = 2}, false);  // which cut groups
+  check_golden("gguf/run/llama_nvfp4", {.tensor = 2}, false);
 }
 
 TEST_CASE("ranks of devices round their inputs by what is largest in all of a row") {

@@ -153,6 +153,7 @@ TEST_CASE("deterministic recurrent layers on ranks of devices answer with the bi
 TEST_CASE("deterministic quantized models on ranks of devices answer with the bits of one") {
   if (!testing::has_device()) return;
   check_widths("quantized/llama_awq", DType::bf16, {2});  // which cut groups
+  check_widths("gguf/run/llama_q5_0", DType::bf16, {2});
 }
 
 TEST_CASE("deterministic ranks of devices round their inputs by what is largest in all of a row") {
@@ -189,7 +190,7 @@ TEST_CASE("deterministic experts that are quantized answer with the bits of one"
 TEST_CASE("all deterministic models on ranks of devices answer with the bits of one",
           "[everything]") {
   if (!testing::may_do_everything()) return;
-  for (const char* set : {"models", "more_models", "quantized"}) {
+  for (const char* set : {"models", "more_models", "quantized", "gguf/run"}) {
     for (const auto& entry : std::filesystem::directory_iterator(golden(set))) {
       const std::string folder = set + ("/" + entry.path().filename().string());
       DYNAMIC_SECTION(folder) {

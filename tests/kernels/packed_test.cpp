@@ -3,6 +3,7 @@
 
 #include "backend/cpu/round_inputs.h"
 #include "kernels/packed_fixture.h"
+#include "kernels/rows/embed_blocks.h"
 #include "like_cases.h"
 
 namespace plimsoll::testing {
@@ -58,7 +59,18 @@ std::vector<PackedCase> packed_cases() {
                             .factors = true,
                             .inputs = InputRounding::nvfp4_group});
   add("a table, float scales", {.code = Code::table, .group = 64, .scale = ScaleType::f32});
+  std::ranges::copy_if(kGgmlCases, std::back_inserter(cases),
+                       [](const PackedCase& c) { return c.packing.code != Code::none; });
+  add("Q5_0", ggml_case(GgmlType::q5_0));
+  add("IQ4_NL", ggml_case(GgmlType::iq4_nl));
   return cases;
+}
+
+/// Neither whole chunks nor whole groups of all cases; of GGUF files whole blocks.
+int64_t columns_of(const Packing& packing) {
+  if (!packing.has_blocks()) return 240;
+  const int64_t values = packing.block_type().values;
+  return values == 256 ? 768 : 3 * values + 128;
 }
 
 /// A product through what a launch takes: rewritten rows in a workspace of the planned size.
@@ -94,17 +106,17 @@ double bound(const Packing& packing, DType dtype) {
 }  // namespace
 
 TEST_CASE("products with quantized weights agree with the reference") {
-  constexpr int64_t kColumns = 240;  // neither whole chunks nor whole groups of all cases
   size_t number = 0;
   for (const DType dtype : kActivationTypes)
     for (const PackedCase& c : packed_cases()) {
       if (!testing::is_taken_sanitized(number++, 4)) continue;
-      const PackedWeight weight(c.packing, {70, 33}, kColumns, dtype);
+      const int64_t columns = columns_of(c.packing);
+      const PackedWeight weight(c.packing, {70, 33}, columns, dtype);
       const Matrix bias = random_matrix(1, 103, DType::f32, 3);
       const DeviceRows device_bias(bias, DType::f32);
       for (const int64_t rows : {0, 1, 3, 17, 70}) {
         INFO(torch_name(dtype) << ", " << c.name << ", " << rows << " rows");
-        const Matrix in = random_matrix(rows, kColumns, dtype, 1);
+        const Matrix in = random_matrix(rows, columns, dtype, 1);
         const Layout layout = rows == 3 ? kOdd : kAligned;
         const DeviceRows device_in(in, dtype, layout);
         const bool biased = rows == 17;
@@ -146,6 +158,39 @@ TEST_CASE("quantized rows longer than a span of scales, and rows of less than a 
       const Matrix expected = reference::linear(in, weight.values, {}, Activation::none);
       CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <=
             bound(packing, dtype) + static_cast<double>(columns) * 1e-9);
+    }
+}
+
+TEST_CASE("rows of a table of a GGUF file are what its blocks decode to") {
+  const std::vector<int32_t> ids{3, 0, 102, 69, 70, 999};
+  const DeviceArray<int32_t> device_ids(ids);
+  for (const DType dtype : {DType::bf16, DType::f32})
+    for (const PackedCase& c : packed_cases()) {
+      if (c.packing.format != model::PackedFormat::ggml) continue;
+      INFO(torch_name(dtype) << ", " << c.name);
+      const int64_t columns = columns_of(c.packing);
+      const PackedWeight weight(c.packing, {103}, columns, dtype);
+      const DeviceRows out(std::ssize(ids), columns, dtype);
+      kernels::embed_blocks(
+          {.out = out.view(),
+           .table = {nullptr, dtype, 103, columns, columns},
+           .ids = device_ids.data(),
+           .scale = 2},
+          {.data = static_cast<const std::byte*>(weight.bytes->data()),
+           .layout = backend::cuda::PackedMatrix(weight.spec.parts.front(), columns),
+           .packing = c.packing,
+           .blocks = kernels::BlockShape(*find_ggml_blocks(c.packing.blocks))},
+          kStream);
+      require(cudaDeviceSynchronize());
+      const Matrix found = out.matrix();
+      Matrix expected(std::ssize(ids), columns);
+      for (int64_t t = 0; t < expected.rows; ++t) {
+        const int32_t id = ids[static_cast<size_t>(t)];  // one past the table is row 0
+        for (int64_t n = 0; n < columns; ++n)
+          expected.at(t, n) = 2 * weight.values.at(id < 103 ? id : 0, n);
+      }
+      // A product and a difference in float, rounded once to the rows' type.
+      CHECK(largest_error(found, expected, typical_size(expected)) <= 4 * epsilon(dtype));
     }
 }
 

@@ -64,20 +64,6 @@ struct StripBuffers {
   std::vector<uint8_t> zeros;
 };
 
-/// The scales of blocks, [count, blocks], to float16s [blocks][halves][32] with bytes [bytes][32]
-/// after each block's.
-void turn_blocks(const GgmlBlocks& type, const std::byte* from, int64_t count, int64_t blocks,
-                 std::byte* to) {
-  for (int64_t r = 0; r < count; ++r)
-    for (int64_t block = 0; block < blocks; ++block, from += type.scale_bytes()) {
-      std::byte* const place = to + block * type.scale_bytes() * kStrip;
-      for (int64_t i = 0; i < type.halves; ++i)
-        std::memcpy(place + (i * kStrip + r) * 2, from + 2 * i, 2);
-      for (int64_t i = 2 * type.halves; i < type.scale_bytes(); ++i)
-        place[i * kStrip + r] = from[i];
-    }
-}
-
 void load_strip(const model::Packing& packing, const PackedPart& layout,
                 const model::PackedRows& rows, int64_t strip, StripBuffers& buffers,
                 std::byte* to) {
@@ -100,7 +86,8 @@ void load_strip(const model::Packing& packing, const PackedPart& layout,
   rows.scales(first, count, buffers.scales.data());
   if (packing.has_blocks()) {
     const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
-    turn_blocks(blocks, buffers.scales.data(), count, layout.columns / blocks.values, scales);
+    turn_ggml_scales(blocks, buffers.scales.data(), count, layout.columns / blocks.values, kStrip,
+                     scales);
   } else {
     const int64_t scale_size = model::scale_bytes(packing.scale);
     const auto turn_scales = scale_size == 4 ? turn<4> : scale_size == 2 ? turn<2> : turn<1>;

@@ -66,13 +66,6 @@ struct PackedPart {
   PackedPart(const model::Part& part, int64_t columns_of_part);
 };
 
-/// The type of scales that are plain floats, for weights without codes.
-constexpr DType dtype_of(model::ScaleType scale) {
-  return scale == model::ScaleType::f16    ? DType::f16
-         : scale == model::ScaleType::bf16 ? DType::bf16
-                                           : DType::f32;
-}
-
 /// Header of the second stage of a double-quantized part, after its 256 numbers and before its
 /// largest values.
 struct NestedPlace {

@@ -11,8 +11,6 @@ namespace {
 
 /// Alignment of every offset: the widest load of the kernels.
 constexpr size_t kPieceBytes = 16;
-constexpr int64_t kCodes = 32;  // of a row and a lane in a chunk
-constexpr int64_t kLanes = 4;   // lanes that share a row
 
 size_t take(size_t& end, size_t bytes) {
   const size_t at = end;
@@ -46,18 +44,11 @@ void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout, const SlotOr
   }
 }
 
-/// Byte offset of word `word` of a row of a strip's chunk for lane `t` of the row: words lie in
-/// pieces of four, the lanes' one behind the other.
-size_t word_offset(int64_t row, int64_t t, int64_t bits, int64_t word) {
-  const int64_t lane = row % 8 * kLanes + t;
-  const int64_t at = row / 8 * bits + word;
-  const int64_t words_of_piece = std::min<int64_t>(4, 2 * bits - at / 4 * 4);
-  return static_cast<size_t>((at / 4 * 32 * 4 + lane * words_of_piece + at % 4) * 4);
-}
-
 /// Code `i` of a row's 32 to its words, which are zero there.
 void put_code(const model::Packing& packing, int64_t i, uint32_t code, uint32_t* words) {
-  const bool apart = packing.bits == 3 && i >= 30;
+  // Codes that lie in the bits left over of several words are put bit by bit.
+  const bool apart =
+      packing.code != model::Code::table && i / 2 >= 16 / packing.bits * packing.bits;
   for (int64_t bit = 0; bit < packing.bits; bit += apart ? 1 : packing.bits) {
     const int64_t place = code_place(packing, i, bit);
     words[place / 32] |= (apart ? code >> bit & 1 : code) << place % 32;
@@ -99,7 +90,7 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   spread = !whole || (packing.group > 0 && (packing.ordered || packing.lead > 0));
   steps = spread && group_steps > 0 ? groups * group_steps : divide_up(columns, kStepInputs);
   strip_codes = static_cast<size_t>(chunks() * chunk_bytes(packing.bits));
-  strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale) * kStripRows);
+  strip_scales = static_cast<size_t>(packing.scales_bytes(groups) * kStripRows);
   strip_zeros = packing.zeros ? static_cast<size_t>(groups * kStripRows) : 0;
   if (packing.scale == model::ScaleType::nested) {
     nested_blocks = packing.absmax_count(part.stored_shape.front(), part.stored_shape.back());
@@ -119,15 +110,6 @@ bool PackedMatrix::rewrites(const model::Part& part, int64_t columns) {
   return part.packing->inputs != model::InputRounding::none || PackedMatrix(part, columns).spread;
 }
 
-int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit) {
-  const int64_t bits = packing.bits;
-  if (packing.code == model::Code::table) return i * bits + bit;
-  const int64_t pair = i / 2, half = i % 2 * 16;
-  if (bits == 3 && pair == 15) return bit * 32 + half + 15;
-  const int64_t of_word = 16 / bits;
-  return pair / of_word * 32 + half + pair % of_word * bits + bit;
-}
-
 void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
                 const SlotOrder& order, int64_t strip, std::byte* to) {
   const model::Packing& packing = *part.packing;
@@ -139,9 +121,9 @@ void pack_strip(const model::Part& part, const PackedMatrix& layout, const model
   for (int64_t c = 0; c < layout.chunks(); ++c, to += chunk_bytes(packing.bits))
     for (int64_t r = 0; r < count; ++r) {
       codes_of_chunk(codes.data() + r * layout.columns, layout, order, c, chunk);
-      for (int64_t t = 0; t < kLanes; ++t) {
+      for (int64_t t = 0; t < kRowLanes; ++t) {
         uint32_t words[8] = {};
-        for (int64_t i = 0; i < kCodes; ++i)
+        for (int64_t i = 0; i < kLaneCodes; ++i)
           put_code(packing, i, chunk[i / 4 * kStepInputs + 4 * t + i % 4], words);
         for (int64_t w = 0; w < packing.bits; ++w)
           std::memcpy(to + word_offset(r, t, packing.bits, w), &words[w], sizeof words[w]);
@@ -152,10 +134,16 @@ void pack_strip(const model::Part& part, const PackedMatrix& layout, const model
 void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
                  const SlotOrder& order, int64_t strip, std::byte* to) {
   const int64_t count = rows_of_strip(layout, strip);
-  const int64_t size = model::scale_bytes(part.packing->scale);
-  std::vector<std::byte> scales(count * layout.stored_groups * size);
+  const model::Packing& packing = *part.packing;
+  std::vector<std::byte> scales(count * packing.scales_bytes(layout.stored_groups));
   rows.scales(strip * kStripRows, count, scales.data());
   std::memset(to, 0, layout.strip_scales);
+  if (packing.has_blocks()) {
+    const GgmlBlocks& blocks = *find_ggml_blocks(packing.blocks);
+    const int64_t of_row = layout.columns / blocks.values;
+    return turn_ggml_scales(blocks, scales.data(), count, of_row, kStripRows, to);
+  }
+  const int64_t size = model::scale_bytes(packing.scale);
   turn(scales.data(), count, layout, order, size, to);
 }
 
@@ -198,17 +186,24 @@ SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
   return order;
 }
 
+std::optional<DType> row_type(const model::Part& part, DType dtype) {
+  if (!part.packing) return dtype;
+  if (part.packing->code != model::Code::none) return std::nullopt;
+  return model::dtype_of(part.packing->scale);
+}
+
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
   return {spec, matrix, kPieceBytes, [&](const model::Part& part) {
-            if (part.packing) return PackedMatrix(part, spec.columns()).bytes;
-            return part.rows() * spec.columns() * dtype_size(dtype);
+            const std::optional<DType> rows = row_type(part, dtype);
+            if (rows) return part.rows() * spec.columns() * dtype_size(*rows);
+            return PackedMatrix(part, spec.columns()).bytes;
           }};
 }
 
 int64_t rewritten_columns(const model::WeightSpec& spec) {
   int64_t most = 0;
   for (const model::Part& part : spec.parts) {
-    if (!part.packing || !PackedMatrix::rewrites(part, spec.columns())) continue;
+    if (row_type(part, {}) || !PackedMatrix::rewrites(part, spec.columns())) continue;
     most = std::max(most, PackedMatrix(part, spec.columns()).slots());
   }
   return most;

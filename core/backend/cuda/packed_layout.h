@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/packed_segments.h"
@@ -16,6 +17,9 @@ namespace plimsoll::backend::cuda {
 inline constexpr int64_t kStripRows = 16;
 inline constexpr int64_t kStepInputs = 16;
 inline constexpr int64_t kChunkInputs = 128;
+/// Codes of a row that a lane has of a chunk, and lanes that share a row.
+inline constexpr int64_t kLaneCodes = 32;
+inline constexpr int64_t kRowLanes = kChunkInputs / kLaneCodes;
 
 /// A part [rows, columns] of a quantized weight, in the order in which the lanes of mma.m16n8k16
 /// take it, so that a warp reads only whole, consecutive pieces of 16 bytes:
@@ -26,13 +30,15 @@ inline constexpr int64_t kChunkInputs = 128;
 ///   for none, and rows are brought into that order before the product. In a share of the inputs in
 ///   activation order a group has as many steps as it needs, each of which counts as a group here
 ///   and has scales of its own.
-/// - Codes are [strips][chunks][pieces][32 lanes][16 bytes], the last piece of 3 bits 8 bytes long.
+/// - Codes are [strips][chunks][pieces][32 lanes][16 bytes], the last piece of 3 and 5 bits 8 bytes
+///   long.
 ///   Lane 4 g + t has rows g and g + 8 of the strip, one after the other, 32 codes each: the codes
 ///   of slots 16 s + 4 t + i of the chunk, code 4 s + i. They are `bits` words, in which codes 2 p
 ///   and 2 p + 1 lie 16 bits apart (code_place): tensor cores take them as a pair.
 /// - Scales and zero points are [strips][groups][16], factors [strips][16]; after them lies the
-/// data
-///   that the part has once. Missing elements of the last strip, chunk or group are zero.
+///   data that the part has once. Missing elements of the last strip, chunk or group are zero.
+/// - Scales of a GGUF file's blocks (ScaleType::blocks) keep the bytes that they have in the file:
+///   [strips][blocks], of each block its float16s [halves][16] and then its bytes [bytes][16].
 struct PackedMatrix {
   int64_t rows = 0, columns = 0, groups = 0;
   int64_t stored_groups = 0;  // fewer where steps count as groups
@@ -67,10 +73,29 @@ struct NestedPlace {
 };
 
 /// Place of bit `bit` of code `i` in the words of a row's 32 codes, counted from the lowest bit of
-/// the first word. Codes 2 p and 2 p + 1 are 16 bits apart. With 3 bits a half word holds five
-/// codes, and the bits left over in the three words hold the last two. Codes of tables are
+/// the first word. Codes 2 p and 2 p + 1 are 16 bits apart. With 3, 5 and 6 bits a half word holds
+/// five, three and two whole codes; the bits left over in the words, lowest first, hold the last
+/// codes of each half: one with 3 and 5 bits, four with 6 bits. Codes of tables are
 /// interleaved, because one instruction looks up four at a time.
-int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit);
+constexpr int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit) {
+  const int64_t bits = packing.bits;
+  if (packing.code == model::Code::table) return i * bits + bit;
+  const int64_t pair = i / 2, half = i % 2 * 16;
+  const int64_t of_word = 16 / bits, left_over = 16 % bits;
+  if (pair < of_word * bits) return pair / of_word * 32 + half + pair % of_word * bits + bit;
+  const int64_t at = (pair - of_word * bits) * bits + bit;
+  return at / left_over * 32 + half + of_word * bits + at % left_over;
+}
+
+/// Byte offset of word `word` of a row of a strip's chunk for lane `t` of the row: words lie in
+/// pieces of four, the lanes' one behind the other.
+constexpr int64_t word_offset(int64_t row, int64_t t, int64_t bits, int64_t word) {
+  const int64_t lane = row % 8 * kRowLanes + t;
+  const int64_t at = row / 8 * bits + word;
+  const int64_t left = 2 * bits - at / 4 * 4;
+  const int64_t words_of_piece = left < 4 ? left : 4;
+  return (at / 4 * 32 * 4 + lane * words_of_piece + at % 4) * 4;
+}
 
 /// Slots of a part that is `spread`; empty for other parts.
 struct SlotOrder {
@@ -91,7 +116,11 @@ void pack_scales(const model::Part& part, const PackedMatrix& layout, const mode
 void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
                 int64_t strip, std::byte* to);
 
-/// The parts of one matrix of a quantized weight; a plain one is row-major.
+/// The type of a part that is stored row by row: `dtype` without a packing, the file's own where a
+/// packing has no codes; nullopt: a PackedMatrix.
+std::optional<DType> row_type(const model::Part& part, DType dtype);
+
+/// The parts of one matrix of a quantized weight; those with a row_type() are row-major.
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 /// Columns of the widest row that a product with one of the weight's parts reads rewritten; 0: all

@@ -28,16 +28,21 @@ class SliceRows final : public model::PackedRows {
   [[nodiscard]] model::InputScale input_scale() const override { return rows_.input_scale(); }
 
  private:
+  /// Groups of all inputs, of these, and the first of these among all; or so of blocks.
+  struct Groups {
+    int64_t all, own, first;
+  };
   /// Copies groups of a row from [count, all groups] of `size` bytes; zeros where the last ones are
   /// missing.
-  void copy_groups(const std::byte* from, int64_t count, int64_t size, std::byte* to) const;
+  static void copy_groups(const Groups& groups, const std::byte* from, int64_t count, int64_t size,
+                          std::byte* to);
 
   const model::PackedRows& rows_;
   int64_t columns_;
   model::Inputs inputs_;
-  int64_t scale_bytes_;
-  int64_t all_groups_, groups_;
-  int64_t first_group_;  // of all
+  Groups groups_;
+  Groups scales_;        // as scales are stored: groups, or whole blocks of a GGUF file
+  int64_t scale_bytes_;  // of one of scales_
 };
 
 }  // namespace plimsoll::backend::cuda

@@ -47,7 +47,8 @@ bool is_sliced(const model::WeightSpec& spec) {
   if (!whole && spec.split != model::Split::row) return false;
   if (spec.slices * (whole ? 1 : spec.ranks) == 1) return false;
   const auto fits = [&](const model::Part& part) {
-    return part.packing && (!part.packing->ordered || part.packing->group % spec.slices == 0);
+    return part.packing && part.packing->code != model::Code::none &&
+           (!part.packing->ordered || part.packing->group % spec.slices == 0);
   };
   return !spec.is_packed() || std::ranges::all_of(spec.parts, fits);
 }

@@ -145,4 +145,15 @@ void split_ggml_block(const GgmlBlocks& blocks, const std::byte* block, uint8_t*
   std::memcpy(scales + 2 * blocks.halves, block + places.bytes, static_cast<size_t>(blocks.bytes));
 }
 
+void turn_ggml_scales(const GgmlBlocks& type, const std::byte* from, int64_t rows, int64_t blocks,
+                      int64_t strip, std::byte* to) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t block = 0; block < blocks; ++block, from += type.scale_bytes()) {
+      std::byte* const place = to + block * type.scale_bytes() * strip;
+      for (int64_t i = 0; i < type.halves; ++i)
+        std::memcpy(place + (i * strip + r) * 2, from + 2 * i, 2);
+      for (int64_t i = 2 * type.halves; i < type.scale_bytes(); ++i) place[i * strip + r] = from[i];
+    }
+}
+
 }  // namespace plimsoll

@@ -38,6 +38,12 @@ const GgmlBlocks* find_ggml_blocks(GgmlType type);
 void split_ggml_block(const GgmlBlocks& blocks, const std::byte* block, uint8_t* codes,
                       std::byte* scales);
 
+/// Lays out the scales of up to `strip` rows, [rows, blocks] as split_ggml_block() gives them: for
+/// each block float16s [halves][strip], then bytes [bytes][strip]. Other rows' places stay as they
+/// are.
+void turn_ggml_scales(const GgmlBlocks& type, const std::byte* from, int64_t rows, int64_t blocks,
+                      int64_t strip, std::byte* to);
+
 template <typename Float>
 struct GgmlScale {
   Float scale, minimum;
@@ -45,9 +51,10 @@ struct GgmlScale {
 
 /// Scale and minimum of group `g` of a block. `From` gives its float16s and bytes, for one block or
 /// for a vector of them: half(i) a Float, byte(i) an Int; and to_float(Int), of_bits(Int) (a float
-/// of these bits), zero() and where(condition, Float, Float).
+/// of these bits), zero() and where(condition, Float, Float). constexpr lets kernels call it
+/// (nvcc's --expt-relaxed-constexpr).
 template <typename From>
-[[gnu::always_inline]] inline auto ggml_scale(GgmlType type, const From& from, int64_t g) {
+[[gnu::always_inline]] constexpr auto ggml_scale(GgmlType type, const From& from, int64_t g) {
   using Float = decltype(from.half(0));
   using Scale = GgmlScale<Float>;
   const Float none = from.zero();

@@ -5,6 +5,9 @@
 //   Pair pair<T>(words, p, z)   codes 2 p and 2 p + 1 less their zero point, for tensor cores
 //   float number(words, i, z)   code i less its zero point
 //
+//   kHasMinimums            a minimum is subtracted from each number times its scale
+//   kGroupSteps             steps of a group, or 0: any number
+//
 // Both are exact, except for numbers of a table that T does not have (NF4's, which bitsandbytes
 // rounds to the type that it computes in as well). `p` and `i` are known when compiled.
 #pragma once
@@ -30,7 +33,9 @@ inline constexpr uint32_t kCountingBits = 0x4B000000;
 template <int kBitsOfCode>
 struct IntegerCodes {
   static constexpr int kBits = kBitsOfCode;
-  static constexpr bool kHasZeros = true;
+  static constexpr bool kHasZeros = kBits != 5 && kBits != 6;  // GGUF files have those alone
+  static constexpr bool kHasMinimums = false;
+  static constexpr int kGroupSteps = kBits == 5 ? 2 : kBits == 6 ? 1 : 0;  // Q5_0, Q6_K
 
   /// A type whose numbers from 2^(mantissa bits) on count ones holds the code in their lowest bits;
   /// bf16 counts to 127 so, which bytes are beyond.
@@ -70,12 +75,29 @@ struct IntegerCodes {
   __device__ static uint32_t fields(const uint32_t* words, int p) {
     constexpr uint32_t kMask = ((1u << kBits) - 1) * 0x10001u;
     constexpr int kOfWord = 16 / kBits;
-    if (kBits == 3 && p == 15) {
-      return (words[0] >> 15 & 0x10001u) | (words[1] >> 14 & 0x20002u) |
-             (words[2] >> 13 & 0x40004u);
-    }
-    return words[p / kOfWord] >> p % kOfWord * kBits & kMask;
+    if (16 % kBits == 0 || p < kOfWord * kBits)
+      return words[p / kOfWord] >> p % kOfWord * kBits & kMask;
+    return apart(words, (p - kOfWord * kBits) * kBits);
   }
+  /// Codes whose bits lie in what whole codes leave of the words, from bit `first` of that on.
+  __device__ static uint32_t apart(const uint32_t* words, int first) {
+    constexpr int kLeft = kBits < 16 && 16 % kBits > 0 ? 16 % kBits : 1;
+    uint32_t codes = 0;
+#pragma unroll
+    for (int bit = 0; bit < kBits; ++bit) {
+      const int at = first + bit;
+      codes |= words[at / kLeft] >> (16 - kLeft + at % kLeft - bit) & 0x10001u << bit;
+    }
+    return codes;
+  }
+};
+
+/// Integers of a GGUF file's blocks that have a minimum beside each scale.
+template <int kBitsOfCode>
+struct MinimumCodes : IntegerCodes<kBitsOfCode> {
+  static constexpr bool kHasZeros = false;
+  static constexpr bool kHasMinimums = true;
+  static constexpr int kGroupSteps = kBitsOfCode == 2 ? 1 : 2;  // Q2_K; the others
 };
 
 /// Decodes float8: as bits of a wider type its exponent is too small by the difference of the
@@ -83,6 +105,8 @@ struct IntegerCodes {
 struct E4m3Codes {
   static constexpr int kBits = 8;
   static constexpr bool kHasZeros = false;
+  static constexpr bool kHasMinimums = false;
+  static constexpr int kGroupSteps = 0;
 
   template <typename T>
   struct Reader {
@@ -110,6 +134,8 @@ struct E4m3Codes {
 struct TableCodes {
   static constexpr int kBits = 4;
   static constexpr bool kHasZeros = false;
+  static constexpr bool kHasMinimums = false;
+  static constexpr int kGroupSteps = 0;
 
   template <typename T>
   struct Reader {

@@ -2,6 +2,7 @@
 // compile side by side.
 #pragma once
 
+#include "kernels/products/packed/blocks.h"
 #include "kernels/products/packed/packed.h"
 
 namespace plimsoll::kernels {
@@ -13,6 +14,7 @@ struct PackedParameters {
   int64_t matrix_bytes = 0;
   backend::cuda::PackedMatrix layout;
   model::Packing packing;
+  BlockShape blocks{};    // only with ScaleType::blocks
   bool wide = false;      // four inputs of a row may be loaded at once
   uint32_t counting = 0;  // CodeConstants
   Vector bias{};
@@ -37,11 +39,18 @@ template <int kBits>
 struct IntegerCodes;
 struct E4m3Codes;
 struct TableCodes;
+template <int kBits>
+struct MinimumCodes;
 extern template struct PackedKernels<IntegerCodes<2>>;
 extern template struct PackedKernels<IntegerCodes<3>>;
 extern template struct PackedKernels<IntegerCodes<4>>;
 extern template struct PackedKernels<IntegerCodes<8>>;
 extern template struct PackedKernels<E4m3Codes>;
 extern template struct PackedKernels<TableCodes>;
+extern template struct PackedKernels<IntegerCodes<5>>;
+extern template struct PackedKernels<IntegerCodes<6>>;
+extern template struct PackedKernels<MinimumCodes<2>>;
+extern template struct PackedKernels<MinimumCodes<4>>;
+extern template struct PackedKernels<MinimumCodes<5>>;
 
 }  // namespace plimsoll::kernels

@@ -12,13 +12,21 @@ template <typename F>
 void with_codes(const model::Packing& packing, F&& f) {
   if (packing.code == model::Code::e4m3) return f(std::type_identity<PackedKernels<E4m3Codes>>{});
   if (packing.code == model::Code::table) return f(std::type_identity<PackedKernels<TableCodes>>{});
+  const bool minimums = packing.has_minimums();
   switch (packing.bits) {
     case 2:
+      if (minimums) return f(std::type_identity<PackedKernels<MinimumCodes<2>>>{});
       return f(std::type_identity<PackedKernels<IntegerCodes<2>>>{});
     case 3:
       return f(std::type_identity<PackedKernels<IntegerCodes<3>>>{});
     case 4:
+      if (minimums) return f(std::type_identity<PackedKernels<MinimumCodes<4>>>{});
       return f(std::type_identity<PackedKernels<IntegerCodes<4>>>{});
+    case 5:
+      if (minimums) return f(std::type_identity<PackedKernels<MinimumCodes<5>>>{});
+      return f(std::type_identity<PackedKernels<IntegerCodes<5>>>{});
+    case 6:
+      return f(std::type_identity<PackedKernels<IntegerCodes<6>>>{});
     case 8:
       return f(std::type_identity<PackedKernels<IntegerCodes<8>>>{});
     default:
@@ -42,6 +50,8 @@ PackedParameters parameters_of(const View& out, const View& in, const PackedPart
           .matrix_bytes = part.matrix_bytes,
           .layout = part.layout,
           .packing = *part.packing,
+          .blocks = part.packing->has_blocks() ? BlockShape(*find_ggml_blocks(part.packing->blocks))
+                                               : BlockShape(),
           .wide = is_wide(in)};
 }
 

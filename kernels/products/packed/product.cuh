@@ -72,7 +72,7 @@ inline constexpr int kChunkSteps =
     static_cast<int>(backend::cuda::kChunkInputs / backend::cuda::kStepInputs);
 
 /// The warp's part of one chunk. A group is kEvery steps, or a multiple of it.
-template <int kEvery, typename Reader, typename Sums, int kBits>
+template <int kEvery, bool kMinimums, typename Reader, typename Sums, int kBits>
 __device__ void multiply_chunk(const PackedParameters& p, const Reader& reader,
                                const LaneCodes<kBits>& codes, const StepGroups& groups, int chunk,
                                const StagedScales& scales, Sums& sums) {
@@ -85,6 +85,8 @@ __device__ void multiply_chunk(const PackedParameters& p, const Reader& reader,
     for (int i = s; i < s + kEvery; ++i)
       sums.step(reader, codes.words, codes.words + kBits, i, upper, lower);
     sums.fold(scales.scale(group.local, 0), scales.scale(group.local, 1));
+    if constexpr (kMinimums)
+      sums.subtract(scales.minimum(group.local, 0), scales.minimum(group.local, 1));
     group.pass(kEvery, scales);
   }
 }
@@ -119,7 +121,8 @@ inline constexpr int kLeastBlocks = kTiles > 1 || sizeof(T) == 4 ? 1
 template <typename Codes, typename T, int kStrips, int kTiles, bool kWide>
 __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T, kTiles>))
     packed_kernel(const __grid_constant__ PackedParameters p) {
-  using Sums = PackedSums<T, kTiles, kWide>;
+  constexpr bool kMinimums = Codes::kHasMinimums;
+  using Sums = PackedSums<T, kTiles, kWide, kMinimums>;
   constexpr int kSplits = kPackedWarps / kStrips;
   constexpr int kRows = 8 * kTiles;
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -142,12 +145,12 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
   using Reader = typename Codes::template Reader<T>;
   const Reader reader({reinterpret_cast<const float*>(matrix + p.layout.table), p.counting});
   const StepGroups groups(p.layout);
-  const bool whole = groups.steps % kChunkSteps == 0;
+  [[maybe_unused]] const bool whole = groups.steps % kChunkSteps == 0;
   Sums sums(rows);
   for (int first = 0; first < chunks; first += static_cast<int>(kSpanChunks)) {
     StagedScales scales(p, first, kStrips, shared_array<float>());
     __syncthreads();
-    stage_scales<Reader, Codes::kHasZeros>(p, matrix, scales, kStrips);
+    stage_scales<Reader, Codes>(p, matrix, scales, kStrips);
     __syncthreads();
     scales.choose(own, Reader::zero(static_cast<int>(p.packing.zero)));
     const int end = min(chunks, first + static_cast<int>(kSpanChunks));
@@ -155,10 +158,12 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
       const LaneCodes<Codes::kBits> now = next;
       from += kSplits * kChunkBytes;
       if (chunk + kSplits < chunks) next.template load<kOnce>(from);
-      if (whole)
-        multiply_chunk<kChunkSteps>(p, reader, now, groups, chunk, scales, sums);
+      if constexpr (Codes::kGroupSteps > 0)
+        multiply_chunk<Codes::kGroupSteps, kMinimums>(p, reader, now, groups, chunk, scales, sums);
+      else if (whole)
+        multiply_chunk<kChunkSteps, kMinimums>(p, reader, now, groups, chunk, scales, sums);
       else
-        multiply_chunk<1>(p, reader, now, groups, chunk, scales, sums);
+        multiply_chunk<1, kMinimums>(p, reader, now, groups, chunk, scales, sums);
     }
   }
   __syncthreads();

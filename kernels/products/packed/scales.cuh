@@ -51,10 +51,10 @@ __device__ inline float nested_scale(const PackedParameters& p, const std::byte*
   return numbers[code] * absmax[block] + place->offset;
 }
 
-/// [strips][groups of the span][16] floats, then as many zero points.
+/// [strips][groups of the span][16] floats, then as many zero points or minimums.
 struct StagedScales {
   float* scales;
-  uint32_t* zeros;  // as Codes' readers take them
+  uint32_t* zeros;  // as Codes' readers take them; the bits of minimums
   int first_group;  // of the span
   int groups;
   uint32_t same_zero = 0;
@@ -80,12 +80,15 @@ struct StagedScales {
   __device__ uint32_t zero(int group, int half) const {
     return has_zeros ? zeros[place(group, half)] : same_zero;
   }
+  __device__ float minimum(int group, int half) const {
+    return __uint_as_float(zeros[place(group, half)]);
+  }
 
   static size_t bytes(const PackedParameters& p, int strips) {
     const int64_t steps = p.layout.group_steps > 0 ? p.layout.group_steps : p.layout.steps;
     const int64_t most = std::min(p.layout.groups, kSpanSteps / steps + 2);
     return static_cast<size_t>(strips * most * backend::cuda::kStripRows) * sizeof(float) *
-           (p.packing.zeros ? 2 : 1);
+           (p.packing.zeros || p.packing.has_minimums() ? 2 : 1);
   }
 
  private:
@@ -96,7 +99,7 @@ struct StagedScales {
 };
 
 /// Fills `staged`, by all threads of the block.
-template <typename Reader, bool kHasZeros>
+template <typename Reader, typename Codes>
 __device__ void stage_scales(const PackedParameters& p, const std::byte* matrix,
                              const StagedScales& staged, int strips) {
   constexpr int kRows = static_cast<int>(backend::cuda::kStripRows);
@@ -105,11 +108,18 @@ __device__ void stage_scales(const PackedParameters& p, const std::byte* matrix,
        i += static_cast<int>(blockDim.x)) {
     const int64_t strip = min(int64_t{blockIdx.x} * strips + i / each, last_strip(p.layout));
     const int64_t group = int64_t{staged.first_group} + i % each / kRows;
+    if (Codes::kHasMinimums || p.packing.scale == model::ScaleType::blocks) {
+      const std::byte* const own = matrix + p.layout.scales + strip * p.layout.strip_scales;
+      const GgmlScale<float> both = scale_of_block(own, p.blocks, group, i % kRows);
+      staged.scales[i] = both.scale;
+      if (Codes::kHasMinimums) staged.zeros[i] = __float_as_uint(both.minimum);
+      continue;
+    }
     const int64_t of_strip = (p.layout.groups * strip + group) * kRows + i % kRows;
     staged.scales[i] = p.packing.scale == model::ScaleType::nested
                            ? nested_scale(p, matrix, of_strip, strip * kRows + i % kRows, group)
                            : plain_scale(matrix + p.layout.scales, of_strip, p.packing.scale);
-    if (!kHasZeros || !p.packing.zeros) continue;
+    if (!Codes::kHasZeros || !p.packing.zeros) continue;
     const auto point = static_cast<uint8_t>((matrix + p.layout.zeros)[of_strip]);
     staged.zeros[i] = Reader::zero(static_cast<int>(p.packing.zero) + point);
   }

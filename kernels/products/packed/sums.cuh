@@ -1,5 +1,6 @@
 // A lane's sums for a strip of 16 outputs and a tile of rows: `part`, of the current group, and
-// `total`, of the groups before it times their scales.
+// `total`, of the groups before it times their scales. Where groups have minimums, `row` is the sum
+// of the rows' inputs of the current group.
 #pragma once
 
 #include <cstring>
@@ -31,7 +32,7 @@ __device__ void load_four(const T* from, bool some, uint32_t (&words)[sizeof(T)]
 }
 
 /// Rows of 16 bits, on tensor cores: outputs are the rows of mma's a, rows the columns of its b.
-template <typename T, int kTiles, bool kWide>
+template <typename T, int kTiles, bool kWide, bool kMinimums>
 class PackedSums {
  public:
   template <typename Rows>
@@ -56,14 +57,14 @@ class PackedSums {
                        reader.pair(upper, 2 * s + 1, upper_zero),
                        reader.pair(lower, 2 * s + 1, lower_zero)};
     if constexpr (kTiles == 1) {
-      multiply_add<T>(part_[0], a, ahead_[s]);
+      multiply(0, a, ahead_[s]);
     } else {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         if (8 * j >= count_) continue;  // the same for all threads
         Pair b[2];
         load(j, s, b);
-        multiply_add<T>(part_[j], a, b);
+        multiply(j, a, b);
       }
     }
   }
@@ -74,6 +75,16 @@ class PackedSums {
       for (int i = 0; i < 4; ++i) {
         total_[j][i] += part_[j][i] * (i < 2 ? upper_scale : lower_scale);
         part_[j][i] = 0;
+      }
+  }
+  /// After fold().
+  __device__ void subtract(float upper_minimum, float lower_minimum) {
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        total_[j][i] -= row_[j][i] * (i < 2 ? upper_minimum : lower_minimum);
+        row_[j][i] = 0;
       }
   }
   /// Stores to [rows of the tile][outputs], `stride` from row to row.
@@ -87,6 +98,14 @@ class PackedSums {
   }
 
  private:
+  __device__ void multiply(int j, const Pair (&a)[4], const Pair (&b)[2]) {
+    multiply_add<T>(part_[j], a, b);
+    if constexpr (kMinimums) {  // a product with ones
+      const Pair one = twice<T>(1.f);
+      const Pair ones[4] = {one, one, one, one};
+      multiply_add<T>(row_[j], ones, b);
+    }
+  }
   __device__ void load(int j, int s, Pair (&b)[2]) const {
     const int at = s * static_cast<int>(backend::cuda::kStepInputs);
     load_four<kWide>(rows_[j] + first_ + at, at < left_, b);
@@ -101,11 +120,12 @@ class PackedSums {
   int count_;
   Pair ahead_[kTiles == 1 ? kSteps : 1][2];
   float part_[kTiles][4] = {}, total_[kTiles][4] = {};
+  float row_[kMinimums ? kTiles : 1][4] = {};
 };
 
 /// Rows of float, on CUDA cores: a lane has its inputs of two outputs and all rows.
-template <int kTiles, bool kWide>
-class PackedSums<float, kTiles, kWide> {
+template <int kTiles, bool kWide, bool kMinimums>
+class PackedSums<float, kTiles, kWide, kMinimums> {
  public:
   static constexpr int kRows = 8 * kTiles;
   template <typename Rows>
@@ -133,10 +153,12 @@ class PackedSums<float, kTiles, kWide> {
       uint32_t x[4];
       load_four<kWide>(rows_[m] + first_ + at, at < left_, x);
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
           part_[half][m] += __uint_as_float(x[i]) * numbers[half][i];
+        if constexpr (kMinimums) row_[m] += __uint_as_float(x[i]);
+      }
     }
   }
   __device__ void fold(float upper_scale, float lower_scale) {
@@ -145,6 +167,14 @@ class PackedSums<float, kTiles, kWide> {
       total_[0][m] += part_[0][m] * upper_scale;
       total_[1][m] += part_[1][m] * lower_scale;
       part_[0][m] = part_[1][m] = 0;
+    }
+  }
+  __device__ void subtract(float upper_minimum, float lower_minimum) {
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) {
+      total_[0][m] -= row_[m] * upper_minimum;
+      total_[1][m] -= row_[m] * lower_minimum;
+      row_[m] = 0;
     }
   }
   __device__ void store(float* to, int stride) const {
@@ -165,6 +195,7 @@ class PackedSums<float, kTiles, kWide> {
   int left_ = 0;  // inputs from the lane's first of the chunk on
   int count_;
   float part_[2][kRows] = {}, total_[2][kRows] = {};
+  float row_[kMinimums ? kRows : 1] = {};
 };
 
 }  // namespace plimsoll::kernels

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cuda/slices.h"
+#include "backend/random_part.h"
 #include "base/error.h"
 #include "bench/cuda/kernel_cases.h"
 #include "kernels/products/experts.h"
@@ -79,7 +80,10 @@ void packed_products(Ring& ring, const Table& table, cudaStream_t stream) {
         Format{"mxfp4", {.code = Code::table, .group = 32, .scale = ScaleType::e8m0}},
         Format{"nvfp4",
                {.code = Code::table, .group = 16, .scale = ScaleType::e4m3, .factors = true}},
-        Format{"int8", {.bits = 8, .zero = 128}}, Format{"fp8", {.code = Code::e4m3, .bits = 8}}}) {
+        Format{"int8", {.bits = 8, .zero = 128}}, Format{"fp8", {.code = Code::e4m3, .bits = 8}},
+        Format{"Q8_0", testing::ggml_case(GgmlType::q8_0)},
+        Format{"Q4_K", testing::ggml_case(GgmlType::q4_k)},
+        Format{"Q6_K", testing::ggml_case(GgmlType::q6_k)}}) {
     std::optional<PackedCopies> copies;  // loading takes seconds
     for (const int64_t count : {1, 8, 16, 64, 256}) {
       const std::string name =
