@@ -164,7 +164,7 @@ TEST_CASE("quantized rows longer than a span of scales, and rows of less than a 
 TEST_CASE("rows of a table of a GGUF file are what its blocks decode to") {
   const std::vector<int32_t> ids{3, 0, 102, 69, 70, 999};
   const DeviceArray<int32_t> device_ids(ids);
-  for (const DType dtype : {DType::bf16, DType::f32})
+  for (const DType dtype : kActivationTypes)
     for (const PackedCase& c : packed_cases()) {
       if (c.packing.format != model::PackedFormat::ggml) continue;
       INFO(torch_name(dtype) << ", " << c.name);
