@@ -161,6 +161,21 @@ TEST_CASE("quantized rows longer than a span of scales, and rows of less than a 
     }
 }
 
+TEST_CASE("rows of a GGUF file's blocks longer than a span of scales") {
+  for (const GgmlType type : {GgmlType::q4_k, GgmlType::q6_k, GgmlType::nvfp4}) {
+    constexpr int64_t kColumns = 5632, kOutputs = 19;
+    INFO(static_cast<int>(type));
+    const PackedWeight weight(ggml_case(type), {kOutputs}, kColumns, DType::bf16);
+    const Matrix in = random_matrix(2, kColumns, DType::bf16, 1);
+    const DeviceRows device_in(in, DType::bf16), out(2, kOutputs, DType::f32);
+    multiply(weight, out.view(), device_in.view(), {}, Activation::none,
+             kernels::PackedTiles::by_rows);
+    const Matrix expected = reference::linear(in, weight.values, {}, Activation::none);
+    // Out in float: sums of exact products, rounded after each step.
+    CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <= 1e-6 + kColumns * 1e-9);
+  }
+}
+
 TEST_CASE("rows of a table of a GGUF file are what its blocks decode to") {
   const std::vector<int32_t> ids{3, 0, 102, 69, 70, 999};
   const DeviceArray<int32_t> device_ids(ids);
@@ -195,10 +210,12 @@ TEST_CASE("rows of a table of a GGUF file are what its blocks decode to") {
 }
 
 TEST_CASE("one arrangement gives a row the same bits in any batch") {
-  const Packing packing{.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true};
-  for (const DType dtype : {DType::bf16, DType::f32}) {
-    const PackedWeight weight(packing, {40}, 1000, dtype);
-    const Matrix in = random_matrix(70, 1000, dtype, 1);
+  const Packing gptq{.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true};
+  for (const auto& [packing, columns, dtype] :
+       {std::tuple(gptq, int64_t{1000}, DType::bf16), std::tuple(gptq, int64_t{1000}, DType::f32),
+        std::tuple(ggml_case(GgmlType::q4_k), int64_t{1024}, DType::bf16)}) {
+    const PackedWeight weight(packing, {40}, columns, dtype);
+    const Matrix in = random_matrix(70, columns, dtype, 1);
     const DeviceRows device_in(in, dtype), all(70, 40, DType::f32);
     multiply(weight, all.view(), device_in.view(), {}, Activation::none,
              kernels::PackedTiles::many);

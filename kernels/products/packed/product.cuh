@@ -194,17 +194,23 @@ void launch_packed(PackedParameters p, int64_t blocks, cudaStream_t stream) {
 inline constexpr int kFewStrips = 1, kManyStrips = 2;
 inline constexpr int kManyTiles = kPackedMany / 8;
 
+/// True where there are kernels that load four inputs of a row at once; else one serves all rows.
+/// Float rows with codes that GGUF files alone have are too rare for two.
+template <typename Codes, typename T>
+inline constexpr bool kHasWide = sizeof(T) == 2 || Codes::kGroupSteps == 0;
+
 template <typename Codes>
 void PackedKernels<Codes>::launch(const PackedParameters& parameters, bool many, int64_t blocks,
                                   cudaStream_t stream) {
   with_activation_type(parameters.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    if (!parameters.wide)
+    constexpr bool kWide = kHasWide<Codes, T>;
+    if (!kWide || !parameters.wide)
       return launch_packed<Codes, T, kFewStrips, 1, false>(parameters, blocks, stream);
     if constexpr (sizeof(T) == 2) {
       if (many) return launch_packed<Codes, T, kManyStrips, kManyTiles>(parameters, blocks, stream);
     }
-    launch_packed<Codes, T, kFewStrips, 1>(parameters, blocks, stream);
+    launch_packed<Codes, T, kFewStrips, 1, kWide>(parameters, blocks, stream);
   });
 }
 
@@ -213,7 +219,7 @@ void PackedKernels<Codes>::load(DType in) {
   with_activation_type(in, [](auto type) {
     using T = typename decltype(type)::type;
     if constexpr (sizeof(T) == 2) preload(packed_kernel<Codes, T, kManyStrips, kManyTiles, true>);
-    preload(packed_kernel<Codes, T, kFewStrips, 1, true>);
+    if constexpr (kHasWide<Codes, T>) preload(packed_kernel<Codes, T, kFewStrips, 1, true>);
     preload(packed_kernel<Codes, T, kFewStrips, 1, false>);
   });
 }
