@@ -23,7 +23,8 @@ struct Delta {
   Vector decay_log, step_bias;
   backend::StateLayer states;
   int heads, heads_of_group, keys, values, tiles;
-  bool each;  // a decay for each key
+  int groups;  // that heads take in turn (model::RecurrentSpec::tiled); else 0
+  bool each;   // a decay for each key
   bool packed;
   float beta_factor;
 };
@@ -40,8 +41,8 @@ __device__ inline Tile tile_of(const Delta& op) {
   const int first = static_cast<int>(blockIdx.x) % op.tiles * kTile;
   const int rest = static_cast<int>(blockIdx.x) / op.tiles;
   const int head = rest % op.heads;
-  return {rest / op.heads, head, head / op.heads_of_group * op.keys, first,
-          min(kTile, op.values - first)};
+  const int group = op.groups > 0 ? head % op.groups : head / op.heads_of_group;
+  return {rest / op.heads, head, group * op.keys, first, min(kTile, op.values - first)};
 }
 
 /// Inputs of kStage tokens in shared memory; kQuads fours of a lane's keys.
@@ -300,6 +301,7 @@ void gated_delta(const GatedDelta& op, const DeviceBatch& batch, cudaStream_t st
               .keys = static_cast<int>(spec.state),
               .values = static_cast<int>(spec.head_dim),
               .tiles = static_cast<int>(divide_up<int64_t>(spec.head_dim, kTile)),
+              .groups = spec.tiled ? static_cast<int>(spec.groups) : 0,
               .each = op.in.step.columns > spec.heads,
               .packed = spec.head_dim % 4 == 0,
               .beta_factor = spec.beta_factor};

@@ -93,8 +93,11 @@ TEST_CASE("the gated delta rule forgets, corrects and reads") {
   };
   model::RecurrentSpec doubled = sizes(RecurrentKind::gated_delta, 2, 128, 2, 64);
   doubled.beta_factor = 2;
+  model::RecurrentSpec tiled = sizes(RecurrentKind::gated_delta, 4, 37, 2, 21);
+  tiled.tiled = true;
   const Case cases[] = {
       {sizes(RecurrentKind::gated_delta, 4, 37, 2, 21), true, kAligned},
+      {tiled, true, kAligned},
       {doubled, false, kAligned},
       {sizes(RecurrentKind::gated_delta, 4, 40, 1, 128), true, {.gap = 4}},
       {sizes(RecurrentKind::gated_delta, 1, 32, 1, 200), true, kOdd},
