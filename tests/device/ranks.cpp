@@ -2,6 +2,7 @@
 // there are fewer devices than ranks these share one.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,24 @@ TEST_CASE("quantized models answer on ranks of devices as on one") {
   check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
   check_golden("quantized/llama_awq", {.tensor = 2}, false);  // which cut groups
   check_golden("gguf/run/llama_nvfp4", {.tensor = 2}, false);
+}
+
+TEST_CASE("a GGUF file's plain matrices among its blocks answer on ranks of devices") {
+  Json recipe = read_json_file(std::string(PLIMSOLL_SOURCE_DIR) +
+                               "/tests/data/golden/gguf/run/llama_q5_0/recipe.json");
+  const std::map<std::string, const char*> types = {{"token_embd.weight", "F16"},
+                                                    {"blk.0.attn_q.weight", "F32"},
+                                                    {"blk.1.ffn_down.weight", "F32"}};
+  for (Json& tensor : recipe.at("tensors")) {
+    const auto type = types.find(tensor.at("name"));
+    if (type == types.end()) continue;
+    tensor.erase("d");
+    tensor.update({{"type", type->second}, {"mean", 0.0}, {"amplitude", 0.2}});
+  }
+  const test::Scratch scratch;
+  scratch.write("recipe.json", recipe.dump());
+  const testing::RankSubject subject(scratch.path(""));
+  check_width(subject.spec(), subject.reader(), {.tensor = 2}, false);
 }
 
 TEST_CASE("ranks of devices round their inputs by what is largest in all of a row") {
