@@ -11,30 +11,11 @@
 using namespace plimsoll;
 using namespace plimsoll::testing;
 
-namespace {
-
-/// The reference's steps of Mamba-2 differ from ours and from llama.cpp's in this model: both are
-/// as far from it (llama.cpp 0.9e-4 to 1.8e-4), while the same layers agree elsewhere.
-void check_nemotron(Subject& subject) {
-  ModelRunner runner = subject.runner(DType::f32);
-  for (const Case& c : subject.golden.cases) {
-    const Answer found = answer(runner, subject, c);
-    CHECK(relative_error(found.prompt.back(), c.last_logits) <= 2e-4);
-    check_greedy(found, c, 0.005);
-  }
-}
-
-}  // namespace
-
 TEST_CASE("GGUF models in float32") {
   for (const fs::path& folder : model_folders("gguf/run")) {
     DYNAMIC_SECTION(folder.filename().string()) {
       Subject subject(folder, cpu_backend());
-      if (folder.filename() == "nemotron_h") {
-        check_nemotron(subject);
-      } else {
-        check_float32(subject);
-      }
+      check_gguf_float32(subject);
     }
   }
 }
