@@ -264,7 +264,7 @@ inline const std::vector<PackedCase> kPackedCases = {
       .inputs = model::InputRounding::mxfp8_group}},
 };
 
-/// Types of GGUF files, which the CPU backend has.
+/// Types of GGUF files.
 inline const std::vector<PackedCase> kGgmlCases = {
     {"numbers in 16 bits",
      {.format = model::PackedFormat::ggml,
