@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "base/nearest_name.h"
 
 namespace plimsoll::cli {
@@ -189,6 +190,26 @@ std::vector<std::string> join_dotted(const std::vector<std::string>& arguments) 
 
 }  // namespace
 
+namespace {
+
+/// vLLM's --enable-chunked-prefill False, to 0.8 (engine/arg_utils.py: StoreBoolean), as
+/// --no-enable-chunked-prefill.
+void take_truth(std::vector<std::string>& arguments, size_t at) {
+  constexpr std::string_view kFlag = "--enable-chunked-prefill";
+  std::string& argument = arguments[at];
+  if (!argument.starts_with(kFlag)) return;
+  const bool joined = argument.starts_with(std::string(kFlag) + "=");
+  const bool apart = argument == kFlag && at + 1 < arguments.size();
+  if (!joined && !apart) return;
+  const std::string value =
+      lower_case(joined ? argument.substr(kFlag.size() + 1) : arguments[at + 1]);
+  if (value != "true" && value != "false") return;
+  argument = value == "true" ? kFlag : "--no-enable-chunked-prefill";
+  if (apart) arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+}
+
+}  // namespace
+
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
@@ -218,6 +239,7 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
     if (!name.starts_with("--")) continue;
     std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name.size()), '_',
                  '-');
+    take_truth(arguments, i);
   }
   return arguments;
 }

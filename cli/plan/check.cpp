@@ -86,6 +86,11 @@ int check_report(const std::string& file) {
 int print_log_check(const std::string& text, const plan::PlanResult& planned) {
   const plan::VllmLog log = plan::read_vllm_log(text);
   const plan::LogCheck check = plan::check_log(log, planned);
+  if (check.parts.empty()) {
+    fail(ExitCode::usage,
+         "--check: the log says no figure that the plan has, such as 'Available KV cache memory: "
+         "12.3 GiB' or 'GPU KV cache size: 45,678 tokens'");
+  }
   for (const std::string& line : plan::log_table(check, log, planned)) fmt::print("{}\n", line);
   return static_cast<int>(check.inside ? ExitCode::done : ExitCode::does_not_fit);
 }

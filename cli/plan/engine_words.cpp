@@ -42,10 +42,13 @@ class Splitter {
  public:
   Splitter(const engines::Engine& engine, const CLI::App& own) : engine_(engine), own_(own) {}
 
-  void split(const Words& arguments) {
+  /// `typed`: how many of the last arguments were typed beside a pasted line, whose MODEL they
+  /// replace.
+  void split(const Words& arguments, size_t typed) {
     bool has_model = false;
     for (at_ = 1; at_ < arguments.size(); ++at_) {
       const std::string& word = arguments[at_];
+      if (at_ + typed == arguments.size()) has_model = false;
       if (is_model_flag(name_of(word))) {
         model_ = word.find('=') != std::string::npos ? word.substr(word.find('=') + 1)
                  : at_ + 1 < arguments.size()        ? arguments[++at_]
@@ -201,7 +204,7 @@ std::vector<std::string> take_engine_words(std::vector<std::string> arguments,
   add_help_flags(own);
   declare_plan_alone(own, scratch);
   Splitter splitter(*engine, own);
-  splitter.split(with_file(*engine, arguments, options));
+  splitter.split(with_file(*engine, arguments, options), options.typed_beside);
   if (!splitter.has_model()) check_download(*engine, splitter.engine_words());
   const Words& left_out = splitter.left_out();
   options.left_out.insert(options.left_out.end(), left_out.begin(), left_out.end());

@@ -10,6 +10,7 @@
 #include "cli/plan/parts.h"
 #include "launch/parameters.h"
 #include "launch/values.h"
+#include "vllm/launch/flags.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -20,6 +21,8 @@ constexpr std::string_view kResolved[] = {"--tensor-parallel-size", "--pipeline-
                                           "--max-num-seqs",         "--max-num-batched-tokens"};
 
 using Arguments = std::vector<std::pair<std::string, std::string>>;
+
+constexpr vllm::VllmVersion kDots{0, 9, 0};  // --hf-overrides.key VALUE
 
 /// Adds {"a": {"b": 1}} as --flag.a.b 1: without quotes, so that $(...) passes it unchanged.
 void add_dotted(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
@@ -52,6 +55,44 @@ OrderedJson value_of(const std::string& flag, const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+/// {"a": {"b": 1}} for releases that read no dots.
+void add_json(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
+  arguments.emplace_back(flag, shell_quoted(object.dump()));
+}
+
+/// A flag that is heeded as the release spells it; nothing: its line has no such flag.
+std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& flag,
+                                                           const OrderedJson& value,
+                                                           const vllm::VllmVersion& version) {
+  constexpr vllm::VllmVersion kLevelsByFlag{0, 12, 0};
+  if (flag == "--compilation-config" && !value.is_object() && version >= kLevelsByFlag)
+    return std::pair(std::string("--optimization-level"), value);
+  if (vllm::takes_flag(flag, version)) return std::pair(flag, value);
+  const bool overrides = vllm::takes_flag("--hf-overrides", version);
+  if (flag == "--rope-scaling" && overrides)
+    return std::pair(std::string("--hf-overrides"), OrderedJson{{"rope_scaling", value}});
+  if (flag == "--rope-theta" && overrides)
+    return std::pair(std::string("--hf-overrides"), OrderedJson{{"rope_theta", value}});
+  return std::nullopt;
+}
+
+}  // namespace
+
+void note_flags(plan::PlanResult& result, const PlanOptions& options) {
+  if (options.engine != "vllm") return;
+  std::vector<std::string> seen;
+  for (const auto& [parameter, flag, value] : options.launch.given) {
+    if (vllm::takes_flag(flag, options.launch.args.version) ||
+        std::ranges::find(seen, flag) != seen.end())
+      continue;
+    seen.push_back(flag);
+    result.notes.push_back(fmt::format("vLLM {} refuses the flag, which is heeded here: {}",
+                                       result.version, vllm::unrecognized_flag(flag)));
+  }
+}
+
 void add_given(plan::PlanResult& result, const PlanOptions& options) {
   const vllm::EngineArgs& args = options.launch.args;
   const bool own = result.engine == "plimsoll";
@@ -64,6 +105,7 @@ void add_given(plan::PlanResult& result, const PlanOptions& options) {
     if (std::ranges::find(kResolved, flag) != std::end(kResolved) || is_there(flag)) continue;
     const launch::Engine engine = parameter->facts.engine;
     if (engine != launch::Engine::both && engine != heeding) continue;
+    if (!own && value.empty() && !vllm::takes_flag(flag, args.version)) continue;
     if (own || value.empty()) {
       const OrderedJson read = value_of(flag, value);
       if (read.is_object()) {
@@ -76,13 +118,24 @@ void add_given(plan::PlanResult& result, const PlanOptions& options) {
     } else if (flag == "--cpu-offload-gb") {
       result.arguments.emplace_back(
           flag, fmt::format("{}", static_cast<double>(args.cpu_offload) / 0x1p30));
-    } else if (flag == "--cudagraph-capture-sizes" && args.capture_sizes) {
-      result.arguments.emplace_back("--compilation-config.cudagraph_capture_sizes",
-                                    fmt::format("[{}]", fmt::join(*args.capture_sizes, ",")));
-    } else if (const OrderedJson read = value_of(flag, value); read.is_object()) {
-      add_dotted(result.arguments, flag, read);
-    } else {
-      result.arguments.emplace_back(flag, shell_quoted(value));
+    } else if ((flag == "--cudagraph-capture-sizes" || flag == "--cuda-graph-sizes") &&
+               args.capture_sizes) {
+      const std::string sizes = fmt::format("[{}]", fmt::join(*args.capture_sizes, ","));
+      if (args.version < kDots) {
+        add_json(result.arguments, "--compilation-config",
+                 {{"cudagraph_capture_sizes", *args.capture_sizes}});
+      } else {
+        result.arguments.emplace_back("--compilation-config.cudagraph_capture_sizes", sizes);
+      }
+    } else if (const auto written = spelled(flag, value_of(flag, value), args.version)) {
+      const auto& [name, read] = *written;
+      if (!read.is_object()) {
+        result.arguments.emplace_back(name, shell_quoted(value));
+      } else if (args.version < kDots) {
+        add_json(result.arguments, name, read);
+      } else {
+        add_dotted(result.arguments, name, read);
+      }
     }
   }
 }

@@ -73,6 +73,10 @@ void read_totals(const std::string& text, PlanOptions& o) {
   o.gpu_total_memory = std::ranges::min(o.gpu_totals);
 }
 
+bool is_number(const std::string& text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
 /// A card's name, and how many of it where that is said as people write it: "8xH100", "H100 x 8",
 /// "H100:8". Other names stay as they are.
 void read_card(const std::string& text, PlanOptions& o) {
@@ -81,7 +85,9 @@ void read_card(const std::string& text, PlanOptions& o) {
   std::smatch match;
   o.gpu = text;
   if (text.size() > 100) return;
-  const bool leads = std::regex_match(text, match, before);
+  bool leads = std::regex_match(text, match, before);
+  constexpr int64_t kLeastName = 100;  // "4090x2" names a card of that number
+  if (leads && is_number(match[2]) && parse_count(match[1]) >= kLeastName) leads = false;
   if (!leads && !std::regex_match(text, match, behind)) return;
   o.gpu = match[leads ? 2 : 1];
   if (!leads) o.gpu.erase(o.gpu.find_last_not_of(" xX*:") + 1);
@@ -113,8 +119,14 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
              "free memory of a card before loading, and when the cache is sized",
              [&o](const std::string& text) { o.free_memory = read_free_memory(text); });
   value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
-             [&o](const std::string& text) {
-               o.engine = "vllm";
+             [&o, &command](const std::string& text) {
+               const bool stated = command.get_option("--engine")->count() > 0;
+               if (stated && o.engine != "vllm" && o.engine != "all")
+                 throw std::invalid_argument("--engine " + o.engine +
+                                             " is another engine: give --engine-version");
+               if (!o.engine_version.empty() && o.engine_version != text)
+                 throw std::invalid_argument("--engine-version says " + o.engine_version);
+               if (!stated) o.engine = "vllm";
                o.launch.args.version = vllm::parse_version(text);
                o.launch.args.development_build = model::is_development_build(text) ? text : "";
              });

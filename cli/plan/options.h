@@ -52,6 +52,7 @@ struct PlanOptions {
   std::vector<std::string> left_out;
   std::string release_note;
   std::optional<int64_t> gpus_pasted;
+  size_t typed_beside = 0;  // the last so many arguments stood beside another engine's --from
   bool flags_choose_release = false;  // of a pasted launch whose release nothing else says
   /// Flags of `run`: prompts (-i, --part), --max-tokens, --chat-template, ...
   RunOptions run;

@@ -195,9 +195,17 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
         result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel, at_hand);
   }
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
+  // More cards than there are help nobody.
+  const plan::PlanFunction at_hand_alone = [&](const vllm::EngineArgs& changed,
+                                               const hardware::Gpu* on) {
+    plan::PlanResult other = plan(changed, on);
+    if (at_hand > 0 && other.gpus > at_hand) fail(ExitCode::usage, "{} GPUs", other.gpus);
+    return other;
+  };
   if (wanted && !result.refused && gpu != nullptr)
-    result.advice = plan::advise(plan, args, gpu, result);
+    result.advice = plan::advise(at_hand_alone, args, gpu, result);
   add_given(result, options);
+  note_flags(result, options);
   note_ignored(result, options);
   note_launcher(result, options, environment);
   return result;

@@ -50,6 +50,8 @@ void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options);
 /// Adds to result.arguments the launch's flags that were given and have an effect, unless the plan
 /// resolves them.
 void add_given(plan::PlanResult& result, const PlanOptions& options);
+/// Notes the flags given that vLLM's release does not take.
+void note_flags(plan::PlanResult& result, const PlanOptions& options);
 
 /// A launch's options for each engine, with our flags under its names.
 std::vector<PlanOptions> options_of_all(const PlanOptions& options);

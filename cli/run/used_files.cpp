@@ -71,6 +71,15 @@ void check_output_name(const char* flag, const std::string& path) {
   }
 }
 
+/// The file that a link names, which need not be there.
+std::filesystem::path named_file(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // Linux follows as many
+  std::error_code none;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, none); ++i)
+    path = path.parent_path() / std::filesystem::read_symlink(path, none);
+  return std::filesystem::weakly_canonical(path, none);
+}
+
 // Refuses a link that a finished output would take the place of.
 void check_link(const RunOptions& options, const char* flag, const std::string& path) {
   std::error_code none;
@@ -78,7 +87,7 @@ void check_link(const RunOptions& options, const char* flag, const std::string& 
   if (options.existing == files::Existing::replace && is_link) {
     fail(ExitCode::usage,
          "{} {}: is a link, which the output would replace; give the file's name: {}", flag, path,
-         std::filesystem::weakly_canonical(path, none).string());
+         named_file(path).string());
   }
 }
 

@@ -1,4 +1,4 @@
-// Text in small letters.
+// Text in small letters, or in capitals.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,12 @@ namespace plimsoll {
 inline std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+/// The text with ASCII's small letters made capital.
+inline std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 

@@ -272,9 +272,9 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(
       fmt::format("order: {} ({})", order_name(report.order.used), report.order.reason));
   if (!report.limits.empty()) {
-    summary.push_back(fmt::format("limits: {} sequences, {} tokens a step ({})",
-                                  report.plan.max_num_seqs, report.plan.max_num_batched_tokens,
-                                  report.limits));
+    summary.push_back(
+        fmt::format("limits: {}, {} a step ({})", counted(report.plan.max_num_seqs, "sequence"),
+                    counted(report.plan.max_num_batched_tokens, "token"), report.limits));
   }
   if (counts.dropped_tokens > 0) {
     summary.push_back(fmt::format("{} tokens were cut from long prompts", counts.dropped_tokens));

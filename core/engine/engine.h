@@ -45,6 +45,7 @@ struct EngineOptions {
   /// Sizes of decode steps that are recorded, where the device can; absent: about 40 up to
   /// max_num_seqs, none when empty.
   std::optional<std::vector<int64_t>> capture_sizes;
+  int64_t largest_recorded = 0;  // sequences of the largest; 0: max_num_seqs
   bool prefix_caching = true;
   Admission admission = Admission::forecast;
   int64_t head_start = 0;  // SchedulerLimits::head_start

@@ -31,6 +31,7 @@ std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequen
     fail(ExitCode::usage, "--cudagraph-capture-sizes: {} is not a size", sizes.front());
   }
   sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  if (options.largest_recorded > 0) sequences = std::min(sequences, options.largest_recorded);
   sizes.erase(std::ranges::upper_bound(sizes, sequences), sizes.end());
   return sizes;
 }

@@ -182,11 +182,12 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   }
   if (args.block_size > 0) engine.block_size = args.block_size;
   if (args.blocks_override > 0) engine.num_kv_blocks = args.blocks_override;
-  if (args.enforce_eager) {
+  if (args.enforce_eager || args.graphs.mode == "NONE" || args.graphs.level == 0) {
     engine.capture_sizes.emplace();
   } else {
     engine.capture_sizes = args.capture_sizes;
   }
+  engine.largest_recorded = args.graphs.largest;
   engine.kv_dtype = kv_dtype(args, dtype, footprint);
   engine.ngram = ngram_options(args);
   if (args.draft_tokens > 0 && !footprint.shares_memory()) {

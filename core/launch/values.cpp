@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
 #include "vllm/items/encoder_memory.h"
@@ -23,13 +24,12 @@ Json read_json(const std::string& text) {
   }
 }
 
-/// vLLM's, in any case.
-void check_graph_mode(const Json& mode) {
-  if (mode.is_null() || mode.is_number_integer()) return;
-  std::string name = mode.is_string() ? mode.get<std::string>() : mode.dump();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+/// The mode in capitals; vLLM takes it in any case. Empty: none is named.
+std::string read_graph_mode(const Json& mode) {
+  if (mode.is_null() || mode.is_number_integer()) return "";
+  const std::string name = upper_case(mode.is_string() ? mode.get<std::string>() : mode.dump());
   for (const char* known : {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"})
-    if (name == known) return;
+    if (name == known) return name;
   throw std::invalid_argument(fmt::format(
       "cudagraph_mode {}: expected NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE",
       mode.dump()));
@@ -72,19 +72,47 @@ double parse_number(const std::string& text) {
 }
 
 void read_compilation(const std::string& text, vllm::EngineArgs& args) {
+  constexpr std::string_view kModes[] = {"NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE",
+                                         "VLLM_COMPILE"};
   const Json json = read_json(text);
   if (!json.is_object() && !json.is_number_integer())
     throw std::invalid_argument("expected a level or a JSON object");
-  const Json level = json.is_object() ? json.value("level", Json()) : json;
-  if (level.is_number_integer() && (level < 0 || level > 3))
-    throw std::invalid_argument(fmt::format("level {}: expected 0 to 3", level.dump()));
-  if (level == 0) args.enforce_eager = true;  // levels 1 to 3 capture the default sizes
-  if (!json.is_object()) return;
+  const auto level_of = [](const char* name, const Json& level) {
+    if (level < 0 || level > 3)
+      throw std::invalid_argument(fmt::format("{} {}: expected 0 to 3", name, level.dump()));
+    return level.get<int64_t>();
+  };
+  vllm::GraphArgs& graphs = args.graphs;
+  if (!json.is_object()) {
+    graphs.level = level_of("level", json);
+    return;
+  }
+  for (const char* key : {"level", "mode"}) {
+    const Json mode = json.value(key, Json());
+    const auto* const named = mode.is_string()
+                                  ? std::ranges::find(kModes, upper_case(mode.get<std::string>()))
+                                  : std::end(kModes);
+    if (named != std::end(kModes)) graphs.compile = named - std::begin(kModes);
+    if (mode.is_number_integer()) graphs.compile = level_of(key, mode);
+  }
   if (const Json sizes = json.value("cudagraph_capture_sizes", Json()); sizes.is_array())
     args.capture_sizes = capture_sizes(sizes);
-  const Json mode = json.value("cudagraph_mode", Json());
-  check_graph_mode(mode);
-  if (mode == "NONE") args.enforce_eager = true;
+  if (const Json most = json.value("max_cudagraph_capture_size", Json()); !most.is_null())
+    args.graphs.largest = capture_sizes(Json::array({most})).front();
+  const std::string mode = read_graph_mode(json.value("cudagraph_mode", Json()));
+  if (!mode.empty()) graphs.mode = mode;
+  if (json.value("use_cudagraph", Json()) == false) graphs.mode = "NONE";
+}
+
+void read_graph_sizes(const std::string& text, vllm::EngineArgs& args) {
+  constexpr int64_t kMostGraph = 1 << 16;
+  std::vector<int64_t> sizes = parse_counts(text);
+  if (sizes.size() == 1) {
+    const int64_t most = sizes.front();
+    sizes = {1, 2, 4};
+    for (int64_t size = 8; size <= std::min(most, kMostGraph); size += 8) sizes.push_back(size);
+  }
+  args.capture_sizes = std::move(sizes);
 }
 
 std::string read_dtype_name(const std::string& text) {
@@ -105,6 +133,23 @@ std::string read_dtype_name(const std::string& text) {
   return text;
 }
 
+namespace {
+
+/// vLLM's methods, of all releases (vllm/config/speculative.py: SpeculativeMethod).
+void check_draft_method(const std::string& method) {
+  constexpr std::array<std::string_view, 13> kMethods = {
+      "draft_model",  "ngram",        "ngram_gpu",     "eagle",  "eagle3",
+      "mtp",          "medusa",       "suffix",        "dflash", "dspark",
+      "custom_class", "deepseek_mtp", "mlp_speculator"};
+  const bool known = std::ranges::find(kMethods, method) != kMethods.end() ||
+                     method.ends_with("_mtp") || method == "extract_hidden_states";
+  if (known) return;
+  throw std::invalid_argument(fmt::format("method {} is not known{}", method,
+                                          did_you_mean(nearest_name(method, kMethods))));
+}
+
+}  // namespace
+
 void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   constexpr std::array<std::string_view, 5> kKeys = {"method", "model", "num_speculative_tokens",
                                                      "prompt_lookup_min", "prompt_lookup_max"};
@@ -121,6 +166,7 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   const bool named = method != json.end() && method->is_string();
   args.draft_method = named ? method->get<std::string>() : "draft_model";
   if (args.draft_method == "[ngram]") args.draft_method = "ngram";
+  check_draft_method(args.draft_method);
   const auto model = json.find("model");
   if (model != json.end() && model->is_string()) args.draft_model = model->get<std::string>();
   read_draft_count(json, "num_speculative_tokens", 0, args.draft_tokens);

@@ -124,7 +124,10 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
     add_quantization(changes, args, gpu);
   }
   if (!args.enforce_eager && base.cuda_graphs > 0) {
-    add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes", "1,2,4,8,16",
+    const bool own = base.engine != "vllm";  // whose flag takes sizes with commas
+    add("graphs for 1, 2, 4, 8 and 16 alone",
+        own ? "--cudagraph-capture-sizes" : "--compilation-config",
+        own ? "1,2,4,8,16" : R"({"cudagraph_capture_sizes": [1, 2, 4, 8, 16]})",
         "slower steps of larger batches");
     add("no CUDA graphs", "--enforce-eager", "", "slower decoding");
   }
@@ -230,7 +233,9 @@ struct Partial {
 /// Subject of a change: a launch takes only one of the changes on a subject.
 std::string subject_of(const Change& change) {
   if (change.flag.find("-mm-") != std::string::npos) return "images";
-  if (change.flag == "--enforce-eager" || change.flag.starts_with("--cudagraph")) return "graphs";
+  if (change.flag == "--enforce-eager" || change.flag.starts_with("--cudagraph") ||
+      change.flag == "--compilation-config")
+    return "graphs";
   return change.flag.empty() ? "--quantization" : change.flag;  // another checkpoint
 }
 

@@ -244,8 +244,16 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
   result.engine = "vllm";
   result.version = version_text(args.version);
   result.planned_as = newest_known(args.version);
-  args.kv_cache_dtype = resolve_cache_dtype(config, args, gpu);
-  const Terms terms = resolve_terms(config, args, gpu);
+  const Terms terms = [&] {
+    try {
+      args.kv_cache_dtype = resolve_cache_dtype(config, args, gpu);
+      return resolve_terms(config, args, gpu);
+    } catch (const Error& error) {
+      // A release without the model's class gets no further than that.
+      const std::string absent = served_refusal(architecture_name(config), args.version);
+      throw absent.empty() ? error : Error(error.code(), absent);
+    }
+  }();
   fill_terms(result, terms);
   result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 
@@ -263,6 +271,8 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
   result.prefix_caching = caching.on;
   const KvPlan kv(whole, kv_options(args, terms, whole, options));
   check_model(whole, kv, args);
+  if (options.cache != CacheType::whole && options.cache != CacheType::other)
+    check_fp8_cache(whole, args, gpu);
   result.shared_windows = shared_windows(kv, args, caching.on);
   std::vector<StageLaunch> launches;
   std::vector<KvPlan> caches;

@@ -140,6 +140,33 @@ Quantization usual_of(const std::string& method, bool& found) {
   return Quantization(ConfigView(config, "--quantization " + method));
 }
 
+/// vLLM's further methods (model_executor/layers/quantization/__init__.py of 0.33.0).
+constexpr std::string_view kUnplanned[] = {"mxfp8",
+                                           "int8_per_channel_weight_only",
+                                           "nvfp4_per_token",
+                                           "torchao",
+                                           "experts_int8",
+                                           "humming",
+                                           "compressed-tensors",
+                                           "quark",
+                                           "moe_wna16",
+                                           "inc",
+                                           "online",
+                                           "deepseek_v4_fp8",
+                                           "fbgemm_fp8",
+                                           "fp_quant",
+                                           "gpt_oss_mxfp4",
+                                           "mxfp4",
+                                           "modelopt_mixed",
+                                           "bitblas",
+                                           "gptq_bitblas",
+                                           "hqq",
+                                           "aqlm",
+                                           "deepspeedfp",
+                                           "tpu_int8",
+                                           "ptpc_fp8",
+                                           "auto-round"};
+
 }  // namespace
 
 Quantization Quantization::asked(const std::string& method) {
@@ -159,6 +186,13 @@ Quantization Quantization::asked(const std::string& method) {
     result = usual_of(method, known);
     result.assumed_ = true;
     if (known) return result;
+    for (const std::string_view name : kUnplanned) {
+      if (method != name) continue;
+      fail(ExitCode::usage,
+           "--quantization {}: vLLM has this method, and plan does not know what it takes; a "
+           "checkpoint whose config states it is planned as that says",
+           method);
+    }
     fail(ExitCode::usage,
          "Unknown quantization method: {}. Must be one of fp8, fp8_per_tensor, fp8_per_channel, "
          "fp8_per_block, bitsandbytes (while loading), modelopt, modelopt_fp4, modelopt_mxfp8, "

@@ -45,6 +45,15 @@ struct CheckpointTensors {
   int64_t other_bytes = 0;     // loaded unchanged
 };
 
+/// What --compilation-config and -O say of CUDA graphs.
+struct GraphArgs {
+  std::string mode;  // cudagraph_mode, in capitals; empty: by release
+  /// -O N: how much to optimize, from 0.12 on; before, how to compile.
+  std::optional<int64_t> level;
+  std::optional<int64_t> compile;  // mode, to 0.11.1 level; 3: by vLLM's own compiler
+  int64_t largest = 0;             // max_cudagraph_capture_size; 0: by release
+};
+
 struct EngineArgs {
   VllmVersion version;
   std::string development_build;  // the version asked for, where it lies between releases
@@ -76,6 +85,7 @@ struct EngineArgs {
   Pace pace = Pace::balanced;
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
+  GraphArgs graphs;
   std::optional<bool> estimate_graphs;     // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<bool> second_runner;       // VLLM_USE_V2_MODEL_RUNNER
   std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER

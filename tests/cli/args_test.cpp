@@ -40,6 +40,9 @@ const std::vector<Row> kBoth = {
     {"-dp 2"},
     {"--enforce-eager"},
     {"--cudagraph-capture-sizes 1,2,4"},
+    {"--cuda-graph-sizes 16"},
+    {"--max-cudagraph-capture-size 16"},
+    {"-O 1"},
     {"-O '{\"cudagraph_mode\":\"NONE\"}'"},
     {"-O '{\"cudagraph_capture_sizes\": [1, 2]}'"},
     {"--limit-mm-per-prompt image=2,video=0", "h100", kSees},
@@ -114,6 +117,36 @@ TEST_CASE("flags of --format args, pasted back, give the same plan") {
   }
   for (const Row& row : kVllm) check(row, "vllm");
   for (const Row& row : kOwn) check(row, "plimsoll");
+}
+
+TEST_CASE("flags of --format args are the release's") {
+  const Scratch scratch;
+  const auto printed = [&](const std::string& flags) {
+    return shell(scratch, "plimsoll plan --gpu h100 --engine vllm --format args " + kConfigs +
+                              "llama-3.1-8b.json " + flags)
+        .out;
+  };
+  using Catch::Contains;
+  const std::string overrides = "--hf-overrides '{\"num_hidden_layers\": 16}'";
+  CHECK_THAT(printed(overrides), Contains(" --hf-overrides.num_hidden_layers 16"));
+  CHECK_THAT(printed("--vllm-version 0.8.5 " + overrides),
+             Contains(" --hf-overrides '{\"num_hidden_layers\":16}'"));
+  CHECK_THAT(printed("--rope-theta 5"), Contains(" --hf-overrides.rope_theta 5"));
+  CHECK_THAT(printed("--vllm-version 0.11.0 --rope-theta 5"), Contains(" --rope-theta 5"));
+  CHECK_THAT(printed("-O 1"), Contains(" --optimization-level 1"));
+  CHECK_THAT(printed("--vllm-version 0.11.0 -O 1"), Contains(" --compilation-config 1"));
+  CHECK_THAT(printed("--vllm-version 0.8.5 --cudagraph-capture-sizes 1,2"),
+             Contains(" --compilation-config '{\"cudagraph_capture_sizes\":[1,2]}'"));
+  for (const char* absent :
+       {"--attention-backend FLASHINFER", "--language-model-only", "--performance-mode balanced"}) {
+    const std::string flags = std::string("--vllm-version 0.11.0 ") + absent;
+    CHECK_THAT(printed(flags), !Contains(std::string(absent).substr(0, 12)));
+    if (std::string(absent).starts_with("--perf")) continue;
+    CHECK_THAT(shell(scratch, "plimsoll plan --gpu h100 --engine vllm " + kConfigs +
+                                  "llama-3.1-8b.json " + flags)
+                   .out,
+               Contains("vLLM 0.11.0 refuses the flag, which is heeded here"));
+  }
 }
 
 TEST_CASE("every flag of a launch has a row above") {

@@ -181,6 +181,16 @@ TEST_CASE("llama.cpp's plan of a config goes by the mixture of its GGUF file") {
   CHECK_THAT(shell(scratch, plan + "Q8_0 --engine all").out, Contains("llamacpp"));
 }
 
+TEST_CASE("one engine and one release are planned") {
+  const Scratch scratch;
+  const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --vllm-version 0.12.0 ";
+  CHECK_THAT(shell(scratch, plan + "--engine sglang").err,
+             Contains("--engine sglang is another engine"));
+  CHECK_THAT(shell(scratch, plan + "--engine vllm --engine-version 0.11.0").err,
+             Contains("--engine-version says 0.11.0"));
+  CHECK(shell(scratch, plan + "--engine vllm --engine-version 0.12.0").status == 0);
+}
+
 TEST_CASE("the lines to paste and to expect are the engine's") {
   const Scratch scratch;
   const std::string plan = "plimsoll plan " + kLlama + " --gpu h100 --engine ";
@@ -189,9 +199,18 @@ TEST_CASE("the lines to paste and to expect are the engine's") {
              Catch::StartsWith("sglang serve --model-path "));
   CHECK_THAT(shell(scratch, plan + "sglang --format log").out,
              Contains("KV Cache is allocated. dtype: torch.bfloat16, #tokens: "));
-  CHECK_THAT(shell(scratch, plan + "vllm --max-model-len 8192 --format log").out,
-             Contains("GPU KV cache size: ") &&
-                 Contains("Maximum concurrency for 8,192 tokens per request: "));
+  const auto logged = [&](const std::string& flags) {
+    return shell(scratch, plan + "vllm --max-model-len 8192 --format log " + flags).out;
+  };
+  CHECK_THAT(logged(""), Contains("GPU KV cache size: ") &&
+                             Contains(" tokens, Maximum concurrency for 8,192 tokens per request"));
+  CHECK_THAT(logged("--vllm-version 0.27.0"), Contains(" tokens\nMaximum concurrency for 8,192 "));
+  CHECK_THAT(logged("--vllm-version 0.9.1"), Catch::StartsWith("GPU KV cache size: "));
+  CHECK_THAT(logged("--vllm-version 0.7.3"),
+             Catch::StartsWith("# cuda blocks: ") && Contains("concurrency for 8192 tokens"));
+  CHECK_THAT(logged("--vllm-version 0.6.3"), Catch::StartsWith("# GPU blocks: "));
+  CHECK_THAT(logged("--max-model-len 131072 --gpu-memory-utilization 0.25"),
+             Catch::StartsWith("Available KV cache memory: ") && !Contains("Maximum concurrency"));
   CHECK_THAT(shell(scratch, plan + "plimsoll --max-model-len 8192 --format log").err,
              Contains("plimsoll logs no memory"));
 }

@@ -34,6 +34,10 @@ TEST_CASE("a log of vLLM is told from a report, and compared with the plan of it
   const Outcome outside = shell(scratch, check + " --gpu-memory-utilization 0.8");
   CHECK(outside.status == 6);
   CHECK_THAT(outside.out, Catch::Contains("outside the bounds"));
+  scratch.write("empty.log", "INFO GPU KV cache size: abc tokens\n");
+  const Outcome empty = shell(scratch, "plimsoll plan --check empty.log " + kQwen + kLaunch);
+  CHECK(empty.status == 2);
+  CHECK_THAT(empty.err, Catch::Contains("says no figure that the plan has"));
   const Outcome alone = shell(scratch, "plimsoll plan --check " + kLog);
   CHECK(alone.status == 2);
   CHECK_THAT(alone.err, Catch::Contains("name MODEL, --gpu"));

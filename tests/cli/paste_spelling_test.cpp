@@ -122,6 +122,10 @@ TEST_CASE("a Python program that starts vLLM says its line") {
         "  "
         "max_model_len=4096)",
         "options = dict(tensor_parallel_size=2, max_model_len=4096)\nllm = LLM('m', **options)",
+        "options = {\n    'model': 'm',\n    'tensor_parallel_size': 2,  # cards\n    "
+        "'max_model_len': 4 * 2**10,\n}\nllm = LLM(**options)",
+        "model = 'm'\n\n# cards\ncards = 2\nlength = (\n    4096\n)\nLLM(model, "
+        "tensor_parallel_size=cards, max_model_len=length)",
         "c = LLMConfig(model_loading_config=dict(model_id='x', model_source='m'), "
         "accelerator_type='H100', engine_kwargs={'tensor_parallel_size': 2, 'max_model_len': "
         "4096})"}) {
@@ -129,6 +133,15 @@ TEST_CASE("a Python program that starts vLLM says its line") {
   }
   CHECK(planned_from("llm = LLM('m', **given())").left_out ==
         NameList{"**given() (not a literal)"});
+  CHECK(planned_from("LLM('m', max_model_len=2 * null, swap_space=2**99, seed=4 * len(x))")
+            .left_out == NameList{"max_model_len (not a literal)", "swap_space (not a literal)",
+                                  "seed (not a literal)"});
+  const PlanOptions objects = planned_from(
+      "LLM('m', dtype=torch.float16, compilation_config=vllm.config.CompilationConfig("
+      "cudagraph_capture_sizes=[1, 2]), max_model_len=Path('x'))");
+  CHECK(objects.launch.args.dtype == "float16");
+  CHECK(objects.launch.args.capture_sizes == std::vector<int64_t>{1, 2});
+  CHECK(objects.left_out == NameList{"max_model_len (not a literal)"});
 }
 
 TEST_CASE("a script within a manifest runs in the manifest's image") {

@@ -239,6 +239,8 @@ TEST_CASE("--gpu says how many cards, as people write it") {
     return options;
   };
   for (const Row& row : std::vector<Row>{{{"--gpu", "8xH100"}, "H100", 8},
+                                         {{"--gpu", "4090x2"}, "4090", 2},
+                                         {{"--gpu", "2x4090"}, "4090", 2},
                                          {{"--gpu", "2x RTX 4090"}, "RTX 4090", 2},
                                          {{"--gpu", "4 x A100-80GB"}, "A100-80GB", 4},
                                          {{"--gpu", "H100 x 8"}, "H100", 8},

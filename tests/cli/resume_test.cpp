@@ -167,7 +167,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       // Ranks and graphs do not change how numbers are summed on the CPU.
       "--deterministic", "--tensor-parallel-size 2", "--pipeline-parallel-size 2",
       "--data-parallel-size 2", "--enable-expert-parallel", "--enforce-eager",
-      "--cudagraph-capture-sizes 1", "-O 0",
+      "--cudagraph-capture-sizes 1", "--cuda-graph-sizes 8", "--max-cudagraph-capture-size 8",
+      "-O 0",
       // No launch of our engine heeds these.
       "--cpu-offload-gb 1", "--mamba-ssm-cache-dtype float32", "--mamba-cache-mode align",
       "--mamba-block-size 64", "--skip-mm-profiling", "--mm-processor-cache-gb 1",

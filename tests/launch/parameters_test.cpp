@@ -44,6 +44,8 @@ const std::map<std::string, std::string> kOthers = {
     {"--cpu-isa", "portable"},
     {"--enforce-eager", "true"},
     {"--cudagraph-capture-sizes", "1,2"},
+    {"--cuda-graph-sizes", "8"},
+    {"--max-cudagraph-capture-size", "8"},
     {"--compilation-config", R"({"cudagraph_capture_sizes": [4]})"},
     {"--hf-overrides", R"({"a": 1})"},
     {"--rope-scaling", R"({"a": 1})"},
@@ -122,8 +124,9 @@ TEST_CASE("what decides the answers of a run is in its record") {
   longest.merge(on_cards);
   longest.insert({"--gpu-memory-utilization", "--gpu-memory", "--reserved-memory", "--max-num-seqs",
                   "--enable-chunked-prefill", "--pipeline-parallel-size", "--data-parallel-size",
-                  "--enforce-eager", "--cudagraph-capture-sizes", "--compilation-config",
-                  "--cpu-offload-gb", "--enable-lora", "--speculative-config"});
+                  "--enforce-eager", "--cudagraph-capture-sizes", "--cuda-graph-sizes",
+                  "--max-cudagraph-capture-size", "--compilation-config", "--cpu-offload-gb",
+                  "--enable-lora", "--speculative-config"});
   CHECK(deciding(usual, true) == longest);
 }
 
@@ -219,7 +222,8 @@ TEST_CASE("values of flags are taken at their bounds, and refused beyond") {
         Row{"--mamba-block-size", "1073741824", "1073741825"}, Row{"--max-num-seqs", "1", "0"},
         Row{"--max-model-len", "1", "0"}, Row{"--cpu-offload-gb", "0", "-1"},
         Row{"--gpu-memory", "1", "0"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
-        Row{"--attention-backend", "A_1", "A-1"}}) {
+        Row{"--attention-backend", "flashmla_vllm_v1", "flashmlb"},
+        Row{"--max-cudagraph-capture-size", "1", "0"}}) {
     INFO(row.flag);
     LaunchRequest request;
     CHECK_NOTHROW(set(request, parameter_of(row.flag), row.taken));

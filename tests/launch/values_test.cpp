@@ -30,28 +30,47 @@ TEST_CASE("a number is all of its text") {
 
 TEST_CASE("--compilation-config by level, sizes and mode") {
   const auto compiled = [](const std::string& text) { return read(read_compilation, text); };
-  CHECK(compiled("0").enforce_eager);
-  CHECK(!compiled("1").enforce_eager);
-  CHECK(!compiled("3").enforce_eager);
-  CHECK(compiled(R"({"level": 0})").enforce_eager);
-  CHECK(!compiled(R"({"level": 3})").enforce_eager);
+  CHECK(compiled("0").graphs.level == 0);
+  CHECK(compiled("3").graphs.level == 3);
   CHECK(!compiled("3").capture_sizes);
+  for (const char* key : {"level", "mode"}) {
+    const std::string name = std::string("{\"") + key + "\": ";
+    CHECK(compiled(name + "0}").graphs.compile == 0);
+    CHECK(compiled(name + "3}").graphs.compile == 3);
+    CHECK(compiled(name + "\"stock_torch_compile\"}").graphs.compile == 1);
+    CHECK(!compiled(name + "null}").graphs.compile);
+  }
   CHECK(compiled(R"({"cudagraph_capture_sizes": [1, 4]})").capture_sizes ==
         std::vector<int64_t>{1, 4});
   CHECK(compiled(R"({"cudagraph_capture_sizes": []})").capture_sizes == std::vector<int64_t>{});
-  CHECK(compiled(R"({"cudagraph_mode": "NONE"})").enforce_eager);
-  for (const char* mode : {R"("PIECEWISE")", R"("FULL")", R"("FULL_DECODE_ONLY")",
-                           R"("FULL_AND_PIECEWISE")", R"("full")", "null", "2"}) {
+  CHECK(compiled(R"({"max_cudagraph_capture_size": 16})").graphs.largest == 16);
+  for (const char* mode :
+       {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE", "full"}) {
     INFO(mode);
-    CHECK(!compiled(R"({"cudagraph_mode": )" + std::string(mode) + "}").enforce_eager);
+    const EngineArgs args = compiled(std::string(R"({"cudagraph_mode": ")") + mode + "\"}");
+    CHECK(args.graphs.mode == (std::string(mode) == "full" ? "FULL" : mode));
+    CHECK(!args.enforce_eager);
   }
+  CHECK(compiled(R"({"cudagraph_mode": null})").graphs.mode.empty());
+  CHECK(compiled(R"({"cudagraph_mode": 2})").graphs.mode.empty());
+  CHECK(compiled(R"({"use_cudagraph": false})").graphs.mode == "NONE");
   for (const char* wrong :
        {"-1", "4", R"({"level": 4})", R"({"level": -1})", R"("O2")", "[1]", "{",
         R"({"cudagraph_capture_sizes": [0]})", R"({"cudagraph_capture_sizes": ["1"]})",
-        R"({"cudagraph_mode": "SOME"})", R"({"cudagraph_mode": true})"}) {
+        R"({"cudagraph_mode": "SOME"})", R"({"cudagraph_mode": true})", R"({"mode": 4})",
+        R"({"max_cudagraph_capture_size": 0})", R"({"max_cudagraph_capture_size": "1"})"}) {
     INFO(wrong);
     CHECK_THROWS_AS(compiled(wrong), std::invalid_argument);
   }
+}
+
+TEST_CASE("--cuda-graph-sizes is the largest, or the sizes") {
+  const auto sizes = [](const std::string& text) {
+    return read(read_graph_sizes, text).capture_sizes;
+  };
+  CHECK(sizes("24") == std::vector<int64_t>{1, 2, 4, 8, 16, 24});
+  CHECK(sizes("20") == std::vector<int64_t>{1, 2, 4, 8, 16});
+  CHECK(sizes("1,20") == std::vector<int64_t>{1, 20});
 }
 
 TEST_CASE("--speculative-config's keys, each at its bounds") {

@@ -25,6 +25,14 @@ TEST_CASE("figures of a log are read as they are printed") {
   CHECK(log.concurrency == 150.70);
 }
 
+TEST_CASE("the first engine's blocks are read under each of their names") {
+  for (const char* name : {"GPU", "CUDA", "cuda"}) {
+    const std::string text = std::string("INFO # ") + name + " blocks: 2048, # CPU blocks: 77\n";
+    CHECK(is_vllm_log(text));
+    CHECK(read_vllm_log(text).blocks == 2048);
+  }
+}
+
 TEST_CASE("lines of a log that hold no figure say nothing") {
   const VllmLog log = read_vllm_log(
       "GiB (actual)\n   GiB (actual)\nx GiB (actual)\nModel loading took long\n"

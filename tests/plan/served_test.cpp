@@ -27,6 +27,11 @@ PlanResult planned(const char* architecture, const VllmVersion& version, bool ca
 
 }  // namespace
 
+TEST_CASE("classes of releases before 0.4.1 are not known, and none is refused") {
+  CHECK(vllm::served_refusal("LlamaForCausalLM", {0, 3, 3}).empty());
+  CHECK_FALSE(vllm::served_refusal("Gemma3ForCausalLM", {0, 3, 3}).empty());
+}
+
 TEST_CASE("a model that the release does not serve does not launch, whatever fits") {
   const PlanResult past = planned("AquilaForCausalLM", {0, 32, 0});
   CHECK(past.fits == false);

@@ -12,6 +12,7 @@
 #include "cli/backend_variable.h"
 #include "cli/plan/options.h"
 #include "cli/plan/paste/other_engines.h"
+#include "cli/plan/paste/python_calls.h"
 #include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
@@ -293,6 +294,10 @@ PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = plain_text(pasted);
   PastedLaunch launch;
   if (auto logged = launch_of_log(text)) return *logged;
+  if (auto called = launch_of_other_python(text)) {
+    add_notebook_installs(text, called->releases);
+    return *called;
+  }
   if (auto called = launch_of_python(text)) {
     add_notebook_installs(text, called->releases);
     return *called;

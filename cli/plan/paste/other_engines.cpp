@@ -217,6 +217,7 @@ std::vector<std::string> expand_other_engine(const PastedLaunch& launch,
         launch.image);
   }
   options.flags_choose_release = options.engine_version.empty() && !stated;
+  options.typed_beside = arguments.size() - 1;
   choose_release(engine, words, options);
   all.insert(all.end(), words.begin(), words.end());
   all.insert(all.end(), arguments.begin() + 1, arguments.end());

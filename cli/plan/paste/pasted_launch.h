@@ -1,4 +1,4 @@
-// A launch of vLLM that was pasted: a shell line, a YAML file, a call of LLM(...).
+// A launch of vLLM or another engine that was pasted: a shell line, a YAML file, a Python call.
 #pragma once
 
 #include <algorithm>

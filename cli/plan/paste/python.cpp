@@ -9,45 +9,12 @@
 #include "base/json.h"
 #include "base/split_text.h"
 #include "base/trim.h"
-#include "cli/plan/paste/python_reader.h"
+#include "cli/plan/paste/python_calls.h"
 #include "cli/plan/paste/shell_words.h"
 #include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {
 namespace {
-
-/// The place where the arguments of the first call of `function` begin; npos: it is not called.
-size_t call_of(const std::string& text, const std::string& function) {
-  for (size_t at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
-    if (at > 0 && is_name_char(text[at - 1])) continue;
-    const size_t open = text.find_first_not_of(" \t", at + function.size());
-    if (open != std::string::npos && text[open] == '(') return open + 1;
-  }
-  return std::string::npos;
-}
-
-/// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line.
-NamedValues assigned(const std::string& text, Variables& variables) {
-  NamedValues names;
-  for (size_t line = 0; line < text.size();) {
-    const size_t end = std::min(text.find('\n', line), text.size());
-    const std::string row = text.substr(line, end - line) + "\n,";  // behind a comment too
-    PythonReader reader(row, names);
-    const std::string environ = "os.environ[";
-    const bool is_variable = row.starts_with(environ);
-    if (is_variable) reader.at = environ.size();
-    const Literal variable = is_variable ? reader.argument() : Literal();
-    const std::string name = is_variable ? "" : reader.name();
-    if ((!is_variable || reader.take(']')) && reader.take('=')) {
-      const Literal value = reader.argument();
-      if (value && !name.empty()) names[name] = *value;
-      if (value && value->is_string() && variable && variable->is_string())
-        variables[variable->get<std::string>()] = value->get<std::string>();
-    }
-    line = end + 1;
-  }
-  return names;
-}
 
 /// tensor_parallel_size=2 as --tensor-parallel-size 2.
 void add_flag(const std::string& name, const OrderedJson& value, Words& words) {
@@ -73,15 +40,6 @@ void add_argument(const std::string& name, const Literal& value, PastedLaunch& l
   }
 }
 
-/// True when a line of the text imports the module, or names of it.
-bool imports(const std::string& text, const std::string& module) {
-  for (std::string_view line : split_text(text, "\n")) {
-    line.remove_prefix(std::min(line.find_first_not_of(" \t>"), line.size()));
-    if (line.starts_with("import " + module) || line.starts_with("from " + module)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_python(const std::string& text) {
@@ -93,42 +51,21 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   const bool of_ray = at != std::string::npos && text.substr(0, at).ends_with("LLMConfig(");
   if (of_ray) launch.usage = vllm::Usage::server;
   if (at == std::string::npos) return std::nullopt;
-  if (imports(text, "tensorrt_llm")) {
-    fail(ExitCode::usage,
-         "--from: a call of TensorRT-LLM's LLM(...) is not read; state its fields to plan --engine "
-         "tensorrt-llm MODEL --engine-args JSON");
-  }
   const NamedValues names = assigned(text, launch.variables);
-  PythonReader reader(text, names);
-  reader.at = at;
-  while (reader.at < text.size() && !reader.take(')')) {
-    const size_t first = reader.at;
-    const bool spreads = reader.take('*') && reader.take('*');  // **options
-    std::string name = spreads ? "**" : reader.name();
-    if (!spreads && (name.empty() || !reader.take('='))) {
-      reader.at = first;
-      name = "model";
-    }
-    const size_t value_at = reader.at;
-    const Literal value = reader.argument();
-    if (spreads && !value) name += text.substr(value_at, reader.at - value_at);
-    const bool is_group = spreads || (of_ray && name == "engine_kwargs");
-    if (is_group && value && value->is_object()) {
+  const auto add = [&](const std::string& name, const Literal& value) {
+    if (!of_ray) return add_argument(name.empty() ? "model" : name, value, launch);
+    const bool is_object = value && value->is_object();
+    if (name == "engine_kwargs" && is_object) {
       for (const auto& [key, one] : value->items()) add_argument(key, one, launch);
-    } else if (!of_ray) {
-      add_argument(name, value, launch);
-    } else if (name == "model_loading_config" && value && value->is_object()) {
+    } else if (name == "model_loading_config" && is_object) {
       for (const char* key : {"model_source", "model_id"})
         if (launch.words.empty() || launch.words[0].starts_with("--"))
           add_argument("model", value->value(key, OrderedJson()), launch);
     } else if (name == "engine_kwargs" || name == "model_loading_config") {
       launch.left_out.push_back(name + " (not a literal)");
     }
-    if (!reader.take(',') && (reader.skip_blank(), reader.at < text.size()) &&
-        text[reader.at] != ')') {
-      break;
-    }
-  }
+  };
+  for_each_argument(text, at, names, add);
   return launch;
 }
 

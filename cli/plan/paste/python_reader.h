@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -67,6 +68,14 @@ class PythonReader {
   /// The literal that begins here.
   Literal literal() { return literal(0); }
 
+  /// The value of an assignment, up to the end of its line; nothing for an expression.
+  Literal statement() {
+    if (skip_spaces(); ends_statement()) return std::nullopt;
+    const Literal value = literal();
+    skip_spaces();
+    return ends_statement() ? value : std::nullopt;
+  }
+
   /// A value up to "," or a closing bracket; nothing, and the text is passed, for an expression.
   Literal argument() {
     const size_t first = at;
@@ -81,6 +90,11 @@ class PythonReader {
  private:
   static constexpr size_t kMostCopied = size_t{1} << 20;
   static constexpr size_t kMostKeys = 4096;  // of a dictionary: each is looked for among all
+
+  void skip_spaces() { at = std::min(text_.find_first_not_of(" \t\r", at), text_.size()); }
+  [[nodiscard]] bool ends_statement() const {
+    return at >= text_.size() || text_[at] == '\n' || text_[at] == '#' || text_[at] == ';';
+  }
 
   static bool closes(char c) { return c == ')' || c == ']' || c == '}'; }
 
@@ -107,7 +121,7 @@ class PythonReader {
     if (c == '"' || c == '\'') return strings();
     if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
     if (c == '{') return object(depth);
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.') return number();
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.') return product();
     return named(depth);
   }
 
@@ -118,8 +132,13 @@ class PythonReader {
     if (word == "None") return OrderedJson(nullptr);
     const bool quote = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
     if (quote && (word == "r" || word == "u")) return strings();
-    if (word == "dict" && take('(')) return keywords(depth + 1);
-    const auto known = names_.find(word);
+    std::string last = word;
+    while (at < text_.size() && text_[at] == '.' && !last.empty()) ++at, last = name();
+    // An object of a class is its fields: CompilationConfig(mode=3).
+    const bool is_class = !last.empty() && std::isupper(static_cast<unsigned char>(last[0])) != 0;
+    if ((last == "dict" || is_class) && take('(')) return keywords(depth + 1);
+    if (word == "torch") return OrderedJson(last);  // dtype=torch.float16
+    const auto known = last == word ? names_.find(word) : names_.end();
     if (known == names_.end()) return std::nullopt;
     names_.copied += bytes_of(known->second);
     if (names_.copied > kMostCopied)
@@ -127,8 +146,43 @@ class PythonReader {
     return known->second;
   }
 
+  /// 4 * 1024, 2**15 and 4 * 2**10; nothing beyond 2^53.
+  Literal product() {
+    Literal value = power();
+    while (value && take_operator("*")) {
+      const Literal factor = power();
+      value = factor ? exact(*value, *factor, [](double a, double b) { return a * b; }) : factor;
+    }
+    return value;
+  }
+  Literal power() {
+    const Literal base = number();
+    if (!base || !take_operator("**")) return base;
+    const Literal exponent = number();
+    return exponent ? exact(*base, *exponent, [](double a, double b) { return std::pow(a, b); })
+                    : exponent;
+  }
+  bool take_operator(std::string_view sign) {
+    skip_spaces();
+    if (!text_.substr(at).starts_with(sign)) return false;
+    at += sign.size();
+    skip_spaces();
+    return true;
+  }
+  /// The operator's result as a whole number, where both sides and it are whole.
+  template <typename F>
+  static Literal exact(const OrderedJson& left, const OrderedJson& right, F&& apply) {
+    constexpr double kMost = 0x1p53;
+    const double result = apply(left.get<double>(), right.get<double>());
+    if (!(std::abs(result) <= kMost)) return std::nullopt;
+    if (!left.is_number_integer() || !right.is_number_integer() || result != std::floor(result))
+      return OrderedJson(result);
+    return OrderedJson(static_cast<int64_t>(result));
+  }
+
   Literal number() {
     const size_t first = at;
+    if (at >= text_.size()) return std::nullopt;
     if (text_[at] == '-') ++at;
     while (at < text_.size() && (is_name_char(text_[at]) || text_[at] == '.')) ++at;
     std::string digits(text_.substr(first, at - first));
@@ -136,7 +190,8 @@ class PythonReader {
     if (digits.starts_with(".")) digits.insert(0, "0");
     if (digits.ends_with(".")) digits += "0";
     try {
-      return parse_json<OrderedJson>(digits);
+      const OrderedJson value = parse_json<OrderedJson>(digits);
+      return value.is_number() ? Literal(value) : std::nullopt;
     } catch (const JsonError&) {
       return std::nullopt;
     }
@@ -147,7 +202,13 @@ class PythonReader {
     std::string joined;
     while (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) {
       joined += string();
+      const size_t behind = at;
       skip_blank();
+      const bool more = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
+      if (!more) {
+        at = behind;
+        break;
+      }
     }
     return OrderedJson(joined);
   }

@@ -30,6 +30,13 @@ Value count_or_auto(int64_t EngineArgs::*field, bool LaunchRequest::*is_auto) {
           }};
 }
 
+/// What --compilation-config said.
+OrderedJson compilation_json(const LaunchRequest& request) {
+  const vllm::GraphArgs& graphs = request.args.graphs;
+  return {json_of(request.args.capture_sizes), graphs.mode, json_of(graphs.level),
+          json_of(graphs.compile), graphs.largest};
+}
+
 }  // namespace
 
 std::vector<Parameter> lengths() {
@@ -250,21 +257,41 @@ std::vector<Parameter> device() {
        {Engine::both, Place::cards, Answers::same, beside},
        on_off(&EngineArgs::enforce_eager)},
       {kDevice,
-       "--cudagraph-capture-sizes,--cuda-graph-sizes",
+       "--cudagraph-capture-sizes",
        "N,N,...",
        "sequences of the steps that are recorded",
        {Engine::both, Place::cards, Answers::same, beside},
        read(&EngineArgs::capture_sizes, parse_counts)},
       {kDevice,
-       "-O,--compilation-config",
+       "--cuda-graph-sizes",
+       "N",
+       "vLLM's to 0.12: the largest of 1, 2, 4, 8, 16, 24 ... (or sizes N,N,...)",
+       {Engine::both, Place::cards, Answers::same, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          read_graph_sizes(text, request.args);
+        },
+        getter_of(&EngineArgs::capture_sizes)}},
+      {kDevice,
+       "--max-cudagraph-capture-size",
+       "N",
+       "sequences of the largest step that is recorded",
+       {Engine::both, Place::cards, Answers::same, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          request.args.graphs.largest = parse_count(text, {.least = 1});
+        },
+        [](const LaunchRequest& request) { return OrderedJson(request.args.graphs.largest); }}},
+      {kDevice,
+       "-O,--compilation-config,--optimization-level",
        "JSON|LEVEL",
-       "vLLM's: capture sizes and mode are read",
+       "vLLM's: level, mode and what concerns CUDA graphs are read",
        {Engine::both, Place::cards, Answers::same, beside},
        {Form::value,
         [](LaunchRequest& request, const std::string& text) {
           read_compilation(text, request.args);
         },
-        getter_of(&EngineArgs::capture_sizes)}},
+        compilation_json}},
   };
 }
 

@@ -1,8 +1,12 @@
 // Rows of what vLLM's launches have besides, and of images, videos and audio.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cctype>
+#include <stdexcept>
 
 #include "base/choice.h"
+#include "base/lower_case.h"
+#include "base/nearest_name.h"
 #include "launch/rows/forms.h"
 #include "launch/rows/rows.h"
 
@@ -11,14 +15,52 @@ namespace {
 
 constexpr CountBounds kAdapters{.least = 1, .most = 1 << 20};
 
-/// A backend's name, such as FLASH_ATTN.
+/// Backends of attention on NVIDIA's cards, of all releases; to 0.11 with _VLLM_V1 behind them
+/// (vllm/v1/attention/backends/registry.py, before vllm/platforms/interface.py).
+constexpr std::string_view kBackends[] = {"FLASH_ATTN",
+                                          "FLASH_ATTN_DIFFKV",
+                                          "TRITON_ATTN",
+                                          "TRITON_ATTN_DIFFKV",
+                                          "TRITON_FLASH_ATTN",
+                                          "TRITON_FLASHINFER",
+                                          "FLASHINFER",
+                                          "FLEX_ATTENTION",
+                                          "TORCH_SDPA",
+                                          "TREE_ATTN",
+                                          "XFORMERS",
+                                          "TURBOQUANT",
+                                          "NO_ATTENTION",
+                                          "CUSTOM",
+                                          "FLASH_ATTN_MLA",
+                                          "FLASHINFER_MLA",
+                                          "TOKENSPEED_MLA",
+                                          "CUTLASS_MLA",
+                                          "FLASHMLA",
+                                          "TRITON_MLA",
+                                          "FLASHINFER_MLA_SPARSE",
+                                          "FLASHINFER_MLA_SPARSE_SM120",
+                                          "FLASHINFER_MLA_SPARSE_SM90",
+                                          "FLASH_ATTN_MLA_SPARSE",
+                                          "FLASH_ATTN_MLA_SPARSE_FA4",
+                                          "FLASHMLA_SPARSE",
+                                          "FLASHMLA_SPARSE_DSV4",
+                                          "FLASHMLA_SPARSE_DSV41",
+                                          "FLASHINFER_MLA_SPARSE_DSV4",
+                                          "DUAL_CHUNK_FLASH_ATTN",
+                                          "DIFFERENTIAL_FLASH_ATTN",
+                                          "BLOCK_SPARSE_FLASH_ATTN"};
+
+/// The name of one of them, in capitals; empty for auto.
 std::string backend_name(const std::string& text) {
-  const auto of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  if (text.empty() || !std::ranges::all_of(text, of_name))
-    throw std::invalid_argument("expected a name such as FLASH_ATTN or FLASHINFER");
-  std::string name = text;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-  return name;
+  const std::string name = upper_case(text);
+  constexpr std::string_view kOfEngine = "_VLLM_V1";
+  std::string bare = name;
+  if (bare.ends_with(kOfEngine)) bare.resize(bare.size() - kOfEngine.size());
+  if (name == "AUTO") return "";
+  if (std::ranges::find(kBackends, bare) != std::end(kBackends)) return name;
+  throw std::invalid_argument(
+      fmt::format("\"{}\" is no backend of vLLM's, such as FLASH_ATTN or FLASHINFER{}", text,
+                  did_you_mean(nearest_name(bare, kBackends))));
 }
 
 constexpr std::string_view kVllm = "vLLM's launch alone";

@@ -116,7 +116,8 @@ void read_line(std::string_view line, VllmLog& log) {
     keep_first(log.graphs_taken, number_after(line, "took "));
   keep_least(log.available, number_after(line, "Available KV cache memory: "));
   keep_least(log.tokens, number_after(line, "GPU KV cache size: "));
-  keep_least(log.blocks, number_after(line, "# GPU blocks: "));
+  for (const std::string_view device : {"GPU", "CUDA", "cuda"})  // by release of the first engine
+    keep_least(log.blocks, number_after(line, fmt::format("# {} blocks: ", device)));
   keep_least(log.blocks, number_after(line, "num_gpu_blocks is: "));
   if (const size_t at = line.find("Maximum concurrency for "); at != line.npos)
     keep_least(log.concurrency, number_after(line.substr(at), "per request: "));
@@ -281,9 +282,13 @@ bool LoggedPart::is_inside() const {
 }
 
 bool is_vllm_log(std::string_view text) {
-  constexpr std::string_view kLines[] = {
-      "Available KV cache memory: ", "GPU KV cache size: ", "# GPU blocks: ", "Model loading took ",
-      "model weights take "};
+  constexpr std::string_view kLines[] = {"Available KV cache memory: ",
+                                         "GPU KV cache size: ",
+                                         "# GPU blocks: ",
+                                         "# CUDA blocks: ",
+                                         "# cuda blocks: ",
+                                         "Model loading took ",
+                                         "model weights take "};
   return std::ranges::any_of(kLines, [&](auto line) { return text.find(line) != text.npos; });
 }
 

@@ -1,8 +1,12 @@
 // A plan as the lines that the engine will log.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/vllm/version.h"
 #include "plan/report/report.h"
+#include "vllm/launch/messages.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -15,16 +19,40 @@ std::string grouped(int64_t number) {
   return text;
 }
 
+/// The lines of the release: worker/gpu_worker.py and core/kv_cache_utils.py of vllm/v1; of the
+/// first engine, vllm/executor.
 std::string vllm_lines(const PlanResult& result) {
-  std::string text;
-  if (result.has_kv) {
-    text += fmt::format("Available KV cache memory: {:.2f} GiB\n",
-                        static_cast<double>(result.kv_cache_bytes) / 0x1p30);
-    text += fmt::format("GPU KV cache size: {} tokens\n", grouped(result.kv_tokens));
-    text += fmt::format("Maximum concurrency for {} tokens per request: {:.2f}x\n",
-                        grouped(result.launched_model_len()), result.max_concurrency);
+  using model::VllmVersion;
+  constexpr VllmVersion kNamesDevice{0, 7, 0}, kFirstEngine{0, 8, 0}, kSaysMemory{0, 9, 2};
+  constexpr VllmVersion kShortNumbers{0, 14, 0}, kOneLine{0, 28, 0};
+  constexpr int64_t kSwapSpace = int64_t{4} << 30;
+  if (!result.has_kv) return "";
+  const VllmVersion version = model::parse_version(result.version);
+  const std::string concurrency =
+      fmt::format("Maximum concurrency for {} tokens per request: {:.2f}x\n",
+                  version < kFirstEngine ? std::to_string(result.launched_model_len())
+                                         : grouped(result.launched_model_len()),
+                  result.max_concurrency);
+  const bool refused = !result.reason.empty();
+  if (version < kFirstEngine) {
+    return fmt::format("# {} blocks: {}, # CPU blocks: {}\n{}",
+                       version < kNamesDevice ? "GPU" : "cuda", result.num_gpu_blocks,
+                       kSwapSpace / std::max<int64_t>(1, result.bytes_per_block),
+                       refused ? "" : concurrency);
   }
-  return text;
+  std::string text;
+  if (version >= kSaysMemory) {
+    text =
+        fmt::format("Available KV cache memory: {} GiB\n",
+                    version < kShortNumbers
+                        ? fmt::format("{:.2f}", static_cast<double>(result.kv_cache_bytes) / 0x1p30)
+                        : vllm::format_gib(result.kv_cache_bytes));
+  }
+  if (refused) return text;  // vLLM stops before it sizes the cache
+  return text +
+         fmt::format("GPU KV cache size: {} tokens{}", grouped(result.kv_tokens),
+                     version < kOneLine ? "\n" : ", ") +
+         concurrency;
 }
 
 }  // namespace

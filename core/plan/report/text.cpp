@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/size_text.h"
 #include "base/wrapped_text.h"
@@ -220,10 +221,10 @@ std::string limits(const PlanResult& result) {
                           readable_bytes(result.loading_peak_bytes));
   }
   return loading +
-         fmt::format(
-             "Limits: context {}, {} sequences, {} tokens a step{}\n", result.launched_model_len(),
-             result.max_num_seqs, result.max_num_batched_tokens,
-             is_for_host(result) ? "" : fmt::format(", {} CUDA graphs", result.cuda_graphs));
+         fmt::format("Limits: context {}, {}, {} a step{}\n", result.launched_model_len(),
+                     counted(result.max_num_seqs, "sequence"),
+                     counted(result.max_num_batched_tokens, "token"),
+                     is_for_host(result) ? "" : ", " + counted(result.cuda_graphs, "CUDA graph"));
 }
 
 /// What decides and stands in no config.json.

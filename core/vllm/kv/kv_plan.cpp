@@ -311,7 +311,8 @@ int64_t KvPlan::tokens(int64_t blocks, int64_t length) const {
 }
 
 Amount KvPlan::usable(Amount budget) const {
-  if (options_.blocks_override > 0) budget = bytes_per_block_ * options_.blocks_override;
+  if (options_.blocks_override > 0 && options_.override_checked)
+    budget = bytes_per_block_ * options_.blocks_override;
   return options_.null_block ? budget - bytes_per_block_ : budget;
 }
 

@@ -43,6 +43,7 @@ struct KvOptions {
   bool null_block = true;           // one block is held back from requests
   bool tokens_by_concurrency = true;  // the pool's tokens are computed from its requests (0.20.1)
   int64_t blocks_override = 0;        // --num-gpu-blocks-override
+  bool override_checked = true;       // a request must fit them, not what was measured
   int64_t encoder_tokens = 0;         // room that is checked for the encoder's part of a request
 };
 

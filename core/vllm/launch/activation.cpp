@@ -148,7 +148,7 @@ bool takes_items(const EngineArgs& args) {
 /// Whether the release compiles the model, with kernels that are tried beside each other on copies
 /// of their inputs (config/compilation.py: benchmark_combo_kernel).
 bool compiles(const EngineArgs& args) {
-  return args.version >= kTriesKernels && !args.enforce_eager;
+  return args.version >= kTriesKernels && compiles_model(args);
 }
 
 }  // namespace

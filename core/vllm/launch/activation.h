@@ -7,6 +7,7 @@
 #include "vllm/figures.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/launch/defaults.h"
+#include "vllm/launch/graphs.h"
 #include "vllm/launch/stage.h"
 
 namespace plimsoll::vllm {

@@ -18,10 +18,8 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kGraphsByAdapters{0, 11, 1};
-constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were not looked at
-constexpr VllmVersion kSequencesCapped{0, 10, 1};    // by the tokens of a step
-constexpr VllmVersion kTokensCapped{0, 11, 1};       // by what all sequences hold
+constexpr VllmVersion kSequencesCapped{0, 10, 1};  // by the tokens of a step
+constexpr VllmVersion kTokensCapped{0, 11, 1};     // by what all sequences hold
 
 // The first engine's prompts, which it reads in parts where contexts are long.
 constexpr VllmVersion kLongInParts{0, 5, 3};
@@ -111,51 +109,6 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
     limits.max_num_seqs = std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
   }
   return limits;
-}
-
-GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
-                      const ModelShape& shape) {
-  GraphPlan graphs;
-  if (args.enforce_eager) return graphs;
-  const bool blackwell =
-      hardware::capability_of(gpu).architecture == hardware::Architecture::blackwell;
-  if (args.version < VllmVersion{0, 8, 0}) {  // decode alone, up to 256 sequences
-    for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
-    for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
-    return graphs;
-  }
-  constexpr int64_t kBlackwellGraph = 1024;
-  const int64_t cap = blackwell ? kBlackwellGraph : model::largest_graph(shape.architecture);
-  const Amount drafted = Amount{limits.max_num_seqs} * 2 * (Amount{1} + args.draft_tokens);
-  const int64_t most = std::min({limits.max_num_batched_tokens, drafted.value(), cap});
-  if (args.capture_sizes) {
-    graphs.piecewise = *args.capture_sizes;
-    std::erase_if(graphs.piecewise,
-                  [&](int64_t size) { return size < 1 || size > limits.max_num_batched_tokens; });
-  } else if (args.version < VllmVersion{0, 11, 1}) {
-    for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
-    for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);
-  } else {
-    constexpr int64_t kSmall = 32;
-    const bool each = args.pace == Pace::interactivity;
-    for (int64_t size = 1; size <= std::min(most, each ? kSmall : 4); size += each ? 1 : size) {
-      graphs.piecewise.push_back(size);
-    }
-    for (int64_t size = each ? kSmall + 8 : 8; size < 256 && size <= most; size += 8)
-      graphs.piecewise.push_back(size);
-    for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
-  }
-  if (args.version >= VllmVersion{0, 11, 0}) {
-    graphs.full =
-        std::count_if(graphs.piecewise.begin(), graphs.piecewise.end(), [&](int64_t size) {
-          return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);
-        });
-  }
-  // v1/cudagraph_dispatcher.py: cudagraph_specialize_lora.
-  if (args.lora && args.version >= kGraphsByAdapters) graphs.kinds = 2;
-  // Encoder-decoder models have graphs of whole decode steps alone (FULL_DECODE_ONLY).
-  if (shape.encoder_decoder && args.version >= kDecodeGraphsAlone) graphs.piecewise.clear();
-  return graphs;
 }
 
 }  // namespace plimsoll::vllm

@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
 #include "vllm/engine_args.h"
-#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 
@@ -22,17 +20,5 @@ int64_t least_tokens_of_images(const ConfigView& config, const model::VllmVersio
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len);
-
-/// Sizes of batch whose graphs are captured; empty with --enforce-eager.
-struct GraphPlan {
-  std::vector<int64_t> piecewise;
-  int64_t full = 0;   // graphs of whole decode steps
-  int64_t kinds = 1;  // of each; 2: with adapters and without
-  [[nodiscard]] int64_t count() const {
-    return (static_cast<int64_t>(piecewise.size()) + full) * kinds;
-  }
-};
-GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
-                      const ModelShape& shape);
 
 }  // namespace plimsoll::vllm

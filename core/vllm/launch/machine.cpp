@@ -171,7 +171,9 @@ bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
   if (!args.attention_backend.empty()) return args.attention_backend.starts_with("FLASHINFER");
   if (architecture == hardware::Architecture::blackwell) return true;
   // FlashAttention reads caches of 8 bits on Hopper alone.
-  return fp8_cache && architecture != hardware::Architecture::hopper;
+  constexpr VllmVersion kFromAmpere{0, 24, 0};
+  if (architecture == hardware::Architecture::older && args.version >= kFromAmpere) return false;
+  return fp8_cache && shape.flashinfer && architecture != hardware::Architecture::hopper;
 }
 
 bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu) {

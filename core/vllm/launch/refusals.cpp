@@ -14,6 +14,8 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
+#include "vllm/launch/graphs.h"
+#include "vllm/launch/machine.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -22,9 +24,11 @@ constexpr VllmVersion kExpertsChecked{0, 8, 0};
 constexpr VllmVersion kLooksForMixtures{0, 10, 2};  // the first of these classes
 constexpr VllmVersion kRankOfOne{0, 11, 1};
 constexpr VllmVersion kDraftsChecked{0, 11, 1};
+constexpr VllmVersion kGraphsChecked{0, 11, 1};
 constexpr VllmVersion kFindsLength{0, 14, 0};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
+constexpr VllmVersion kTritonFp8Checked{0, 24, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
 constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
 constexpr VllmVersion kShardsSampling{0, 29, 0};
@@ -131,6 +135,19 @@ int64_t lookahead_tokens(const EngineArgs& args) {
 }
 
 void check_drafts(const EngineArgs& args, const EngineLimits& limits) {
+  const std::string& method = args.draft_method;
+  if (method == "draft_model" && args.draft_model.empty()) {
+    fail(ExitCode::usage,
+         "num_speculative_tokens was provided but without speculative model. Give "
+         "--speculative-config a \"method\" or a \"model\".");
+  }
+  const bool counted = method == "ngram" || method == "draft_model";  // others may state it
+  if (counted && args.draft_tokens == 0) {
+    fail(ExitCode::usage,
+         "num_speculative_tokens must be provided with speculative model unless the draft model "
+         "config contains an n_predict parameter. Give --speculative-config "
+         "\"num_speculative_tokens\".");
+  }
   const int64_t lookahead = lookahead_tokens(args);
   if (args.version < kDraftsFitSteps || lookahead == 0) return;
   if (limits.max_num_batched_tokens > lookahead) return;
@@ -165,6 +182,25 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
       why);
 }
 
+/// vllm/config/vllm.py: _set_cudagraph_sizes.
+void check_graphs(const EngineArgs& args, const EngineLimits& limits) {
+  if (args.version < kGraphsChecked || args.enforce_eager || args.graphs.mode == "NONE") return;
+  if (!args.capture_sizes) return;
+  if (args.capture_sizes->empty()) {
+    fail(ExitCode::usage,
+         "cudagraph_capture_sizes should contain at least one element when using cuda graph. Use "
+         "--enforce-eager for none.");
+  }
+  int64_t largest = 0;
+  for (const int64_t size : *args.capture_sizes)
+    if (size <= limits.max_num_batched_tokens) largest = std::max(largest, size);
+  if (args.graphs.largest == 0 || args.graphs.largest == largest) return;
+  fail(ExitCode::usage,
+       "customized max_cudagraph_capture_size(={}) should be consistent with the max value of "
+       "cudagraph_capture_sizes(={}). Leave max_cudagraph_capture_size out.",
+       args.graphs.largest, largest);
+}
+
 }  // namespace
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
@@ -180,6 +216,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_adapters(args, limits);
   check_drafts(args, limits);
   check_sharded_sampling(args, limits);
+  check_graphs(args, limits);
 }
 
 void check_stage(const ModelShape& stage, const EngineArgs& args) {
@@ -188,6 +225,23 @@ void check_stage(const ModelShape& stage, const EngineArgs& args) {
        "No MoE layer found in model.layers: the class of {} looks for one in every pipeline stage, "
        "and layers {} to {} have none. Use a smaller --pipeline-parallel-size.",
        stage.architecture, stage.first_layer, stage.first_layer + stage.stage_layers - 1);
+}
+
+/// v1/attention/backends/triton_attn.py, which attends where neither FlashAttention nor FlashInfer
+/// reads a cache of 8 bits.
+void check_fp8_cache(const ModelShape& shape, const EngineArgs& args, const hardware::Gpu* gpu) {
+  constexpr double kNative = 8.9, kBfloat16 = 8.0;
+  if (args.version < kTritonFp8Checked || gpu == nullptr || gpu->compute_capability == 0) return;
+  const bool has_cache = !shape.attention_free && !shape.pooling && !shape.encoder_decoder;
+  const bool plain =
+      shape.kernel == AttentionKernel::flash || shape.kernel == AttentionKernel::large_head_flash;
+  if (gpu->compute_capability >= kNative || !has_cache || !plain) return;
+  if (attends_with_flashinfer(args, gpu, shape, true)) return;
+  fail(ExitCode::usage,
+       "FP8 KV cache is not supported by the Triton attention backend on {} (compute capability "
+       "{:.1f}); native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {}.",
+       gpu->name, gpu->compute_capability,
+       gpu->compute_capability < kBfloat16 ? "float16" : "bfloat16");
 }
 
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {
@@ -218,6 +272,7 @@ std::string state_blocks_refusal(const EngineArgs& args, const EngineLimits& lim
                                  int64_t blocks) {
   const VllmVersion& version = args.version;
   if (!shape.recurrent || version < kStateBlocksChecked || limits.max_num_seqs <= blocks) return "";
+  if (!has_full_graphs(graph_mode(args, gpu, shape))) return "";
   // Without an MLA kernel of its own a card falls back to Triton's, which had no full graphs.
   const bool latent = shape.kernel == AttentionKernel::mla;
   if (latent && !hardware::capability_of(gpu).wide_tiles && version < kTritonLatentGraphs)

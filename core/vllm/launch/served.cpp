@@ -14,8 +14,11 @@ constexpr VllmVersion kRunsTransformers{0, 7, 2};  // its classes, where vLLM ha
 
 using model::KnownClass;
 
+/// Which classes releases before this one had is not known.
+constexpr VllmVersion kOldest{0, 4, 1};
+
 bool too_early(const KnownClass& known, const VllmVersion& version) {
-  return version < known.first;
+  return version < known.first && known.first > kOldest;
 }
 
 /// Patches of the last release come from the same branch.

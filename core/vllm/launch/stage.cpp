@@ -78,6 +78,7 @@ ModelShape whole_shape(const std::vector<Stage>& stages) {
         std::max(whole.attention_token_bytes, shape.attention_token_bytes);
     whole.mixture |= shape.mixture;
     whole.recurrent |= shape.recurrent;
+    whole.flashinfer &= shape.flashinfer;
   }
   return whole;
 }

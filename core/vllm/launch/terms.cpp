@@ -28,6 +28,7 @@ constexpr VllmVersion kStatesInOrder{0, 11, 1};        // of layers: before, att
 constexpr VllmVersion kEstimatesGroups{0, 14, 0};      // before: layers as they state their caches
 constexpr VllmVersion kPagesOverlap{0, 27, 0};         // DeepSeek-V4's, of different groups
 constexpr VllmVersion kPackedInOrder{0, 29, 0};        // of layers: before, latents went first
+constexpr VllmVersion kOverrideChecked{0, 21, 0};      // kv_cache_utils.py: adjusted_memory
 constexpr VllmVersion kLongFp8Blocks{0, 31, 0};        // FlashAttention 4's, on Hopper
 constexpr VllmVersion kChunksInGroups{0, 14, 0};       // before: chunked attention has no groups
 
@@ -42,11 +43,16 @@ bool is_fp8(const std::string& cache_dtype) {
 int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization, int64_t element) {
   const std::string& dtype = args.kv_cache_dtype;
   if (dtype == "auto") return quantization.fp8_kv_cache() ? 1 : element;
-  if (is_fp8(dtype) || dtype == "int8") return 1;
+  if (is_fp8(dtype) && !dtype.ends_with("head")) return 1;
   if (dtype == "bfloat16" || dtype == "float16") return 2;
   if (dtype == "float32") return 4;
+  // Types of later releases that store scales beside the elements, or fewer bits.
+  const bool of_vllm = dtype.starts_with("nvfp4") || dtype.starts_with("turboquant") ||
+                       dtype.starts_with("octave") || dtype.starts_with("ultraquant") ||
+                       dtype.ends_with("_per_token_head");
   fail(ExitCode::usage,
-       "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype);
+       "--kv-cache-dtype {}: {}expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype,
+       of_vllm ? "vLLM has this type, and plan does not know what it takes; " : "");
 }
 
 /// A 16-bit cache of another type than the model's.
@@ -145,6 +151,7 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
   options.tokens_by_concurrency = args.version >= kTokensByConcurrency;
   options.null_block = args.version >= kNullBlockHeld;
   options.blocks_override = args.blocks_override;
+  options.override_checked = args.version < kFirstEngineOnly || args.version >= kOverrideChecked;
   return options;
 }
 

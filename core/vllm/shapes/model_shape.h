@@ -182,6 +182,7 @@ struct ModelShape {
   bool pooling = false;  // no cache and no generation (encoders)
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
+  bool flashinfer = true;      // its kernels take these heads: their sizes, no sinks
   AttentionKernel kernel = AttentionKernel::flash;
   LatentBackend latent;  // of the kernels mla and sparse_mla
   /// Bytes of one token in one full-attention layer; hybrids align blocks to them.

@@ -86,6 +86,10 @@ class Layers {
 
   void add_attention(const AttentionSpec& attention) {
     const bool latent = attention.latent.kv_rank > 0 && !spec_.vllm.expands_latents;
+    constexpr int64_t kFlashInferHeads[] = {64, 128, 256, 512};
+    shape_.flashinfer &=
+        attention.sinks == model::kNoWeight &&
+        std::ranges::find(kFlashInferHeads, attention.head_dim) != std::end(kFlashInferHeads);
     static_cast<void>(weights_.share(attention.heads, "the number of attention heads"));
     if (spec_.vllm.kv_head_for_ranks) {
       static_cast<void>(weights_.share(attention.kv_heads, "the number of key-value heads"));

@@ -1,0 +1,35 @@
+// Calls and assignments in a pasted Python text.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "cli/plan/paste/pasted_launch.h"
+#include "cli/plan/paste/python_reader.h"
+
+namespace plimsoll::cli {
+
+/// The place where the arguments of the first call of `function` ("LLM", "sgl.Engine") begin; npos:
+/// it is not called.
+size_t call_of(const std::string& text, const std::string& function);
+
+/// True when a line of the text imports the module, or names of it.
+bool imports(const std::string& text, const std::string& module);
+
+/// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line; the second
+/// goes to `variables`.
+NamedValues assigned(const std::string& text, Variables& variables);
+
+/// Arguments of a call as they stand: an empty name for one that has none, "**" and the text for
+/// **options that are no literal. Names of **options that are one come by themselves.
+using TakeArgument = std::function<void(const std::string& name, const Literal& value)>;
+void for_each_argument(const std::string& text, size_t at, const NamedValues& names,
+                       const TakeArgument& take_argument);
+
+/// The launch by a Python call of an engine other than vLLM: SGLang's Engine(...), LMDeploy's
+/// pipeline(...), TensorRT-LLM's LLM(...), llama-cpp-python's Llama(...); nothing where there is
+/// none.
+std::optional<PastedLaunch> launch_of_other_python(const std::string& text);
+
+}  // namespace plimsoll::cli

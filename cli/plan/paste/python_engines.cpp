@@ -1,0 +1,210 @@
+// Launches of engines other than vLLM by their Python classes and functions.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/ggml/types.h"
+#include "base/json.h"
+#include "base/lower_case.h"
+#include "cli/plan/paste/python_calls.h"
+
+namespace plimsoll::cli {
+namespace {
+
+/// The arguments of a call, and where the model is: named, or else in front.
+class Call {
+ public:
+  Call(const std::string& text, size_t at, std::string_view model_name, PastedLaunch& launch)
+      : launch_(launch) {
+    const NamedValues names = assigned(text, launch.variables);
+    for_each_argument(text, at, names, [&](const std::string& name, const Literal& value) {
+      if (name == model_name || (name.empty() && model_.empty())) {
+        if (value && value->is_string()) model_ = value->get<std::string>();
+      } else if (value) {
+        arguments_[name] = *value;
+      } else {
+        leave_out(name);
+      }
+    });
+  }
+  void leave_out(const std::string& name) { launch_.left_out.push_back(name + " (not a literal)"); }
+  [[nodiscard]] const std::string& model() const { return model_; }
+  [[nodiscard]] OrderedJson& arguments() { return arguments_; }
+
+ private:
+  PastedLaunch& launch_;
+  std::string model_;
+  OrderedJson arguments_ = OrderedJson::object();
+};
+
+std::string word_of(const OrderedJson& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// Adds a field of SGLang's ServerArgs as its flag: cuda_graph_bs=[1, 2] as --cuda-graph-bs 1 2.
+void add_field(const std::string& name, const OrderedJson& value, Words& words) {
+  if (value.is_null() || value == false) return;
+  std::string flag = "--" + name;
+  std::ranges::replace(flag, '_', '-');
+  words.push_back(flag);
+  if (value == true) return;
+  if (!value.is_array()) return words.push_back(word_of(value));
+  for (const OrderedJson& item : value) words.push_back(word_of(item));
+}
+
+void read_sglang(const std::string& text, size_t at, PastedLaunch& launch) {
+  Call call(text, at, "model_path", launch);
+  if (!call.model().empty()) launch.words = {"--model-path", call.model()};
+  const OrderedJson fields = std::exchange(call.arguments(), OrderedJson::object());
+  for (const auto& [name, value] : fields.items()) {
+    if (name != "server_args" || !value.is_object()) {
+      add_field(name, value, launch.words);
+    } else {
+      for (const auto& [field, one] : value.items()) add_field(field, one, launch.words);
+    }
+  }
+}
+
+/// Fields of a Python config as --engine-args.
+void add_fields(const OrderedJson& fields, Words& words) {
+  if (!fields.empty()) words.insert(words.end(), {"--engine-args", fields.dump()});
+}
+
+void read_lmdeploy(const std::string& text, size_t at, PastedLaunch& launch) {
+  const Call call(text, at, "model_path", launch);
+  launch.left_out.clear();  // backend_config is looked for by its class
+  if (!call.model().empty()) launch.words = {call.model()};
+  for (const auto& [config, backend] : {std::pair{"TurbomindEngineConfig", "turbomind"},
+                                        std::pair{"PytorchEngineConfig", "pytorch"}}) {
+    const size_t fields = call_of(text, config);
+    if (fields == std::string::npos) continue;
+    launch.words.insert(launch.words.end(), {"--backend", backend});
+    add_fields(Call(text, fields, "", launch).arguments(), launch.words);
+    return;
+  }
+}
+
+void read_tensorrt_llm(const std::string& text, size_t at, PastedLaunch& launch) {
+  Call call(text, at, "model", launch);
+  if (!call.model().empty()) launch.words = {call.model()};
+  add_fields(call.arguments(), launch.words);
+}
+
+/// Arguments of llama-cpp-python's Llama (llama_cpp/llama.py) that move memory, and llama.cpp's
+/// flags.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLlamaNumbers = {{
+    {"n_ctx", "--ctx-size"},
+    {"n_batch", "--batch-size"},
+    {"n_ubatch", "--ubatch-size"},
+    {"main_gpu", "--main-gpu"},
+    {"n_seq_max", "--parallel"},
+}};
+constexpr std::string_view kLlamaUnmoved[] = {"bos_token",
+                                              "chat_format",
+                                              "chat_handler",
+                                              "echo",
+                                              "filename",
+                                              "n_threads",
+                                              "kv_overrides",
+                                              "last_n_tokens_size",
+                                              "n_threads_batch",
+                                              "numa",
+                                              "repo_id",
+                                              "seed",
+                                              "spm_infill",
+                                              "tokenizer",
+                                              "use_mlock",
+                                              "use_mmap",
+                                              "verbose",
+                                              "rope_freq_base",
+                                              "rope_freq_scale",
+                                              "rope_scaling_type",
+                                              "local_dir",
+                                              "cache_dir",
+                                              "local_dir_use_symlinks",
+                                              "pooling_type",
+                                              "vocab_only"};
+
+/// A type of ggml by its number, in llama.cpp's small letters; empty: none has it.
+std::string ggml_type_name(const OrderedJson& value) {
+  if (!value.is_number_unsigned() || value > 255) return "";
+  const GgmlTypeInfo* const type = find_ggml_type(value.get<uint32_t>());
+  return type == nullptr ? "" : lower_case(std::string(type->name));
+}
+
+void read_llama(const std::string& text, size_t at, PastedLaunch& launch) {
+  Call call(text, at, "model_path", launch);
+  // Its own defaults, where llama-server's are others.
+  launch.defaults = {"--ctx-size",   "512", "--batch-size", "512", "--ubatch-size", "512",
+                     "--gpu-layers", "0",   "--fit",        "off", "--parallel",    "1",
+                     "--flash-attn", "off"};
+  Words& words = launch.words;
+  if (!call.model().empty()) words = {"--model", call.model()};
+  for (const auto& [name, value] : call.arguments().items()) {
+    const auto* const number =
+        std::ranges::find(kLlamaNumbers, name, &decltype(kLlamaNumbers)::value_type::first);
+    if (number != kLlamaNumbers.end()) {
+      words.insert(words.end(), {std::string(number->second), word_of(value)});
+    } else if (name == "n_gpu_layers") {
+      const bool all = value.is_number() && value < 0;
+      words.insert(words.end(), {"--gpu-layers", all ? "all" : word_of(value)});
+    } else if (name == "flash_attn") {
+      words.insert(words.end(), {"--flash-attn", value == true ? "on" : "off"});
+    } else if ((name == "type_k" || name == "type_v") && !ggml_type_name(value).empty()) {
+      words.insert(words.end(),
+                   {name == "type_k" ? "--cache-type-k" : "--cache-type-v", ggml_type_name(value)});
+    } else if (name == "split_mode" && value.is_number_integer()) {
+      words.insert(words.end(), {"--split-mode", value == 0   ? "none"
+                                                 : value == 2 ? "row"
+                                                              : "layer"});
+    } else if (name == "tensor_split" && value.is_array()) {
+      std::string shares;
+      for (const OrderedJson& share : value) shares += (shares.empty() ? "" : ",") + word_of(share);
+      words.insert(words.end(), {"--tensor-split", shares});
+    } else if (name == "offload_kqv" && value == false) {
+      words.emplace_back("--no-kv-offload");
+    } else if (name == "swa_full" && value == true) {
+      words.emplace_back("--swa-full");
+    } else if (name == "logits_all" && value == true) {
+      words.insert(words.end(), {"--fit-print", "on"});
+    } else if (!value.is_null() && !value.is_boolean() && !is_among(kLlamaUnmoved, name)) {
+      launch.left_out.push_back(name);
+    }
+  }
+}
+
+/// A class or function that launches an engine; without its module in front where the text imports
+/// that.
+struct PythonLaunch {
+  std::string_view module, name, engine;
+  void (*read)(const std::string& text, size_t at, PastedLaunch& launch);
+};
+constexpr PythonLaunch kPythonLaunches[] = {
+    {"sgl", "Engine", "sglang", read_sglang},
+    {"sglang", "Engine", "sglang", read_sglang},
+    {"sgl", "Runtime", "sglang", read_sglang},
+    {"sglang", "Runtime", "sglang", read_sglang},
+    {"lmdeploy", "pipeline", "lmdeploy", read_lmdeploy},
+    {"lmdeploy", "serve", "lmdeploy", read_lmdeploy},
+    {"tensorrt_llm", "LLM", "tensorrt-llm", read_tensorrt_llm},
+    {"llama_cpp", "Llama", "llamacpp", read_llama},
+    {"llama_cpp", "Llama.from_pretrained", "llamacpp", read_llama},
+};
+
+}  // namespace
+
+std::optional<PastedLaunch> launch_of_other_python(const std::string& text) {
+  for (const PythonLaunch& known : kPythonLaunches) {
+    const std::string module(known.module), name(known.name);
+    size_t at = call_of(text, module + "." + name);
+    if (at == std::string::npos && imports(text, module)) at = call_of(text, name);
+    if (at == std::string::npos) continue;
+    PastedLaunch launch;
+    launch.engine = known.engine;
+    known.read(text, at, launch);
+    return launch;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::cli

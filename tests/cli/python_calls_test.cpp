@@ -1,0 +1,106 @@
+// Launches of engines other than vLLM by their Python classes and functions.
+#include <fmt/ranges.h>
+#include <catch2/catch.hpp>
+
+#include "cli/plan/options.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+
+namespace {
+
+struct Pasted {
+  std::string engine, words, left_out;
+};
+
+/// What the text stands for, as words of `plan`; `beside`: words typed beside it.
+Pasted pasted(const std::string& text, const std::vector<std::string>& beside = {}) {
+  PlanOptions options;
+  std::vector<std::string> arguments = {"plan", "--from", text};
+  arguments.insert(arguments.end(), beside.begin(), beside.end());
+  const auto words = expand_pasted_line(arguments, options);
+  return {options.engine, fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " ")),
+          fmt::format("{}", fmt::join(options.left_out, ", "))};
+}
+
+}  // namespace
+
+TEST_CASE("SGLang's Engine is planned as its server") {
+  for (const char* call :
+       {"import sglang as sgl\nsgl.Engine(model_path='m', tp_size=2, cuda_graph_bs=[1, 8])",
+        "from sglang import Engine\nargs = dict(\n  tp_size=2,\n  cuda_graph_bs=[1, 8],\n)\n"
+        "if __name__ == '__main__':\n  llm = Engine(model_path='m', **args)",
+        "sgl.Runtime(model_path='m', tp_size=2, cuda_graph_bs=[1, 8], enable_lora=False)",
+        "from sglang.srt.server_args import ServerArgs\nsglang.Engine(server_args=ServerArgs("
+        "model_path='m', tp_size=2, cuda_graph_bs=[1, 8]))"}) {
+    INFO(call);
+    const Pasted launch = pasted(call);
+    CHECK(launch.engine == "sglang");
+    CHECK(launch.words == "--model-path m --tp-size 2 --cuda-graph-bs 1 8");
+    CHECK(launch.left_out == "");
+  }
+  const Pasted more = pasted("sgl.Engine(disable_cuda_graph=True, dtype=None, page_size=size())");
+  CHECK(more.words == "--disable-cuda-graph");
+  CHECK(more.left_out == "page_size (not a literal)");
+  CHECK(pasted("from vllm import LLM\nLLM('m')  # sglang's Engine('m')").engine == "vllm");
+}
+
+TEST_CASE("LMDeploy's pipeline is planned by the class of its engine's config") {
+  const std::string fields = R"( --engine-args {"tp":2,"cache_max_entry_count":0.5})";
+  for (const auto& [config, backend] : {std::pair{"TurbomindEngineConfig", "turbomind"},
+                                        std::pair{"PytorchEngineConfig", "pytorch"}}) {
+    for (const std::string assignment : {"", "c = "}) {
+      const std::string made = config + std::string("(tp=2,\n  cache_max_entry_count=0.5)");
+      const std::string call = assignment.empty()
+                                   ? "pipe = pipeline('m', backend_config=" + made + ")"
+                                   : assignment + made + "\npipe = pipeline('m', backend_config=c)";
+      INFO(call);
+      const Pasted launch = pasted("from lmdeploy import pipeline\n" + call);
+      CHECK(launch.engine == "lmdeploy");
+      CHECK(launch.words == std::string("m --backend ") + backend + fields);
+      CHECK(launch.left_out == "");
+    }
+  }
+  CHECK(pasted("lmdeploy.pipeline('m')").words == "m");
+}
+
+TEST_CASE("TensorRT-LLM's LLM is planned by its fields") {
+  const Pasted launch = pasted(
+      "from tensorrt_llm import LLM\nfrom tensorrt_llm.llmapi import KvCacheConfig\nllm = LLM("
+      "model='m', max_batch_size=64, kv_cache_config=KvCacheConfig(dtype='fp8'), sampler=f())");
+  CHECK(launch.engine == "tensorrt-llm");
+  CHECK(launch.words ==
+        R"(m --engine-args {"max_batch_size":64,"kv_cache_config":{"dtype":"fp8"}})");
+  CHECK(launch.left_out == "sampler (not a literal)");
+}
+
+TEST_CASE("llama-cpp-python's Llama is planned with its own defaults") {
+  const std::string defaults =
+      "--ctx-size 512 --batch-size 512 --ubatch-size 512 --gpu-layers 0 --fit off --parallel 1 "
+      "--flash-attn off";
+  CHECK(pasted("llama_cpp.Llama('m.gguf')").words == defaults + " --model m.gguf");
+  const Pasted launch = pasted(
+      "from llama_cpp import Llama\nLlama.from_pretrained(repo_id='a/b', filename='*q8_0.gguf', "
+      "n_gpu_layers=-1, n_ctx=8192, n_ubatch=64, type_k=8, flash_attn=True, split_mode=2, "
+      "tensor_split=[0.5, 0.25], offload_kqv=False, swa_full=True, logits_all=True, seed=3, "
+      "type_v=77, n_new=1)");
+  CHECK(launch.engine == "llamacpp");
+  CHECK(launch.words == defaults +
+                            " --gpu-layers all --ctx-size 8192 --ubatch-size 64 --cache-type-k "
+                            "q8_0 --flash-attn on --split-mode row --tensor-split 0.5,0.25 "
+                            "--no-kv-offload --swa-full --fit-print on");
+  CHECK(launch.left_out == "type_v, n_new");
+  CHECK(pasted("Llama('m')").engine == "vllm");  // a class of that name is not yet llama-cpp's
+}
+
+TEST_CASE("MODEL beside a pasted line of any engine is the one that is planned") {
+  for (const char* line :
+       {"sglang serve --model-path m --tp 2", "lmdeploy serve api_server m --tp 2",
+        "llama-server -m m", "sgl.Engine(model_path='m')"}) {
+    INFO(line);
+    PlanOptions options;
+    const auto words = expand_pasted_line({"plan", "x", "--gpu", "h100", "--from", line}, options);
+    CHECK(take_engine_words(words, options) ==
+          std::vector<std::string>{"plan", "--gpu", "h100", "x"});
+  }
+}
