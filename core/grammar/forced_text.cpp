@@ -1,10 +1,8 @@
 #include "grammar/forced_text.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "grammar/matcher.h"
 #include "grammar/xgrammar_parts.h"
@@ -20,15 +18,10 @@ bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-/// All bytes. Where many may follow, two of them come early.
-constexpr std::array<uint8_t, 256> probes() {
-  std::array<uint8_t, 256> order{};
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint8_t>(i);
-  for (const auto& [place, byte] : {std::pair{0, 'a'}, {1, 'e'}, {2, '0'}, {3, '1'}}) {
-    std::swap(order[static_cast<size_t>(place)], order[static_cast<size_t>(byte)]);
-  }
-  return order;
-}
+/// Printable ASCII and whitespace. Where many may follow, two of them come early.
+constexpr std::string_view kUsual =
+    "ae01\"{}[],:-.#/ \n\t\rbcdfghijklmnopqrstuvwxyz23456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    "!$%&'()*+;<=>?@\\^_`|~";
 
 /// The bytes that may come next.
 struct NextBytes {
@@ -38,22 +31,21 @@ struct NextBytes {
   char other = 0;  // one of them
 };
 
+/// Bytes of characters outside ASCII are tried where no other may come: there are many, and where
+/// both may come the ASCII is a good guess.
 NextBytes next_bytes(xgrammar::GrammarMatcher& matcher) {
-  static constexpr std::array<uint8_t, 256> kProbes = probes();
   NextBytes next;
   std::string text(1, ' ');
-  for (const uint8_t byte : kProbes) {
-    text.front() = static_cast<char>(byte);
-    if (!matcher.AcceptString(text)) continue;
+  const auto note = [&](char byte) {
+    text.front() = byte;
+    if (!matcher.AcceptString(text)) return;
     matcher.Rollback(1);
-    if (is_space(text.front())) {
-      ++next.spaces;
-      next.space = text.front();
-      continue;
-    }
-    next.other = text.front();
-    if (++next.others == 2) break;
-  }
+    (is_space(byte) ? next.space : next.other) = byte;
+    ++(is_space(byte) ? next.spaces : next.others);
+  };
+  for (size_t i = 0; i < kUsual.size() && next.others < 2; ++i) note(kUsual[i]);
+  if (next.others > 0 || next.spaces > 0) return next;
+  for (int byte = 0x80; byte < 0x100 && next.others < 2; ++byte) note(static_cast<char>(byte));
   return next;
 }
 

@@ -5,7 +5,9 @@
 #include <xgrammar/matcher.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "grammar/compiler.h"
 #include "grammar/matcher.h"

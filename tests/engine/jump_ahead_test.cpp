@@ -121,7 +121,7 @@ TEST_CASE("forced text is cut as its tokenizer cuts it; markers of reasoning are
   Guide guide(params, {kEndOfAnswer});
   const auto foreseen = [&] {
     std::string text;
-    for (const TokenId token : guide.foresee(at.tokenizer, kEndOfAnswer)) {
+    for (const TokenId token : guide.foresee(at.tokenizer, kEndOfAnswer, 100)) {
       text += (text.empty() ? "" : "|") +
               (token == kEndOfAnswer ? "end" : at.tokenizer.token_bytes(token));
     }
@@ -142,7 +142,7 @@ TEST_CASE("forced text is cut as its tokenizer cuts it; markers of reasoning are
                                                         .start_tokens = {{'<'}},
                                                         .end_tokens = {'>', '\n'}});
   Guide reasoning(params, {kEndOfAnswer});
-  CHECK(reasoning.foresee(at.tokenizer, kEndOfAnswer).empty());
+  CHECK(reasoning.foresee(at.tokenizer, kEndOfAnswer, 100).empty());
   reasoning.accept('a');
-  CHECK(reasoning.foresee(at.tokenizer, kEndOfAnswer) == std::vector<TokenId>{'>', '\n'});
+  CHECK(reasoning.foresee(at.tokenizer, kEndOfAnswer, 100) == std::vector<TokenId>{'>', '\n'});
 }

@@ -49,8 +49,9 @@ class Choice {
   void accept(TokenId token);
   void add_logprobs(PositionLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
   /// As Guide::foresee.
-  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, TokenId end) {
-    return guide_.foresee(tokenizer, end);
+  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, TokenId end,
+                                             size_t most) {
+    return guide_.foresee(tokenizer, end, most);
   }
   /// The answer, moved out of the choice.
   [[nodiscard]] Completion take_completion();

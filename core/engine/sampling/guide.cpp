@@ -11,9 +11,6 @@ namespace {
 
 constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
 
-/// Bytes of forced text that are looked for at once.
-constexpr size_t kMostForced = 160;
-
 /// Tokens that spell a text which stands behind other text; none where the tokenizer does not write
 /// just these bytes.
 std::vector<TokenId> tokens_within(const text::Tokenizer& tokenizer, std::string_view text) {
@@ -60,12 +57,12 @@ grammar::Matcher::Next Guide::fill_mask(std::span<int32_t> words) {
   return grammar::Matcher::Next::tokens;
 }
 
-std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, TokenId end) {
+std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, TokenId end, size_t most) {
   if (marker_ != nullptr) {
     return {marker_->begin() + static_cast<ptrdiff_t>(written_), marker_->end()};
   }
   if (!masks() || place_ == Place::before) return {};
-  const grammar::ForcedText forced = matcher_->forced_text(kMostForced);
+  const grammar::ForcedText forced = matcher_->forced_text(most);
   std::vector<TokenId> tokens;
   if (!forced.text.empty()) {
     try {
@@ -76,7 +73,7 @@ std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, TokenId en
   }
   if (forced.ends && end >= 0) tokens.push_back(end);
   // A text that goes on may be cut otherwise at its end.
-  if (forced.text.size() >= kMostForced) tokens.pop_back();
+  if (forced.text.size() >= most) tokens.pop_back();
   return tokens;
 }
 

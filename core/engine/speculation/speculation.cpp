@@ -12,6 +12,10 @@ namespace {
 /// Proposed tokens that the estimate of acceptance goes by.
 constexpr double kRemembered = 8;
 
+/// Bytes of forced text that are looked for at once, and where few such tokens have been drawn.
+constexpr size_t kMostForced = 160;
+constexpr size_t kFewForced = 24;
+
 /// An earlier occurrence of the last tokens of a sequence.
 struct Repetition {
   int64_t length = 0;
@@ -59,7 +63,8 @@ bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer, TokenI
   if (sequence.draft_kind == DraftKind::forced && !sequence.draft.empty()) return true;
   const int64_t most = sequence.max_length - sequence.known_length() - 1;
   if (most <= 0) return false;
-  std::vector<TokenId> tokens = sequence.choice->foresee(tokenizer, end);
+  const size_t bytes = sequence.forced_acceptance < 0.5 ? kFewForced : kMostForced;
+  std::vector<TokenId> tokens = sequence.choice->foresee(tokenizer, end, bytes);
   if (tokens.empty()) return false;
   if (std::ssize(tokens) > most) tokens.resize(static_cast<size_t>(most));
   sequence.draft = std::move(tokens);
