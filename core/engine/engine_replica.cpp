@@ -56,7 +56,6 @@ Engine::Replica::Replica(const model::ModelSpec& model_spec, const ReplicaRanks&
   }
   owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
   stages.finish_launch();
-  if (!eos.empty()) usual_end = eos.front();
   options.jump_ahead = options.jump_ahead && tokenizer != nullptr && !spec.is_recurrent() &&
                        backend.footprint().shares_memory();
   if (layout.draft) drafter.emplace(spec, launch, layout, backend);
@@ -282,16 +281,13 @@ void Engine::Replica::accept(ScoredRow& row) {
     if (row.sequence->decoding()) propose_draft(*row.sequence);
     return;
   }
-  if (choice.sampling().params().grammar && std::ranges::find(eos, row.token) != eos.end()) {
-    usual_end = row.token;
-  }
   scheduler.finish(*row.sequence);
   if (drafter) drafter->forget(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }
 
 void Engine::Replica::propose_draft(Sequence& sequence) {
-  if (options.jump_ahead && propose_forced(sequence, *tokenizer, usual_end)) return;
+  if (options.jump_ahead && propose_forced(sequence, *tokenizer)) return;
   propose(sequence, options.ngram);
   if (drafter) decoding.push_back(&sequence);
 }

@@ -58,7 +58,6 @@ struct Engine::Replica {
   const text::Tokenizer* tokenizer;
   EngineOptions options;
   std::vector<TokenId> eos;
-  TokenId usual_end = -1;  // of `eos` the one that the last answer with a grammar ended with
   Stages stages;
   /// Layout of the first stage, as the next two; its limits hold for all stages.
   const EngineLayout& layout;

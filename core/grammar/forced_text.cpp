@@ -119,8 +119,8 @@ std::optional<std::string> WhitespaceHabit::like_others(const Place& place) cons
   return std::nullopt;
 }
 
-ForcedText Matcher::forced_text(size_t most) {
-  ForcedText forced;
+std::string Matcher::forced_text(size_t most) {
+  std::string forced;
   if (!grammar_->parts_->goes_back) return forced;
   xgrammar::GrammarMatcher& matcher = state_->matcher;
   std::optional<WhitespaceHabit> habit;
@@ -128,16 +128,12 @@ ForcedText Matcher::forced_text(size_t most) {
   const auto take = [&](const std::string& text) {
     if (!matcher.AcceptString(text)) return false;
     ++steps;
-    forced.text += text;
+    forced += text;
     habit->read(text);
     return true;
   };
-  while (forced.text.size() < most && !matcher.IsTerminated()) {
+  while (forced.size() < most && !ended() && !matcher.IsCompleted()) {
     const NextBytes next = next_bytes(matcher);
-    if (matcher.IsCompleted()) {
-      forced.ends = next.others == 0 && next.spaces == 0;
-      break;
-    }
     if (next.others > 1 || (next.others == 0 && next.spaces != 1)) break;
     if (!habit) habit = habit_;
     const char byte = next.others == 1 ? next.other : next.space;
@@ -145,7 +141,7 @@ ForcedText Matcher::forced_text(size_t most) {
     if (!take(space + byte) && !take({byte})) break;
   }
   if (steps > 0) matcher.Rollback(steps);
-  cut_to_characters(forced.text);
+  cut_to_characters(forced);
   return forced;
 }
 

@@ -1,4 +1,4 @@
-// The text that a grammar leaves no choice about, and the whitespace that an answer puts into it.
+// The whitespace of an answer, for the text that its grammar forces (Matcher::forced_text).
 #pragma once
 
 #include <compare>
@@ -8,12 +8,6 @@
 #include <string_view>
 
 namespace plimsoll::grammar {
-
-/// Text that comes next in an answer, with near certainty.
-struct ForcedText {
-  std::string text;   // bytes; may be empty, and end within a character
-  bool ends = false;  // the answer ends behind it
-};
 
 /// How a JSON text sets its whitespace: reads the text as it is written, and tells what it put at
 /// the place before. Where it has not been yet it goes by its outer brackets, indented further;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "grammar/compiler.h"
@@ -45,7 +46,7 @@ class Matcher {
   /// whitespace before it is free, it has what the answer put at such places before. The matcher
   /// stays where it is. Empty for a user's grammar that bounds a rule's tokens or characters, with
   /// which xgrammar cannot go back.
-  [[nodiscard]] ForcedText forced_text(size_t most);
+  [[nodiscard]] std::string forced_text(size_t most);
 
  private:
   struct State;

@@ -1,6 +1,4 @@
 // The text that a grammar leaves no choice about.
-#include "grammar/forced_text.h"
-
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -12,7 +10,6 @@
 
 using namespace plimsoll;
 using grammar::Constraint;
-using grammar::ForcedText;
 using grammar::Matcher;
 
 namespace {
@@ -30,12 +27,10 @@ Matcher matcher_of(const Constraint& constraint) {
   return {compiler.compile(constraint), {kAnswerEnd}};
 }
 
-/// What is forced behind `before`; "." stands at an end of the answer.
 std::string forced_behind(const Constraint& constraint, const std::string& before) {
   Matcher matcher = matcher_of(constraint);
   for (const text::TokenId token : testing::byte_ids(before)) matcher.accept(token);
-  const ForcedText forced = matcher.forced_text(100);
-  return forced.text + (forced.ends ? "." : "");
+  return matcher.forced_text(100);
 }
 
 const std::string kPerson = R"({"type": "object", "properties": {
@@ -66,8 +61,8 @@ TEST_CASE("a schema forces keys and punctuation, with the whitespace that the an
        {R"({"name":"a","age":4,"tags":["re)", R"(d")"},
        {"{\n \"name\": \"a\",\n \"age\": 4,\n \"tags\": [\n  \"sour\"\n ]",
         ",\n \"of\": {\n  \"x\":"},
-       {R"({"name":"a","age":4,"tags":["sour"],"of":{"x":t)", R"(rue,"y":null}}.)"},
-       {R"({"name":"a","age":4,"tags":["sour"],"of":{"x":true,"y":null}})", "."}}));
+       {R"({"name":"a","age":4,"tags":["sour"],"of":{"x":t)", R"(rue,"y":null}})"},
+       {R"({"name":"a","age":4,"tags":["sour"],"of":{"x":true,"y":null}})", ""}}));
   INFO(before);
   CHECK(forced_behind({.text = kPerson}, before) == expected);
 }
@@ -88,7 +83,7 @@ TEST_CASE("patterns, choices and grammars force text too, in whole characters an
     return Constraint{.kind = Kind::choice, .choices = {one, other}};
   };
   CHECK(forced_behind(regex("id-[0-9]{2} ?done"), "") == "id-");
-  CHECK(forced_behind(regex("id-[0-9]{2} ?done"), "id-00") == "done.");
+  CHECK(forced_behind(regex("id-[0-9]{2} ?done"), "id-00") == "done");
   CHECK(forced_behind(choice("yes", "yesterday"), "") == "yes");
   CHECK(forced_behind(choice("\u00e4", "\u00f6"), "").empty());
   CHECK(forced_behind(choice("\u00e4x", "\u00e4y"), "") == "\u00e4");
@@ -111,7 +106,7 @@ TEST_CASE("a matcher that was asked for forced text masks like one that was not"
     asked.accept(token);
     plain.accept(token);
   }
-  CHECK(asked.forced_text(7).ends);
+  CHECK(asked.forced_text(7).empty());
   asked.accept(kAnswerEnd);
-  CHECK(asked.forced_text(7).text.empty());
+  CHECK(asked.forced_text(7).empty());
 }

@@ -49,9 +49,8 @@ class Choice {
   void accept(TokenId token);
   void add_logprobs(PositionLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
   /// As Guide::foresee.
-  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, TokenId end,
-                                             size_t most) {
-    return guide_.foresee(tokenizer, end, most);
+  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, size_t most) {
+    return guide_.foresee(tokenizer, most);
   }
   /// The answer, moved out of the choice.
   [[nodiscard]] Completion take_completion();

@@ -57,24 +57,21 @@ grammar::Matcher::Next Guide::fill_mask(std::span<int32_t> words) {
   return grammar::Matcher::Next::tokens;
 }
 
-std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, TokenId end, size_t most) {
+std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, size_t most) {
   if (marker_ != nullptr) {
     return {marker_->begin() + static_cast<ptrdiff_t>(written_), marker_->end()};
   }
   if (!masks() || place_ == Place::before) return {};
-  const grammar::ForcedText forced = matcher_->forced_text(most);
-  std::vector<TokenId> tokens;
-  if (!forced.text.empty()) {
-    try {
-      tokens = tokens_within(tokenizer, forced.text);
-    } catch (const text::TextError&) {  // it begins within a character
-    }
-    if (tokens.empty()) return {};
+  const std::string forced = matcher_->forced_text(most);
+  if (forced.empty()) return {};
+  try {
+    std::vector<TokenId> tokens = tokens_within(tokenizer, forced);
+    // A text that goes on may be cut otherwise at its end.
+    if (!tokens.empty() && forced.size() >= most) tokens.pop_back();
+    return tokens;
+  } catch (const text::TextError&) {  // it begins within a character
+    return {};
   }
-  if (forced.ends && end >= 0) tokens.push_back(end);
-  // A text that goes on may be cut otherwise at its end.
-  if (forced.text.size() >= most) tokens.pop_back();
-  return tokens;
 }
 
 void Guide::accept(TokenId token) {

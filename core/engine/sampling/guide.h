@@ -35,11 +35,9 @@ class Guide {
   grammar::Matcher::Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const { return matcher_->mask_words(); }
   /// The tokens that come next with near certainty: the rest of a marker that is being written, or
-  /// of the text that the grammar forces, cut as the tokenizer cuts it. `end` stands behind a text
-  /// with which the answer is whole; below 0: none. `most`: bytes of forced text that are looked
-  /// for. Empty where the model has a choice.
-  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, TokenId end,
-                                             size_t most);
+  /// of the text that the grammar forces, cut as the tokenizer cuts it. `most`: bytes of that text
+  /// that are looked for. Empty where the model has a choice, and at the answer's end.
+  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, size_t most);
   /// True when the answer is whole by its grammar.
   [[nodiscard]] bool ended() const {
     return matcher_ && place_ == Place::after && matcher_->ended();

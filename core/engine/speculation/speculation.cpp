@@ -59,12 +59,12 @@ void propose(Sequence& sequence, const NgramOptions& options) {
   }
 }
 
-bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer, TokenId end) {
+bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer) {
   if (sequence.draft_kind == DraftKind::forced && !sequence.draft.empty()) return true;
   const int64_t most = sequence.max_length - sequence.known_length() - 1;
   if (most <= 0) return false;
   const size_t bytes = sequence.forced_acceptance < 0.5 ? kFewForced : kMostForced;
-  std::vector<TokenId> tokens = sequence.choice->foresee(tokenizer, end, bytes);
+  std::vector<TokenId> tokens = sequence.choice->foresee(tokenizer, bytes);
   if (tokens.empty()) return false;
   if (std::ssize(tokens) > most) tokens.resize(static_cast<size_t>(most));
   sequence.draft = std::move(tokens);

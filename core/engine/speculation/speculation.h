@@ -26,7 +26,7 @@ void propose(Sequence& sequence, const NgramOptions& options);
 /// Jump ahead: sets Sequence::draft, for a sequence all of whose tokens are known and that has a
 /// choice, to the tokens that must come next by its grammar (Choice::foresee). A forced draft that
 /// it has stays. False, and no change: there are none.
-bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer, TokenId end);
+bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer);
 
 /// How many of `most` tokens pay beside `sequences` that get a token each in the same step, where
 /// each is kept with the chance `acceptance` (Sequence::draft_acceptance). A row of its own costs
