@@ -1,9 +1,11 @@
 // Jump ahead: text that a grammar forces takes fewer steps, and no answer changes.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/byte_tokenizer.h"
 #include "engine/mixed_requests.h"
 #include "engine/sampling/guide.h"
@@ -133,6 +135,14 @@ TEST_CASE("forced text is cut as its tokenizer cuts it; markers of reasoning are
     guide.accept(static_cast<uint8_t>(byte));
   }
   CHECK(foreseen() == R"(e|r|e|"|})");
+
+  // A tokenizer that begins every text with a space: none comes between.
+  std::ifstream file(at.model.folder() / "tokenizer.json");
+  Json json = Json::parse(file);
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  const auto spacing = text::Tokenizer::parse(json.dump(), "spacing");
+  REQUIRE(spacing.encode("ere", text::AddSpecials::no).size() == 4);
+  CHECK(guide.foresee(spacing, 100) == guide.foresee(at.tokenizer, 100));
 
   params.grammar = nullptr;
   params.thinking = std::make_shared<Thinking>(Thinking{.starts = {"<"},
