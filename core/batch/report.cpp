@@ -50,6 +50,8 @@ void write_structured(JsonText& out, const RunReport& report) {
   out.key("refused_lines").unsigned_integer(structured.refused);
   out.key("answers").unsigned_integer(structured.answers);
   out.key("cut_answers").unsigned_integer(structured.cut);
+  out.key("forced_tokens").unsigned_integer(report.stats.forced_tokens);
+  out.key("kept_forced_tokens").unsigned_integer(report.stats.kept_forced_tokens);
   out.key("grammars").integer(report.grammars.count);
   out.key("compile_seconds").number(report.grammars.seconds).end_object();
 }
@@ -287,6 +289,10 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",
                   stats.peak_running, stats.preemptions, stats.kv_blocks_peak, stats.kv_blocks));
+  if (stats.forced_tokens > 0) {
+    summary.push_back(fmt::format("jump ahead: {} of {} tokens of forced text were drawn",
+                                  stats.kept_forced_tokens, stats.forced_tokens));
+  }
   if (stats.drafted_tokens > 0) {
     summary.push_back(fmt::format("speculation: {} of {} proposed tokens were drawn",
                                   stats.kept_tokens, stats.drafted_tokens));

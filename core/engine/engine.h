@@ -53,6 +53,9 @@ struct EngineOptions {
   uint64_t seed = 0;
   NgramOptions ngram;               // speculation by prompt lookup; none by default
   std::optional<DraftModel> draft;  // speculation by a draft model; none by default
+  /// Whether texts that a grammar forces are computed several tokens a step, where the engine can
+  /// speculate.
+  bool jump_ahead = true;
   std::vector<TokenId> eos_token_ids;
   std::optional<ImageOptions> images;  // absent: none are answered, and no tower is loaded
   int64_t replicas = 1;                // of the model, each with requests and KV blocks of its own
@@ -76,8 +79,10 @@ struct EngineStats {
   uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
   uint64_t cached_prompt_tokens = 0;  // taken from the prefix cache
   uint64_t generated_tokens = 0;
-  uint64_t drafted_tokens = 0;  // proposed by speculation, and computed
-  uint64_t kept_tokens = 0;     // of these, equal to the token drawn for their place
+  uint64_t drafted_tokens = 0;      // proposed by speculation, and computed
+  uint64_t kept_tokens = 0;         // of these, equal to the token drawn for their place
+  uint64_t forced_tokens = 0;       // proposed because a grammar forces them, and computed
+  uint64_t kept_forced_tokens = 0;  // of these, equal to the token drawn for their place
   uint64_t preemptions = 0;
   uint64_t encoded_images = 0;  // each once as long as it is kept
   uint64_t prefix_queries_tokens = 0;

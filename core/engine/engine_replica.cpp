@@ -56,6 +56,8 @@ Engine::Replica::Replica(const model::ModelSpec& model_spec, const ReplicaRanks&
   }
   owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
   stages.finish_launch();
+  options.jump_ahead = options.jump_ahead && tokenizer != nullptr && !spec.is_recurrent() &&
+                       backend.footprint().shares_memory();
   if (layout.draft) drafter.emplace(spec, launch, layout, backend);
   stats.kv_blocks = layout.num_blocks;
 }
@@ -193,7 +195,9 @@ bool Engine::Replica::count_pieces(const std::vector<Piece>& pieces) {
       request.cached_tokens = piece.first;
     }
     if (piece.sequence->decoding()) {
-      stats.drafted_tokens += static_cast<uint64_t>(piece.sequence->drafted);
+      const bool forced = piece.sequence->draft_kind == DraftKind::forced;
+      (forced ? stats.forced_tokens : stats.drafted_tokens) +=
+          static_cast<uint64_t>(piece.sequence->drafted);
       continue;
     }
     decodes_alone = false;
@@ -268,17 +272,24 @@ void Engine::Replica::accept(ScoredRow& row) {
     return fail(request, "bad_field", error.what());
   }
   ++stats.generated_tokens;
-  if (verify_draft(*row.sequence, row.token)) ++stats.kept_tokens;
+  const bool forced = row.sequence->draft_kind == DraftKind::forced;
+  if (verify_draft(*row.sequence, row.token)) {
+    ++(forced ? stats.kept_forced_tokens : stats.kept_tokens);
+  }
   if (!choice.finished()) {
     scheduler.apply_token(*row.sequence);
-    if (!row.sequence->decoding()) return;
-    propose(*row.sequence, options.ngram);
-    if (drafter) decoding.push_back(row.sequence);
+    if (row.sequence->decoding()) propose_draft(*row.sequence);
     return;
   }
   scheduler.finish(*row.sequence);
   if (drafter) drafter->forget(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
+}
+
+void Engine::Replica::propose_draft(Sequence& sequence) {
+  if (options.jump_ahead && propose_forced(sequence, *tokenizer)) return;
+  propose(sequence, options.ngram);
+  if (drafter) decoding.push_back(&sequence);
 }
 
 void Engine::Replica::fail(RequestState& request, std::string code, std::string message) {

@@ -47,6 +47,8 @@ struct Engine::Replica {
   void read_rows();
   void apply_token(ScoredRow& row);
   void accept(ScoredRow& row);
+  /// Sets the draft of a sequence that got a token and decodes.
+  void propose_draft(Sequence& sequence);
   void fail(RequestState& request, std::string code, std::string message);
   /// Appends the outputs of requests that have ended.
   void collect(std::vector<RequestOutput>& finished);

@@ -15,6 +15,13 @@ namespace plimsoll::engine {
 
 class Choice;
 
+/// What a draft was proposed for: it goes on as tokens before did or as a draft model does, or the
+/// grammar leaves hardly anything else.
+enum class DraftKind : uint8_t { guessed, forced };
+
+/// Acceptance of forced drafts before any was seen: models cut such texts as their tokenizers do.
+inline constexpr double kForcedAcceptance = 0.9;
+
 /// The blocks of one sequence in one KV group; entry i is for positions [i * block_size, ...).
 struct BlockTable {
   std::vector<Block> blocks;
@@ -41,8 +48,10 @@ struct Sequence {
   /// Proposed tokens behind the known ones. They count in no length; `computed` counts those that a
   /// step has computed.
   std::vector<TokenId> draft;
-  int64_t drafted = 0;      // the first ones, which are in the step under way
-  double acceptance = 0.5;  // share of proposed tokens that were drawn, lately
+  DraftKind draft_kind = DraftKind::guessed;
+  int64_t drafted = 0;                           // the first ones, which are in the step under way
+  double acceptance = 0.5;                       // share of guessed tokens that were drawn, lately
+  double forced_acceptance = kForcedAcceptance;  // likewise of forced ones
   /// Length at which the sequence ends at the latest.
   int64_t max_length = std::numeric_limits<int64_t>::max();
   bool ends_at_limit = false;       // it ends there and nowhere else
@@ -62,6 +71,13 @@ struct Sequence {
   /// A token of a position before known_length().
   [[nodiscard]] TokenId token(int64_t position) const {
     return position < prompt_length() ? prompt[position] : output[position - prompt_length()];
+  }
+  /// Share of tokens like those of the draft that were drawn, lately.
+  [[nodiscard]] double& draft_acceptance() {
+    return draft_kind == DraftKind::forced ? forced_acceptance : acceptance;
+  }
+  [[nodiscard]] double draft_acceptance() const {
+    return draft_kind == DraftKind::forced ? forced_acceptance : acceptance;
   }
   /// True when one new token follows after all that is computed.
   [[nodiscard]] bool decoding() const {

@@ -47,6 +47,12 @@ std::string bare_message(std::string_view text) {
   return std::string(text);
 }
 
+/// True where rules of a grammar may have bounds of their tokens or characters: NAME[max_tokens=9].
+bool has_budgets(std::string_view ebnf) {
+  return ebnf.find("max_tokens") != std::string_view::npos ||
+         ebnf.find("max_chars") != std::string_view::npos;
+}
+
 /// True where a grammar that xgrammar has refused has rules as Lark writes them: "start: WORD".
 bool looks_like_lark(std::string_view grammar) {
   if (grammar.find("::=") != std::string_view::npos) return false;
@@ -125,7 +131,8 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
       if (!refusal.empty()) fail(ExitCode::input_unusable, "the grammar {}", refusal);
     }
     auto grammar = std::make_shared<CompiledGrammar>(std::make_unique<CompiledGrammar::Parts>(
-        CompiledGrammar::Parts{vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema)}));
+        CompiledGrammar::Parts{vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema),
+                               constraint.kind != Constraint::Kind::ebnf || !has_budgets(ebnf)}));
     entry.bytes = grammar->bytes();
     if (entry.bytes > kMostGrammarBytes) {
       fail(ExitCode::input_unusable, "its grammar takes {} bytes, and at most {} are taken",

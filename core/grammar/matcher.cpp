@@ -1,7 +1,6 @@
 #include "grammar/matcher.h"
 
 #include <fmt/format.h>
-#include <xgrammar/matcher.h>
 
 #include <algorithm>
 #include <bit>
@@ -20,10 +19,6 @@ std::vector<text::TokenId> each_once(std::vector<text::TokenId> tokens) {
 
 }  // namespace
 
-struct Matcher::State {
-  xgrammar::GrammarMatcher matcher;
-};
-
 Matcher::Matcher(std::shared_ptr<const CompiledGrammar> grammar, std::vector<text::TokenId> ends)
     : grammar_(std::move(grammar)), ends_(each_once(std::move(ends))) {
   const auto stops =
@@ -34,7 +29,10 @@ Matcher::Matcher(std::shared_ptr<const CompiledGrammar> grammar, std::vector<tex
 Matcher::~Matcher() = default;
 
 void Matcher::accept(text::TokenId token) {
-  if (state_->matcher.AcceptToken(token)) return;
+  if (state_->matcher.AcceptToken(token)) {
+    habit_.read(grammar_->parts_->bytes_of(token));
+    return;
+  }
   throw OutsideMask(
       fmt::format("the grammar does not take token {}, which its mask may have allowed: xgrammar's "
                   "masks and its parser differ where classes are repeated hundreds of times; write "

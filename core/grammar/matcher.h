@@ -5,9 +5,11 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "grammar/compiler.h"
+#include "grammar/forced_text.h"
 
 namespace plimsoll::grammar {
 
@@ -40,11 +42,18 @@ class Matcher {
   Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const;
 
+  /// The text that must come next, in whole characters, up to about `most` bytes. Where only the
+  /// whitespace before it is free, it has what the answer put at such places before. The matcher
+  /// stays where it is. Empty for a user's grammar that bounds a rule's tokens or characters, with
+  /// which xgrammar cannot go back.
+  [[nodiscard]] std::string forced_text(size_t most);
+
  private:
   struct State;
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::vector<text::TokenId> ends_;  // ascending, each once
   std::unique_ptr<State> state_;
+  WhitespaceHabit habit_;
 };
 
 }  // namespace plimsoll::grammar

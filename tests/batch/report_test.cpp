@@ -103,6 +103,8 @@ RunReport full_report() {
                   .generated_tokens = 54,
                   .drafted_tokens = 55,
                   .kept_tokens = 56,
+                  .forced_tokens = 68,
+                  .kept_forced_tokens = 67,
                   .preemptions = 57,
                   .encoded_images = 58,
                   .prefix_queries_tokens = 59,
@@ -152,8 +154,8 @@ TEST_CASE("each figure of a report stands under its own key") {
     "tokens": {"prompt": 1000, "cached": 300, "completion": 500, "dropped": 70,
                "prompt_per_second": 500, "completion_per_second": 250},
     "tools": {"lines": 21, "calls": 22, "unread_answers": 3, "unread_cut_answers": 2, "lines_without_parser": 23},
-    "structured": {"lines": 24, "refused_lines": 25, "answers": 26, "cut_answers": 4, "grammars": 27,
-                   "compile_seconds": 28.5},
+    "structured": {"lines": 24, "refused_lines": 25, "answers": 26, "cut_answers": 4,
+                   "forced_tokens": 68, "kept_forced_tokens": 67, "grammars": 27, "compile_seconds": 28.5},
     "order": {"asked": "auto", "used": "prefix", "reason": "why",
               "in_file_order": {"prompt": 31, "cached": 32, "steps": 34, "kv_blocks_peak": 36},
               "in_prefix_order": {"prompt": 41, "cached": 42, "steps": 44, "kv_blocks_peak": 46},
@@ -210,10 +212,11 @@ TEST_CASE("the summary tells each figure once, and nothing of what did not happe
             "lines "
             "asked for was refused",
             "engine: at most 61 running, 57 preemptions, KV blocks 64 of 62 at the peak",
+            "jump ahead: 67 of 68 tokens of forced text were drawn",
             "speculation: 56 of 55 proposed tokens were drawn",
             "rank 0: layers 3-7, share 3 of 4, 3.0 MiB of the checkpoint read",
             "rank 1: layers 8-8"});
-  report.counts.dropped_tokens = report.stats.drafted_tokens = 0;
+  report.counts.dropped_tokens = report.stats.drafted_tokens = report.stats.forced_tokens = 0;
   report.counts.tools = {};
   report.counts.structured = {};
   report.ranks.clear();

@@ -18,13 +18,14 @@ constexpr const char* kNgram =
     R"( --speculative-config '{"method":"ngram","num_speculative_tokens":6,"prompt_lookup_max":3}')";
 
 /// Lines whose answers repeat words, greedy and sampled, with logprobs, penalties and a pattern.
-/// The pattern's line is the longest and repeats itself whatever a processor's arithmetic makes of
-/// the others.
+/// The line of one allowed token is the longest and repeats itself whatever a processor's
+/// arithmetic makes of the others.
 constexpr const char* kLines =
     R"({"prompt":"To be, or not to be","max_tokens":60,"temperature":0,"ignore_eos":true}
 {"prompt":"my lord, my lord, my","max_tokens":40,"temperature":0.6,"seed":3,"logprobs":2}
 {"prompt":"the the the","max_tokens":30,"temperature":0,"repetition_penalty":1.3,"n":2}
-{"prompt":"one","max_tokens":120,"temperature":0,"structured_outputs":{"regex":"(ab ){60}"}}
+{"prompt":"one","max_tokens":120,"temperature":0,"allowed_token_ids":[300],"ignore_eos":true}
+{"prompt":"one","max_tokens":40,"temperature":0,"structured_outputs":{"regex":"(ab ){9}[c-x]{20}"}}
 {"prompt":"no no no no","max_tokens":50,"temperature":0.3,"stop":["no no"],"min_tokens":9}
 )";
 

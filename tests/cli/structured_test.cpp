@@ -254,3 +254,22 @@ TEST_CASE("records of texts as a table, by the sample's five lines") {
     CHECK(std::regex_match(line, row));
   }
 }
+
+TEST_CASE("text that a schema forces takes fewer steps than tokens, and the report counts it") {
+  const Scratch scratch;
+  scratch.write(
+      "in",
+      R"({"prompt":"one","max_tokens":90,"temperature":0,"guided_regex":"(id: [a-z]; ){9}"}
+{"prompt":"two","max_tokens":5}
+)");
+  const Outcome run = shell(scratch, "plimsoll run $MODEL -i in -o out --report report");
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  const Json report = parse_json<Json>(scratch.read("report"));
+  const Json& structured = report["structured"];
+  CHECK(structured["kept_forced_tokens"] > 5);
+  CHECK(structured["forced_tokens"] >= structured["kept_forced_tokens"]);
+  CHECK(report["engine"]["drafted_tokens"] == 0);
+  CHECK_THAT(run.err,
+             Contains("plimsoll: jump ahead: ") && Contains(" tokens of forced text were drawn\n"));
+}

@@ -11,10 +11,11 @@ namespace {
 using S = EngineStats;
 constexpr std::tuple kFigures(&S::steps, &S::prompt_tokens, &S::cached_prompt_tokens,
                               &S::generated_tokens, &S::drafted_tokens, &S::kept_tokens,
-                              &S::preemptions, &S::encoded_images, &S::prefix_queries_tokens,
-                              &S::running, &S::waiting, &S::under_way, &S::peak_running,
-                              &S::kv_blocks, &S::kv_blocks_used, &S::kv_blocks_peak,
-                              &S::prefill_seconds, &S::decode_seconds, &S::encode_seconds);
+                              &S::forced_tokens, &S::kept_forced_tokens, &S::preemptions,
+                              &S::encoded_images, &S::prefix_queries_tokens, &S::running,
+                              &S::waiting, &S::under_way, &S::peak_running, &S::kv_blocks,
+                              &S::kv_blocks_used, &S::kv_blocks_peak, &S::prefill_seconds,
+                              &S::decode_seconds, &S::encode_seconds);
 static_assert(sizeof(S) == 8 * std::tuple_size_v<decltype(kFigures)>,
               "a figure has no place above");
 

@@ -48,6 +48,10 @@ class Choice {
   /// Adds a token to the answer, and ends the answer if that token does.
   void accept(TokenId token);
   void add_logprobs(PositionLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
+  /// As Guide::foresee.
+  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, size_t most) {
+    return guide_.foresee(tokenizer, most);
+  }
   /// The answer, moved out of the choice.
   [[nodiscard]] Completion take_completion();
 

@@ -4,10 +4,34 @@
 #include <limits>
 #include <utility>
 
+#include "text/text_error.h"
+
 namespace plimsoll::engine {
 namespace {
 
 constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
+
+/// Tokens that spell a text which stands behind other text; none where the tokenizer does not write
+/// just these bytes.
+std::vector<TokenId> tokens_within(const text::Tokenizer& tokenizer, std::string_view text) {
+  // Some tokenizers begin every text with a space: a line break before it keeps that apart.
+  for (const std::string_view before : {"", "\n"}) {
+    const std::vector<TokenId> tokens = tokenizer.encode(
+        std::string(before).append(text), text::AddSpecials::no, {&text::kAllPlain, 1});
+    std::string_view rest = text;
+    auto first = tokens.end();
+    while (first != tokens.begin() && !rest.empty()) {
+      const std::string bytes = tokenizer.token_bytes(*(first - 1));
+      if (!rest.ends_with(bytes)) break;
+      rest.remove_suffix(bytes.size());
+      --first;
+    }
+    if (rest.empty() && (first == tokens.begin() || !before.empty())) {
+      return {first, tokens.end()};
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -31,6 +55,23 @@ grammar::Matcher::Next Guide::fill_mask(std::span<int32_t> words) {
     words[first / kBits] |= static_cast<int32_t>(uint32_t{1} << first % kBits);
   }
   return grammar::Matcher::Next::tokens;
+}
+
+std::vector<TokenId> Guide::foresee(const text::Tokenizer& tokenizer, size_t most) {
+  if (marker_ != nullptr) {
+    return {marker_->begin() + static_cast<ptrdiff_t>(written_), marker_->end()};
+  }
+  if (!masks() || place_ == Place::before) return {};
+  const std::string forced = matcher_->forced_text(most);
+  if (forced.empty()) return {};
+  try {
+    std::vector<TokenId> tokens = tokens_within(tokenizer, forced);
+    // A text that goes on may be cut otherwise at its end.
+    if (!tokens.empty() && forced.size() >= most) tokens.pop_back();
+    return tokens;
+  } catch (const text::TextError&) {  // it begins within a character
+    return {};
+  }
 }
 
 void Guide::accept(TokenId token) {

@@ -11,6 +11,7 @@
 
 #include "engine/request.h"
 #include "grammar/matcher.h"
+#include "text/tokenizer.h"
 
 namespace plimsoll::engine {
 
@@ -33,6 +34,10 @@ class Guide {
   /// As grammar::Matcher::fill_mask, with first tokens of reasoning's markers where it may begin.
   grammar::Matcher::Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const { return matcher_->mask_words(); }
+  /// The tokens that come next with near certainty: the rest of a marker that is being written, or
+  /// of the text that the grammar forces, cut as the tokenizer cuts it. `most`: bytes of that text
+  /// that are looked for. Empty where the model has a choice, and at the answer's end.
+  [[nodiscard]] std::vector<TokenId> foresee(const text::Tokenizer& tokenizer, size_t most);
   /// True when the answer is whole by its grammar.
   [[nodiscard]] bool ended() const {
     return matcher_ && place_ == Place::after && matcher_->ended();

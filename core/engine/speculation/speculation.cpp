@@ -1,6 +1,9 @@
 #include "engine/speculation/speculation.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "engine/sampling/choice.h"
 
 namespace plimsoll::engine {
 
@@ -8,6 +11,10 @@ namespace {
 
 /// Proposed tokens that the estimate of acceptance goes by.
 constexpr double kRemembered = 8;
+
+/// Bytes of forced text that are looked for at once, and where few such tokens have been drawn.
+constexpr size_t kMostForced = 160;
+constexpr size_t kFewForced = 24;
 
 /// An earlier occurrence of the last tokens of a sequence.
 struct Repetition {
@@ -39,6 +46,7 @@ Repetition longest_repetition(const Sequence& sequence, int64_t most) {
 
 void propose(Sequence& sequence, const NgramOptions& options) {
   sequence.draft.clear();
+  sequence.draft_kind = DraftKind::guessed;
   const int64_t most =
       std::min(options.num_speculative_tokens, sequence.max_length - sequence.known_length() - 1);
   if (most <= 0) return;
@@ -49,6 +57,19 @@ void propose(Sequence& sequence, const NgramOptions& options) {
     const int64_t drafted = at - sequence.known_length();
     sequence.draft.push_back(drafted < 0 ? sequence.token(at) : sequence.draft[drafted]);
   }
+}
+
+bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer) {
+  if (sequence.draft_kind == DraftKind::forced && !sequence.draft.empty()) return true;
+  const int64_t most = sequence.max_length - sequence.known_length() - 1;
+  if (most <= 0) return false;
+  const size_t bytes = sequence.forced_acceptance < 0.5 ? kFewForced : kMostForced;
+  std::vector<TokenId> tokens = sequence.choice->foresee(tokenizer, bytes);
+  if (tokens.empty()) return false;
+  if (std::ssize(tokens) > most) tokens.resize(static_cast<size_t>(most));
+  sequence.draft = std::move(tokens);
+  sequence.draft_kind = DraftKind::forced;
+  return true;
 }
 
 // A step of n rows takes about kWeightRows + n times the arithmetic of one, since it reads all
@@ -69,7 +90,8 @@ int64_t worthwhile_length(double acceptance, int64_t most, int64_t sequences, do
 bool verify_draft(Sequence& sequence, TokenId token) {
   if (sequence.draft.empty()) return false;
   const bool came = sequence.draft.front() == token;
-  sequence.acceptance += ((came ? 1 : 0) - sequence.acceptance) / kRemembered;
+  double& acceptance = sequence.draft_acceptance();
+  acceptance += ((came ? 1 : 0) - acceptance) / kRemembered;
   const bool computed = sequence.drafted > 0;
   if (came) {
     sequence.draft.erase(sequence.draft.begin());

@@ -8,6 +8,7 @@
 
 #include "engine/sequence.h"
 #include "engine/speculation/ngram_options.h"
+#include "text/tokenizer.h"
 
 namespace plimsoll::engine {
 
@@ -22,15 +23,20 @@ inline constexpr double kWeightRows = 6;
 /// token.
 void propose(Sequence& sequence, const NgramOptions& options);
 
+/// Jump ahead: sets Sequence::draft, for a sequence all of whose tokens are known and that has a
+/// choice, to the tokens that must come next by its grammar (Choice::foresee). A forced draft that
+/// it has stays. False, and no change: there are none.
+bool propose_forced(Sequence& sequence, const text::Tokenizer& tokenizer);
+
 /// How many of `most` tokens pay beside `sequences` that get a token each in the same step, where
-/// each is kept with the chance `acceptance` (Sequence::acceptance). A row of its own costs each of
-/// them, and one token fewer is to be computed if it is kept. `cost`: of proposing a token for each
-/// of `sequences`, as a part of what the step takes without drafts.
+/// each is kept with the chance `acceptance` (Sequence::draft_acceptance). A row of its own costs
+/// each of them, and one token fewer is to be computed if it is kept. `cost`: of proposing a token
+/// for each of `sequences`, as a part of what the step takes without drafts.
 int64_t worthwhile_length(double acceptance, int64_t most, int64_t sequences, double cost = 0);
 
 /// How many tokens of the sequence's draft pay, now that they are there.
 inline int64_t worthwhile_draft(const Sequence& sequence, int64_t sequences) {
-  return worthwhile_length(sequence.acceptance, std::ssize(sequence.draft), sequences);
+  return worthwhile_length(sequence.draft_acceptance(), std::ssize(sequence.draft), sequences);
 }
 
 /// Notes the token that was drawn behind the known ones: keeps the rest of the draft where the
