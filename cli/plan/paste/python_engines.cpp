@@ -30,6 +30,7 @@ class Call {
         launch.left_out.push_back(std::string(written) + " (without a name)");
       } else if (name == apart) {
         apart_ = written;
+        apart_at_ = static_cast<size_t>(written.data() - text.data());
       } else if (value) {
         arguments_[name] = *value;
       } else {
@@ -41,9 +42,11 @@ class Call {
   [[nodiscard]] const std::string& model() const { return model_; }
   [[nodiscard]] const OrderedJson& arguments() const { return arguments_; }
   [[nodiscard]] const std::string& apart() const { return apart_; }
+  [[nodiscard]] size_t apart_at() const { return apart_at_; }  // where it stands in the text
 
  private:
   std::string model_, apart_;
+  size_t apart_at_ = 0;
   OrderedJson arguments_ = OrderedJson::object();
 };
 
@@ -79,13 +82,12 @@ void add_fields(const OrderedJson& fields, Words& words) {
   if (!fields.empty()) words.insert(words.end(), {"--engine-args", fields.dump()});
 }
 
-/// The place of the call that an argument's text is, or that the name it is stands for; npos:
-/// neither.
-size_t call_behind(const std::string& code, const std::string& text, const std::string& written) {
-  if (const size_t open = written.find('('); open != std::string::npos) {
-    const size_t at = text.find(written);
-    return at == std::string::npos ? at : at + open + 1;
-  }
+/// The place of the arguments of the call that a kept argument is, or that the name it is stands
+/// for; npos: neither.
+size_t call_behind(const std::string& code, const Call& call) {
+  const std::string& written = call.apart();
+  if (const size_t open = written.find('('); open != std::string::npos)
+    return call.apart_at() + open + 1;
   for (size_t at = code.find(written); at != std::string::npos; at = code.find(written, at + 1)) {
     const bool begins = at == 0 || code[at - 1] == '\n' || code[at - 1] == ' ';
     const size_t equals = code.find_first_not_of(" \t", at + written.size());
@@ -102,7 +104,7 @@ void read_lmdeploy(const std::string& text, size_t at, PastedLaunch& launch) {
   if (!call.model().empty()) launch.words = {call.model()};
   if (call.apart().empty()) return;
   const std::string code = code_of(text);
-  const size_t fields = call_behind(code, text, call.apart());
+  const size_t fields = call_behind(code, call);
   for (const auto& [config, backend] : {std::pair{"TurbomindEngineConfig", "turbomind"},
                                         std::pair{"PytorchEngineConfig", "pytorch"}}) {
     const std::string alias = imported_as(code, "lmdeploy", config);
