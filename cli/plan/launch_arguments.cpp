@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "base/json.h"
@@ -66,10 +67,14 @@ void add_json(Arguments& arguments, const std::string& flag, const OrderedJson& 
 std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& flag,
                                                            const OrderedJson& value,
                                                            const vllm::VllmVersion& version) {
-  constexpr vllm::VllmVersion kLevelsByFlag{0, 12, 0};
-  if (flag == "--compilation-config" && !value.is_object() && version >= kLevelsByFlag)
-    return std::pair(std::string("--optimization-level"), value);
+  const std::string level = "--optimization-level", config = "--compilation-config";
+  if (flag == config && !value.is_object() && vllm::takes_flag(level, version))
+    return std::pair(level, value);
   if (vllm::takes_flag(flag, version)) return std::pair(flag, value);
+  if (flag == level) return std::pair(config, value);
+  const std::string largest = "--max-cudagraph-capture-size";
+  if (flag == "--cuda-graph-sizes" && vllm::takes_flag(largest, version))
+    return std::pair(largest, value);
   const bool overrides = vllm::takes_flag("--hf-overrides", version);
   if (flag == "--rope-scaling" && overrides)
     return std::pair(std::string("--hf-overrides"), OrderedJson{{"rope_scaling", value}});
@@ -82,14 +87,16 @@ std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& fl
 
 void note_flags(plan::PlanResult& result, const PlanOptions& options) {
   if (options.engine != "vllm") return;
-  std::vector<std::string> seen;
-  for (const auto& [parameter, flag, value] : options.launch.given) {
-    if (vllm::takes_flag(flag, options.launch.args.version) ||
-        std::ranges::find(seen, flag) != seen.end())
-      continue;
-    seen.push_back(flag);
-    result.notes.push_back(fmt::format("vLLM {} refuses the flag, which is heeded here: {}",
-                                       result.version, vllm::unrecognized_flag(flag)));
+  const vllm::VllmVersion& version = options.launch.args.version;
+  std::set<std::string> flags(options.ignored.begin(), options.ignored.end());
+  for (const auto& [parameter, flag, value] : options.launch.given) flags.insert(flag);
+  if (options.launch.args.graphs.largest > 0) flags.insert("--max-cudagraph-capture-size");
+  for (const std::string& flag : flags) {
+    if (vllm::takes_flag(flag, version)) continue;
+    const bool ignored = std::ranges::find(options.ignored, flag) != options.ignored.end();
+    result.notes.push_back(fmt::format("vLLM {} refuses the flag{}: {}", result.version,
+                                       ignored ? "" : ", which is heeded here",
+                                       vllm::unrecognized_flag(flag)));
   }
 }
 
@@ -118,8 +125,9 @@ void add_given(plan::PlanResult& result, const PlanOptions& options) {
     } else if (flag == "--cpu-offload-gb") {
       result.arguments.emplace_back(
           flag, fmt::format("{}", static_cast<double>(args.cpu_offload) / 0x1p30));
-    } else if ((flag == "--cudagraph-capture-sizes" || flag == "--cuda-graph-sizes") &&
-               args.capture_sizes) {
+    } else if (args.capture_sizes &&
+               (flag == "--cudagraph-capture-sizes" ||
+                (flag == "--cuda-graph-sizes" && !vllm::takes_flag(flag, args.version)))) {
       const std::string sizes = fmt::format("[{}]", fmt::join(*args.capture_sizes, ","));
       if (args.version < kDots) {
         add_json(result.arguments, "--compilation-config",

@@ -118,18 +118,20 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
   value_flag(command, "--free-memory", "before=SIZE,after=SIZE",
              "free memory of a card before loading, and when the cache is sized",
              [&o](const std::string& text) { o.free_memory = read_free_memory(text); });
-  value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
-             [&o, &command](const std::string& text) {
-               const bool stated = command.get_option("--engine")->count() > 0;
-               if (stated && o.engine != "vllm" && o.engine != "all")
-                 throw std::invalid_argument("--engine " + o.engine +
-                                             " is another engine: give --engine-version");
-               if (!o.engine_version.empty() && o.engine_version != text)
-                 throw std::invalid_argument("--engine-version says " + o.engine_version);
-               if (!stated) o.engine = "vllm";
-               o.launch.args.version = vllm::parse_version(text);
-               o.launch.args.development_build = model::is_development_build(text) ? text : "";
-             });
+  value_flag(
+      command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
+      [&o](const std::string& text) {
+        constexpr std::string_view kOpen[] = {"plimsoll", "vllm", "all"};
+        if (std::ranges::find(kOpen, o.engine) == std::end(kOpen))
+          throw std::invalid_argument("--engine " + o.engine +
+                                      " is another engine: give --engine-version");
+        const std::string& other = o.engine_version;
+        if (!other.empty() && !(vllm::parse_version(other) == vllm::parse_version(text)))
+          throw std::invalid_argument("--engine-version says " + other + "; give one of the two");
+        if (o.engine != "all") o.engine = "vllm";
+        o.launch.args.version = vllm::parse_version(text);
+        o.launch.args.development_build = model::is_development_build(text) ? text : "";
+      });
   value_flag(command, "--gpu", "NAME|auto|smallest|list",
              "card by a loose name, 8xH100: eight of it; list prints them",
              [&o](const std::string& text) { read_card(text, o); });

@@ -187,7 +187,7 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype,
   } else {
     engine.capture_sizes = args.capture_sizes;
   }
-  engine.largest_recorded = args.graphs.largest;
+  engine.largest_recorded = args.graphs.largest > 0 ? args.graphs.largest : args.graphs.up_to;
   engine.kv_dtype = kv_dtype(args, dtype, footprint);
   engine.ngram = ngram_options(args);
   if (args.draft_tokens > 0 && !footprint.shares_memory()) {

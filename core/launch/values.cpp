@@ -24,27 +24,48 @@ Json read_json(const std::string& text) {
   }
 }
 
-/// The mode in capitals; vLLM takes it in any case. Empty: none is named.
+/// The mode in capitals; vLLM takes it in any case, and by number. Empty: none is named.
 std::string read_graph_mode(const Json& mode) {
-  if (mode.is_null() || mode.is_number_integer()) return "";
+  constexpr std::string_view kModes[] = {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY",
+                                         "FULL_AND_PIECEWISE"};
+  constexpr int kNumbered = 3;  // the modes that are no pair
+  if (mode.is_null()) return "";
+  if (mode.is_number_integer() && mode >= 0 && mode < kNumbered)
+    return std::string(kModes[mode.get<size_t>()]);
   const std::string name = upper_case(mode.is_string() ? mode.get<std::string>() : mode.dump());
-  for (const char* known : {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"})
-    if (name == known) return name;
+  if (std::ranges::find(kModes, name) != std::end(kModes)) return name;
   throw std::invalid_argument(fmt::format(
       "cudagraph_mode {}: expected NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE",
       mode.dump()));
 }
 
+/// A size of graphs that the key states.
+int64_t graph_size(const char* key, const Json& size) {
+  constexpr int64_t kMost = 1 << 20;
+  if (size.is_number_integer() && size >= 1 && size <= kMost) return size.get<int64_t>();
+  throw std::invalid_argument(
+      fmt::format("{}: expected 1 to {}, found {}", key, kMost, size.dump()));
+}
+
 std::vector<int64_t> capture_sizes(const Json& list) {
+  constexpr const char* kKey = "cudagraph_capture_sizes";
+  if (!list.is_array())
+    throw std::invalid_argument(fmt::format("{}: expected a list, found {}", kKey, list.dump()));
   std::vector<int64_t> sizes;
-  for (const Json& size : list) {
-    if (!size.is_number_integer() || size.get<int64_t>() < 1) {
-      throw std::invalid_argument(fmt::format(
-          "cudagraph_capture_sizes: expected numbers of at least 1, found {}", size.dump()));
-    }
-    sizes.push_back(size.get<int64_t>());
-  }
+  for (const Json& size : list) sizes.push_back(graph_size(kKey, size));
   return sizes;
+}
+
+/// How vLLM compiles, by number or name; nothing: the key is absent.
+std::optional<int64_t> compile_mode(const char* key, const Json& mode) {
+  constexpr std::string_view kModes[] = {"NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE",
+                                         "VLLM_COMPILE"};
+  if (mode.is_null()) return std::nullopt;
+  if (mode.is_number_integer() && mode >= 0 && mode <= 3) return mode.get<int64_t>();
+  const std::string name = mode.is_string() ? upper_case(mode.get<std::string>()) : "";
+  const auto* const named = std::ranges::find(kModes, name);
+  if (named != std::end(kModes)) return named - std::begin(kModes);
+  throw std::invalid_argument(fmt::format("{} {}: expected 0 to 3", key, mode.dump()));
 }
 
 /// A count of --speculative-config; where the key is absent or no number, `count` stays.
@@ -72,47 +93,35 @@ double parse_number(const std::string& text) {
 }
 
 void read_compilation(const std::string& text, vllm::EngineArgs& args) {
-  constexpr std::string_view kModes[] = {"NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE",
-                                         "VLLM_COMPILE"};
   const Json json = read_json(text);
-  if (!json.is_object() && !json.is_number_integer())
-    throw std::invalid_argument("expected a level or a JSON object");
-  const auto level_of = [](const char* name, const Json& level) {
-    if (level < 0 || level > 3)
-      throw std::invalid_argument(fmt::format("{} {}: expected 0 to 3", name, level.dump()));
-    return level.get<int64_t>();
-  };
   vllm::GraphArgs& graphs = args.graphs;
-  if (!json.is_object()) {
-    graphs.level = level_of("level", json);
+  if (json.is_number_integer()) {
+    graphs.level = compile_mode("level", json);
     return;
   }
-  for (const char* key : {"level", "mode"}) {
-    const Json mode = json.value(key, Json());
-    const auto* const named = mode.is_string()
-                                  ? std::ranges::find(kModes, upper_case(mode.get<std::string>()))
-                                  : std::end(kModes);
-    if (named != std::end(kModes)) graphs.compile = named - std::begin(kModes);
-    if (mode.is_number_integer()) graphs.compile = level_of(key, mode);
-  }
-  if (const Json sizes = json.value("cudagraph_capture_sizes", Json()); sizes.is_array())
+  if (!json.is_object()) throw std::invalid_argument("expected a level or a JSON object");
+  const auto at = [&](const char* key) { return json.value(key, Json()); };
+  for (const char* key : {"level", "mode"})
+    if (const std::optional<int64_t> mode = compile_mode(key, at(key))) graphs.compile = mode;
+  if (const Json sizes = at("cudagraph_capture_sizes"); !sizes.is_null())
     args.capture_sizes = capture_sizes(sizes);
-  if (const Json most = json.value("max_cudagraph_capture_size", Json()); !most.is_null())
-    args.graphs.largest = capture_sizes(Json::array({most})).front();
-  const std::string mode = read_graph_mode(json.value("cudagraph_mode", Json()));
-  if (!mode.empty()) graphs.mode = mode;
-  if (json.value("use_cudagraph", Json()) == false) graphs.mode = "NONE";
+  constexpr const char* kLargest = "max_cudagraph_capture_size";
+  if (const Json most = at(kLargest); !most.is_null()) graphs.largest = graph_size(kLargest, most);
+  if (at("full_cuda_graph") == true) graphs.mode = "FULL";
+  if (const std::string mode = read_graph_mode(at("cudagraph_mode")); !mode.empty())
+    graphs.mode = mode;
+  if (at("use_cudagraph") == false) graphs.mode = "NONE";
+  if (at("cudagraph_specialize_lora") == false) graphs.by_adapters = false;
 }
 
 void read_graph_sizes(const std::string& text, vllm::EngineArgs& args) {
-  constexpr int64_t kMostGraph = 1 << 16;
   std::vector<int64_t> sizes = parse_counts(text);
+  for (const int64_t size : sizes) static_cast<void>(graph_size("a size", size));
   if (sizes.size() == 1) {
-    const int64_t most = sizes.front();
-    sizes = {1, 2, 4};
-    for (int64_t size = 8; size <= std::min(most, kMostGraph); size += 8) sizes.push_back(size);
+    args.graphs.up_to = sizes.front();
+  } else {
+    args.capture_sizes = std::move(sizes);
   }
-  args.capture_sizes = std::move(sizes);
 }
 
 std::string read_dtype_name(const std::string& text) {

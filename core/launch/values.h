@@ -16,7 +16,8 @@ double parse_number(const std::string& text);
 std::string read_dtype_name(const std::string& text);
 /// Reads --compilation-config: a level, or vLLM's JSON.
 void read_compilation(const std::string& text, vllm::EngineArgs& args);
-/// Reads --cuda-graph-sizes, vLLM's to 0.12: the sizes, or the largest of 1, 2, 4, 8, 16, 24 ...
+/// Reads --cuda-graph-sizes, vLLM's from 0.9 to 0.12: the sizes, or one number, which to 0.11.0 is
+/// the largest of 1, 2, 4, 8, 16, 24 ...
 void read_graph_sizes(const std::string& text, vllm::EngineArgs& args);
 /// Reads --speculative-config: method, model and num_speculative_tokens.
 void read_speculation(const std::string& text, vllm::EngineArgs& args);

@@ -52,6 +52,8 @@ struct GraphArgs {
   std::optional<int64_t> level;
   std::optional<int64_t> compile;  // mode, to 0.11.1 level; 3: by vLLM's own compiler
   int64_t largest = 0;             // max_cudagraph_capture_size; 0: by release
+  int64_t up_to = 0;               // --cuda-graph-sizes with one number; 0: not given
+  bool by_adapters = true;         // cudagraph_specialize_lora
 };
 
 struct EngineArgs {

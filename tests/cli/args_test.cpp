@@ -43,6 +43,7 @@ const std::vector<Row> kBoth = {
     {"--cuda-graph-sizes 16"},
     {"--max-cudagraph-capture-size 16"},
     {"-O 1"},
+    {"--optimization-level 1"},
     {"-O '{\"cudagraph_mode\":\"NONE\"}'"},
     {"-O '{\"cudagraph_capture_sizes\": [1, 2]}'"},
     {"--limit-mm-per-prompt image=2,video=0", "h100", kSees},

@@ -188,7 +188,9 @@ TEST_CASE("one engine and one release are planned") {
              Contains("--engine sglang is another engine"));
   CHECK_THAT(shell(scratch, plan + "--engine vllm --engine-version 0.11.0").err,
              Contains("--engine-version says 0.11.0"));
-  CHECK(shell(scratch, plan + "--engine vllm --engine-version 0.12.0").status == 0);
+  CHECK(shell(scratch, plan + "--engine vllm --engine-version 0.12").status == 0);
+  CHECK_THAT(shell(scratch, plan + "--from 'sglang serve --model-path m'").err,
+             Contains("--engine sglang is another engine"));
 }
 
 TEST_CASE("the lines to paste and to expect are the engine's") {

@@ -124,6 +124,7 @@ TEST_CASE("a Python program that starts vLLM says its line") {
         "options = dict(tensor_parallel_size=2, max_model_len=4096)\nllm = LLM('m', **options)",
         "options = {\n    'model': 'm',\n    'tensor_parallel_size': 2,  # cards\n    "
         "'max_model_len': 4 * 2**10,\n}\nllm = LLM(**options)",
+        "n = 1024\nLLM('m', tensor_parallel_size=2, max_model_len=n * 2 * 2, seed=-2**3)",
         "model = 'm'\n\n# cards\ncards = 2\nlength = (\n    4096\n)\nLLM(model, "
         "tensor_parallel_size=cards, max_model_len=length)",
         "c = LLMConfig(model_loading_config=dict(model_id='x', model_source='m'), "
@@ -142,6 +143,12 @@ TEST_CASE("a Python program that starts vLLM says its line") {
   CHECK(objects.launch.args.dtype == "float16");
   CHECK(objects.launch.args.capture_sizes == std::vector<int64_t>{1, 2});
   CHECK(objects.left_out == NameList{"max_model_len (not a literal)"});
+  const PlanOptions members = planned_from(
+      "LLM('m', max_num_seqs=Foo(), dtype=torch.float8_e4m3fn, compilation_config="
+      "CompilationConfig(mode=0, cudagraph_mode=CUDAGraphMode.NONE))");
+  CHECK(members.launch.args.graphs.mode == "NONE");
+  CHECK(members.launch.args.graphs.compile == 0);
+  CHECK(members.left_out == NameList{"max_num_seqs (not a literal)", "dtype (not a literal)"});
 }
 
 TEST_CASE("a script within a manifest runs in the manifest's image") {

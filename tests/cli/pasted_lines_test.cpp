@@ -322,6 +322,11 @@ TEST_CASE("what is pasted to do harm is refused at once") {
   std::string documents = "A=" + std::string(300'000, 'a') + "\n";
   for (int i = 0; i < 100; ++i) documents += "cat <<E > f" + std::to_string(i) + "\n$A\nE\n";
   CHECK_THAT(reading_of(documents + "llama-server -m m", model).refused, Contains("1 MiB"));
+  for (const char* line : {"\n", "# c\n", " \n", "os.environ['\n", "os.environ[\n"}) {
+    std::string lines = "from vllm import LLM\n";
+    while (lines.size() < 400'000) lines += line;
+    CHECK(reading_of(lines + "LLM('m')", model).engine == "vllm");
+  }
   for (const char* blank : {" ", "\n", " \n", "\t\r\n"}) {  // each is looked at once
     std::string blanks;
     while (blanks.size() < 400'000) blanks += blank;

@@ -42,7 +42,16 @@ TEST_CASE("SGLang's Engine is planned as its server") {
   const Pasted more = pasted("sgl.Engine(disable_cuda_graph=True, dtype=None, page_size=size())");
   CHECK(more.words == "--disable-cuda-graph");
   CHECK(more.left_out == "page_size (not a literal)");
-  CHECK(pasted("from vllm import LLM\nLLM('m')  # sglang's Engine('m')").engine == "vllm");
+  for (const char* prose :
+       {"from vllm import LLM\nLLM('m')  # sglang's Engine('m')", "LLM('m')  # vs sgl.Engine('z')",
+        "vllm serve m\n# offline: lmdeploy.serve('x')",
+        "\"\"\"As sglang.Engine('z')\ndoes.\"\"\"\nLLM('m')", "print('sgl.Engine(1)')\nLLM('m')",
+        "from sglang import function\nclass Engine(LLM): pass\nLLM('m')",
+        "import lmdeploy\ndef serve(x): pass\nserve(1)\nLLM('m')",
+        "if a:\n  sgl.Engine(model_path='z')\nelse:\n  LLM('m')"}) {
+    INFO(prose);
+    CHECK(pasted(prose).engine == "vllm");
+  }
 }
 
 TEST_CASE("LMDeploy's pipeline is planned by the class of its engine's config") {
@@ -62,15 +71,23 @@ TEST_CASE("LMDeploy's pipeline is planned by the class of its engine's config") 
     }
   }
   CHECK(pasted("lmdeploy.pipeline('m')").words == "m");
+  const Pasted one = pasted(
+      "from lmdeploy import (\n  pipeline,\n  TurbomindEngineConfig as T,\n)\n# "
+      "PytorchEngineConfig(tp=8)\npipeline('m', backend_config=T(2, tp=2))");
+  CHECK(one.words == "m --backend turbomind --engine-args {\"tp\":2}");
+  CHECK(one.left_out == "2 (without a name)");
+  CHECK(pasted("lmdeploy.pipeline('m', backend_config=made())").left_out ==
+        "backend_config (not a literal)");
 }
 
 TEST_CASE("TensorRT-LLM's LLM is planned by its fields") {
   const Pasted launch = pasted(
       "from tensorrt_llm import LLM\nfrom tensorrt_llm.llmapi import KvCacheConfig\nllm = LLM("
-      "model='m', max_batch_size=64, kv_cache_config=KvCacheConfig(dtype='fp8'), sampler=f())");
+      "model='m', max_batch_size=64, kv_cache_config=KvCacheConfig(dtype='fp8'), "
+      "quant_config=QuantConfig(quant_algo=QuantAlgo.FP8), sampler=f())");
   CHECK(launch.engine == "tensorrt-llm");
-  CHECK(launch.words ==
-        R"(m --engine-args {"max_batch_size":64,"kv_cache_config":{"dtype":"fp8"}})");
+  CHECK(launch.words == R"(m --engine-args {"max_batch_size":64,"kv_cache_config":{"dtype":"fp8"},)"
+                        R"("quant_config":{"quant_algo":"FP8"}})");
   CHECK(launch.left_out == "sampler (not a literal)");
 }
 
@@ -90,6 +107,8 @@ TEST_CASE("llama-cpp-python's Llama is planned with its own defaults") {
                             "q8_0 --flash-attn on --split-mode row --tensor-split 0.5,0.25 "
                             "--no-kv-offload --swa-full --fit-print on");
   CHECK(launch.left_out == "type_v, n_new");
+  CHECK(pasted("llama_cpp.Llama('m', 0, -1)").left_out ==
+        "0 (without a name), -1 (without a name)");
   CHECK(pasted("Llama('m')").engine == "vllm");  // a class of that name is not yet llama-cpp's
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--deterministic", "--tensor-parallel-size 2", "--pipeline-parallel-size 2",
       "--data-parallel-size 2", "--enable-expert-parallel", "--enforce-eager",
       "--cudagraph-capture-sizes 1", "--cuda-graph-sizes 8", "--max-cudagraph-capture-size 8",
-      "-O 0",
+      "-O 0", "--optimization-level 1",
       // No launch of our engine heeds these.
       "--cpu-offload-gb 1", "--mamba-ssm-cache-dtype float32", "--mamba-cache-mode align",
       "--mamba-block-size 64", "--skip-mm-profiling", "--mm-processor-cache-gb 1",

@@ -46,6 +46,7 @@ const std::map<std::string, std::string> kOthers = {
     {"--cudagraph-capture-sizes", "1,2"},
     {"--cuda-graph-sizes", "8"},
     {"--max-cudagraph-capture-size", "8"},
+    {"--optimization-level", "1"},
     {"--compilation-config", R"({"cudagraph_capture_sizes": [4]})"},
     {"--hf-overrides", R"({"a": 1})"},
     {"--rope-scaling", R"({"a": 1})"},
@@ -125,8 +126,8 @@ TEST_CASE("what decides the answers of a run is in its record") {
   longest.insert({"--gpu-memory-utilization", "--gpu-memory", "--reserved-memory", "--max-num-seqs",
                   "--enable-chunked-prefill", "--pipeline-parallel-size", "--data-parallel-size",
                   "--enforce-eager", "--cudagraph-capture-sizes", "--cuda-graph-sizes",
-                  "--max-cudagraph-capture-size", "--compilation-config", "--cpu-offload-gb",
-                  "--enable-lora", "--speculative-config"});
+                  "--max-cudagraph-capture-size", "--optimization-level", "--compilation-config",
+                  "--cpu-offload-gb", "--enable-lora", "--speculative-config"});
   CHECK(deciding(usual, true) == longest);
 }
 
@@ -223,7 +224,8 @@ TEST_CASE("values of flags are taken at their bounds, and refused beyond") {
         Row{"--max-model-len", "1", "0"}, Row{"--cpu-offload-gb", "0", "-1"},
         Row{"--gpu-memory", "1", "0"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
         Row{"--attention-backend", "flashmla_vllm_v1", "flashmlb"},
-        Row{"--max-cudagraph-capture-size", "1", "0"}}) {
+        Row{"--max-cudagraph-capture-size", "1048576", "1048577"},
+        Row{"--optimization-level", "3", "4"}, Row{"--attention-backend", "ROCM_ATTN", "ROC"}}) {
     INFO(row.flag);
     LaunchRequest request;
     CHECK_NOTHROW(set(request, parameter_of(row.flag), row.taken));

@@ -52,25 +52,29 @@ TEST_CASE("--compilation-config by level, sizes and mode") {
     CHECK(!args.enforce_eager);
   }
   CHECK(compiled(R"({"cudagraph_mode": null})").graphs.mode.empty());
-  CHECK(compiled(R"({"cudagraph_mode": 2})").graphs.mode.empty());
+  CHECK(compiled(R"({"cudagraph_mode": 0})").graphs.mode == "NONE");
+  CHECK(compiled(R"({"cudagraph_mode": 2})").graphs.mode == "FULL");
+  CHECK(compiled(R"({"full_cuda_graph": true})").graphs.mode == "FULL");
+  CHECK(compiled("{}").graphs.by_adapters);
+  CHECK(!compiled(R"({"cudagraph_specialize_lora": false})").graphs.by_adapters);
   CHECK(compiled(R"({"use_cudagraph": false})").graphs.mode == "NONE");
   for (const char* wrong :
        {"-1", "4", R"({"level": 4})", R"({"level": -1})", R"("O2")", "[1]", "{",
         R"({"cudagraph_capture_sizes": [0]})", R"({"cudagraph_capture_sizes": ["1"]})",
         R"({"cudagraph_mode": "SOME"})", R"({"cudagraph_mode": true})", R"({"mode": 4})",
-        R"({"max_cudagraph_capture_size": 0})", R"({"max_cudagraph_capture_size": "1"})"}) {
+        R"({"mode": "foo"})", R"({"level": 1.5})", R"({"cudagraph_mode": 3})",
+        R"({"cudagraph_capture_sizes": "x"})", R"({"max_cudagraph_capture_size": 0})",
+        R"({"max_cudagraph_capture_size": "1"})"}) {
     INFO(wrong);
     CHECK_THROWS_AS(compiled(wrong), std::invalid_argument);
   }
 }
 
-TEST_CASE("--cuda-graph-sizes is the largest, or the sizes") {
-  const auto sizes = [](const std::string& text) {
-    return read(read_graph_sizes, text).capture_sizes;
-  };
-  CHECK(sizes("24") == std::vector<int64_t>{1, 2, 4, 8, 16, 24});
-  CHECK(sizes("20") == std::vector<int64_t>{1, 2, 4, 8, 16});
-  CHECK(sizes("1,20") == std::vector<int64_t>{1, 20});
+TEST_CASE("--cuda-graph-sizes is one number, or the sizes") {
+  CHECK(read(read_graph_sizes, "24").graphs.up_to == 24);
+  CHECK(!read(read_graph_sizes, "24").capture_sizes);
+  CHECK(read(read_graph_sizes, "1,20").capture_sizes == std::vector<int64_t>{1, 20});
+  CHECK_THROWS_AS(read(read_graph_sizes, "2000000"), std::invalid_argument);
 }
 
 TEST_CASE("--speculative-config's keys, each at its bounds") {

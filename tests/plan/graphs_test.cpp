@@ -54,6 +54,22 @@ TEST_CASE("levels and modes of compilation change the graphs by release") {
   CHECK(graphs(k33, level(3)) == 51 + 35);
   CHECK(graphs(k33, compile(0)) == 35);
   CHECK(graphs(k33, compile(1)) == 0);
+  const auto whole = [](const char* name) {
+    return [name](EngineArgs& args) {
+      args.graphs.mode = name;
+      args.graphs.compile = 0;
+    };
+  };
+  CHECK(graphs({0, 29, 0}, whole("FULL_DECODE_ONLY")) == 35);
+  CHECK(graphs({0, 29, 0}, whole("PIECEWISE")) == 0);
+  CHECK(graphs({0, 12, 0}, whole("FULL_DECODE_ONLY")) == 0);
+  CHECK(graphs({0, 11, 1}, whole("FULL_DECODE_ONLY")) == 35);
+  CHECK(graphs(k33, whole("FULL")) == 51);
+  CHECK(graphs(k33, whole("FULL"), "a100") == 35);
+  EngineArgs pieces = at({0, 11, 0});
+  whole("PIECEWISE")(pieces);
+  CHECK_THAT(refusal_of(llama_8b(), pieces, "h100"),
+             Catch::Contains("Compilation level should be CompilationLevel.PIECEWISE"));
   CHECK(graphs({0, 31, 0}, compile(1)) == 35);
   CHECK(graphs({0, 29, 0}, compile(0)) == 0);
   CHECK(graphs({0, 12, 0}, level(1)) == 51);
@@ -64,6 +80,8 @@ TEST_CASE("levels and modes of compilation change the graphs by release") {
   CHECK(graphs({0, 10, 1}, level(3)) == 67);
   CHECK(graphs({0, 10, 1}, level(0)) == 0);
   CHECK(graphs({0, 10, 0}, level(0)) == 67);  // vLLM sets the level itself
+  CHECK(graphs({0, 10, 0}, mode("NONE")) == 0);
+  CHECK(graphs({0, 8, 5}, mode("NONE")) == 67);
 }
 
 TEST_CASE("sizes go by sequences, drafts, tokens and card") {
@@ -80,11 +98,12 @@ TEST_CASE("sizes go by sequences, drafts, tokens and card") {
     args.draft_method = "ngram";
     args.draft_tokens = 2;
   };
-  // Whole steps have 3 to 300 tokens. To 0.12 sizes end at 200, then at 512; from 0.29 on 3, 6, 12,
-  // 24, 48 ... 288 and 300 are among them, of which 3, 6, 12, 264 and 300 were not.
-  CHECK(graphs({0, 12, 0}, drafted) == 28 + 26);
-  CHECK(graphs({0, 13, 0}, drafted) == 51 + 35);
-  CHECK(graphs({0, 29, 0}, drafted) == 56 + 40);
+  // Sizes are whole steps of 3 tokens a sequence, up to 300 tokens where all decode. To 0.12 they
+  // end at 200 (4 and 8 become 6 and 9, and so on: 27 sizes), then at 512 (49, of which 36 decode);
+  // from 0.29 on 6, 12, 24 ... 288 and 300 are among them.
+  CHECK(graphs({0, 12, 0}, drafted) == 27 + 27);
+  CHECK(graphs({0, 13, 0}, drafted) == 49 + 36);
+  CHECK(graphs({0, 29, 0}, drafted) == 52 + 39);
   const auto small = [](EngineArgs& args) { args.max_num_batched_tokens = 300; };
   CHECK(graphs({0, 20, 0}, small) == 37 + 35);
   CHECK(graphs({0, 21, 0}, small) == 38 + 35);
@@ -108,6 +127,21 @@ TEST_CASE("stated sizes are taken once each, up to the tokens of a step") {
     args.graphs.largest = 8;
   };
   CHECK(graphs(k33, both) == 2 + 2);
+  const auto up_to = [](int64_t size) {
+    return [size](EngineArgs& args) { args.graphs.up_to = size; };
+  };
+  CHECK(graphs({0, 11, 0}, up_to(64)) == 11 + 11);
+  CHECK(graphs({0, 12, 0}, up_to(64)) == 1 + 1);
+  CHECK(graphs({0, 13, 0}, up_to(64)) == 11 + 11);
+  const auto adapters = [](bool apart) {
+    return [apart](EngineArgs& args) {
+      args.capture_sizes = {1, 8};
+      args.lora = true;
+      args.graphs.by_adapters = apart;
+    };
+  };
+  CHECK(graphs(k33, adapters(true)) == 2 * (2 + 2));
+  CHECK(graphs(k33, adapters(false)) == 2 + 2);
   EngineArgs args = at(k33);
   args.capture_sizes = {1, 8};
   args.graphs.largest = 16;
@@ -121,4 +155,24 @@ TEST_CASE("stated sizes are taken once each, up to the tokens of a step") {
   CHECK_THAT(refusal_of(llama_8b(), args, "h100"), Catch::Contains("at least one element"));
   args.version = {0, 11, 0};
   CHECK(refusal_of(llama_8b(), args, "h100").empty());
+  args = at(k33);
+  args.capture_sizes = {1, 2};
+  args.draft_method = "ngram";
+  args.draft_tokens = 4;
+  CHECK_THAT(refusal_of(llama_8b(), args, "h100"), Catch::Contains("No valid cudagraph sizes"));
+}
+
+TEST_CASE("a class may state the largest size, and the first engine captures what suffices") {
+  const auto counted = [](const Json& config, VllmVersion version, int64_t sequences) {
+    EngineArgs args = at(version);
+    args.max_num_seqs = sequences;
+    args.max_num_batched_tokens = 8192;
+    return plan_of(config, args, "h100").cuda_graphs;
+  };
+  CHECK(counted(gpt_oss(24, 32), k33, 64) == 83 + 11);
+  CHECK(counted(gpt_oss(24, 32), {0, 11, 0}, 64) == 81 + 11);
+  CHECK(counted(llama_8b(), {0, 7, 3}, 3) == 3);
+  CHECK(counted(llama_8b(), {0, 7, 3}, 16) == 5);
+  CHECK(counted(llama_8b(), {0, 7, 3}, 256) == 35);
+  CHECK(counted(llama_8b(), {0, 7, 3}, 512) == 67);
 }

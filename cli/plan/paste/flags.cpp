@@ -294,11 +294,11 @@ PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = plain_text(pasted);
   PastedLaunch launch;
   if (auto logged = launch_of_log(text)) return *logged;
-  if (auto called = launch_of_other_python(text)) {
-    add_notebook_installs(text, called->releases);
-    return *called;
-  }
-  if (auto called = launch_of_python(text)) {
+  const std::optional<PastedLaunch> other = launch_of_other_python(text);
+  std::optional<PastedLaunch> called = launch_of_python(text);
+  // Both engines have an LLM(...). Of two branches vLLM's counts.
+  if (other && (!called || other->engine == "tensorrt-llm")) called = other;
+  if (called) {
     add_notebook_installs(text, called->releases);
     return *called;
   }

@@ -52,7 +52,7 @@ std::optional<PastedLaunch> launch_of_python(const std::string& text) {
   if (of_ray) launch.usage = vllm::Usage::server;
   if (at == std::string::npos) return std::nullopt;
   const NamedValues names = assigned(text, launch.variables);
-  const auto add = [&](const std::string& name, const Literal& value) {
+  const auto add = [&](const std::string& name, const Literal& value, std::string_view) {
     if (!of_ray) return add_argument(name.empty() ? "model" : name, value, launch);
     const bool is_object = value && value->is_object();
     if (name == "engine_kwargs" && is_object) {

@@ -3,12 +3,44 @@
 #include <algorithm>
 
 #include "base/split_text.h"
+#include "base/trim.h"
 
 namespace plimsoll::cli {
+
+std::string code_of(const std::string& text) {
+  std::string code = text;
+  const auto blank = [&](size_t from, size_t end) {
+    for (size_t i = from; i < std::min(end, code.size()); ++i)
+      if (code[i] != '\n') code[i] = ' ';
+  };
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const size_t line = std::min(text.find('\n', at), text.size());
+    if (c == '#') {
+      blank(at, line);
+      at = line;
+    } else if (c == '"' || c == '\'') {
+      const std::string triple(3, c);
+      const bool is_long = text.compare(at, 3, triple) == 0;
+      size_t end = at + 1;
+      if (is_long) {
+        end = text.find(triple, at + 3);
+        end = end == std::string::npos ? text.size() : end + 2;
+      } else {
+        while (end < line && text[end] != c) end += text[end] == '\\' ? 2 : 1;
+      }
+      blank(at + 1, is_long ? end : std::min(end, line));
+      at = std::min(end, is_long ? text.size() : line);
+    }
+  }
+  return code;
+}
 
 size_t call_of(const std::string& text, const std::string& function) {
   for (size_t at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
     if (at > 0 && is_name_char(text[at - 1])) continue;
+    const std::string_view before(text.data(), at);
+    if (before.ends_with("class ") || before.ends_with("def ")) continue;
     const size_t open = text.find_first_not_of(" \t", at + function.size());
     if (open != std::string::npos && text[open] == '(') return open + 1;
   }
@@ -23,19 +55,43 @@ bool imports(const std::string& text, const std::string& module) {
   return false;
 }
 
+std::string imported_as(const std::string& code, const std::string& module,
+                        const std::string& name) {
+  const std::string start = "from " + module;
+  for (size_t at = code.find(start); at != std::string::npos; at = code.find(start, at + 1)) {
+    const size_t behind = at + start.size();
+    if (behind < code.size() && is_name_char(code[behind])) continue;
+    const size_t line = std::min(code.find('\n', at), code.size());
+    const size_t open = code.find('(', at);
+    const bool several = open < line;  // lines
+    const size_t end = several ? std::min(code.find(')', open), code.size()) : line;
+    const size_t import = code.find(" import", at);
+    if (import == std::string::npos || import > end) continue;
+    const std::string_view names(code.data() + import + 7, end - import - 7);
+    for (std::string_view one : split_text(names, ",")) {
+      one = trimmed(one, " \t\r\n()");
+      if (one == name) return name;
+      const std::string as = name + " as ";
+      if (one.starts_with(as)) return std::string(trimmed(one.substr(as.size()), " "));
+    }
+  }
+  return "";
+}
+
 NamedValues assigned(const std::string& text, Variables& variables) {
   NamedValues names;
+  const std::string_view environ = "os.environ[";
   for (size_t line = 0; line < text.size();) {
     size_t end = std::min(text.find('\n', line), text.size());
-    PythonReader reader(text, names);
-    reader.at = line;
-    const std::string_view environ = "os.environ[";
-    const bool is_variable = text.compare(line, environ.size(), environ) == 0;
-    if (is_variable) reader.at += environ.size();
-    const Literal variable = is_variable ? reader.argument() : Literal();
-    const std::string name = is_variable ? "" : reader.name();
-    const bool is_whole_name = !is_variable || reader.take(']');
-    if (is_whole_name && reader.at <= end && reader.take('=') && reader.at <= end) {
+    const std::string_view row(text.data() + line, end - line);
+    PythonReader start(row, names);  // names and keys stand on one line
+    const bool is_variable = row.starts_with(environ);
+    if (is_variable) start.at = environ.size();
+    const Literal variable = is_variable ? start.argument() : Literal();
+    const std::string name = is_variable ? "" : start.name();
+    if ((!is_variable || start.take(']')) && start.take('=')) {
+      PythonReader reader(text, names);
+      reader.at = line + start.at;
       const Literal value = reader.statement();
       if (value && !name.empty()) names[name] = *value;
       if (value && value->is_string() && variable && variable->is_string())
@@ -62,10 +118,11 @@ void for_each_argument(const std::string& text, size_t at, const NamedValues& na
     const size_t value_at = reader.at;
     const Literal value = reader.argument();
     if (spreads && value && value->is_object()) {
-      for (const auto& [key, one] : value->items()) take_argument(key, one);
+      for (const auto& [key, one] : value->items()) take_argument(key, one, "");
     } else {
-      if (spreads) name += text.substr(value_at, reader.at - value_at);
-      take_argument(name, value);
+      const std::string_view written(text.data() + value_at, reader.at - value_at);
+      if (spreads) name += written;
+      take_argument(name, value, trimmed(written, " \t\r\n"));
     }
     if (!reader.take(',') && (reader.skip_blank(), reader.at < text.size()) &&
         text[reader.at] != ')') {

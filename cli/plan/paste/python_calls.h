@@ -10,6 +10,10 @@
 
 namespace plimsoll::cli {
 
+/// The text with blanks in place of comments and of what is in strings, as long as it was: in it
+/// calls are looked for.
+std::string code_of(const std::string& text);
+
 /// The place where the arguments of the first call of `function` ("LLM", "sgl.Engine") begin; npos:
 /// it is not called.
 size_t call_of(const std::string& text, const std::string& function);
@@ -17,19 +21,26 @@ size_t call_of(const std::string& text, const std::string& function);
 /// True when a line of the text imports the module, or names of it.
 bool imports(const std::string& text, const std::string& module);
 
+/// The name that "from MODULE import NAME as ALIAS" gives to a name of a module, or of one within
+/// it; empty: no line imports it.
+std::string imported_as(const std::string& code, const std::string& module,
+                        const std::string& name);
+
 /// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line; the second
 /// goes to `variables`.
 NamedValues assigned(const std::string& text, Variables& variables);
 
-/// Arguments of a call as they stand: an empty name for one that has none, "**" and the text for
-/// **options that are no literal. Names of **options that are one come by themselves.
-using TakeArgument = std::function<void(const std::string& name, const Literal& value)>;
+/// An argument as it stands: an empty name for one that has none, "**" and the text for **options
+/// that are no literal. Names of **options that are one come by themselves. `written`: the value's
+/// text.
+using TakeArgument =
+    std::function<void(const std::string& name, const Literal& value, std::string_view written)>;
 void for_each_argument(const std::string& text, size_t at, const NamedValues& names,
                        const TakeArgument& take_argument);
 
 /// The launch by a Python call of an engine other than vLLM: SGLang's Engine(...), LMDeploy's
 /// pipeline(...), TensorRT-LLM's LLM(...), llama-cpp-python's Llama(...); nothing where there is
-/// none.
+/// none, or one of vLLM.
 std::optional<PastedLaunch> launch_of_other_python(const std::string& text);
 
 }  // namespace plimsoll::cli

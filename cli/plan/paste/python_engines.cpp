@@ -6,6 +6,7 @@
 #include "base/ggml/types.h"
 #include "base/json.h"
 #include "base/lower_case.h"
+#include "base/trim.h"
 #include "cli/plan/paste/python_calls.h"
 
 namespace plimsoll::cli {
@@ -14,26 +15,38 @@ namespace {
 /// The arguments of a call, and where the model is: named, or else in front.
 class Call {
  public:
-  Call(const std::string& text, size_t at, std::string_view model_name, PastedLaunch& launch)
-      : launch_(launch) {
+  /// `model_name`: of the argument that names the model; empty: none does. `apart`: an argument
+  /// whose text is kept.
+  Call(const std::string& text, size_t at, std::string_view model_name, PastedLaunch& launch,
+       std::string_view apart = "") {
     const NamedValues names = assigned(text, launch.variables);
-    for_each_argument(text, at, names, [&](const std::string& name, const Literal& value) {
-      if (name == model_name || (name.empty() && model_.empty())) {
+    bool first = true;
+    const auto take = [&](const std::string& name, const Literal& value, std::string_view written) {
+      const bool is_model = name.empty() ? first : name == model_name;
+      first = false;
+      if (is_model && !model_name.empty()) {
         if (value && value->is_string()) model_ = value->get<std::string>();
+      } else if (name.empty()) {
+        launch.left_out.push_back(std::string(written) + " (without a name)");
+      } else if (name == apart) {
+        apart_ = written;
+        apart_at_ = static_cast<size_t>(written.data() - text.data());
       } else if (value) {
         arguments_[name] = *value;
       } else {
-        leave_out(name);
+        launch.left_out.push_back(name + " (not a literal)");
       }
-    });
+    };
+    for_each_argument(text, at, names, take);
   }
-  void leave_out(const std::string& name) { launch_.left_out.push_back(name + " (not a literal)"); }
   [[nodiscard]] const std::string& model() const { return model_; }
-  [[nodiscard]] OrderedJson& arguments() { return arguments_; }
+  [[nodiscard]] const OrderedJson& arguments() const { return arguments_; }
+  [[nodiscard]] const std::string& apart() const { return apart_; }
+  [[nodiscard]] size_t apart_at() const { return apart_at_; }  // where it stands in the text
 
  private:
-  PastedLaunch& launch_;
-  std::string model_;
+  std::string model_, apart_;
+  size_t apart_at_ = 0;
   OrderedJson arguments_ = OrderedJson::object();
 };
 
@@ -53,10 +66,9 @@ void add_field(const std::string& name, const OrderedJson& value, Words& words) 
 }
 
 void read_sglang(const std::string& text, size_t at, PastedLaunch& launch) {
-  Call call(text, at, "model_path", launch);
+  const Call call(text, at, "model_path", launch);
   if (!call.model().empty()) launch.words = {"--model-path", call.model()};
-  const OrderedJson fields = std::exchange(call.arguments(), OrderedJson::object());
-  for (const auto& [name, value] : fields.items()) {
+  for (const auto& [name, value] : call.arguments().items()) {
     if (name != "server_args" || !value.is_object()) {
       add_field(name, value, launch.words);
     } else {
@@ -70,22 +82,45 @@ void add_fields(const OrderedJson& fields, Words& words) {
   if (!fields.empty()) words.insert(words.end(), {"--engine-args", fields.dump()});
 }
 
+/// The place of the arguments of the call that a kept argument is, or that the name it is stands
+/// for; npos: neither.
+size_t call_behind(const std::string& code, const Call& call) {
+  const std::string& written = call.apart();
+  if (const size_t open = written.find('('); open != std::string::npos)
+    return call.apart_at() + open + 1;
+  for (size_t at = code.find(written); at != std::string::npos; at = code.find(written, at + 1)) {
+    const bool begins = at == 0 || code[at - 1] == '\n' || code[at - 1] == ' ';
+    const size_t equals = code.find_first_not_of(" \t", at + written.size());
+    if (!begins || equals == std::string::npos || code[equals] != '=') continue;
+    const size_t line = std::min(code.find('\n', equals), code.size());
+    const size_t open = code.find('(', equals);
+    if (open < line) return open + 1;
+  }
+  return std::string::npos;
+}
+
 void read_lmdeploy(const std::string& text, size_t at, PastedLaunch& launch) {
-  const Call call(text, at, "model_path", launch);
-  launch.left_out.clear();  // backend_config is looked for by its class
+  const Call call(text, at, "model_path", launch, "backend_config");
   if (!call.model().empty()) launch.words = {call.model()};
+  if (call.apart().empty()) return;
+  const std::string code = code_of(text);
+  const size_t fields = call_behind(code, call);
   for (const auto& [config, backend] : {std::pair{"TurbomindEngineConfig", "turbomind"},
                                         std::pair{"PytorchEngineConfig", "pytorch"}}) {
-    const size_t fields = call_of(text, config);
-    if (fields == std::string::npos) continue;
-    launch.words.insert(launch.words.end(), {"--backend", backend});
-    add_fields(Call(text, fields, "", launch).arguments(), launch.words);
-    return;
+    const std::string alias = imported_as(code, "lmdeploy", config);
+    for (const std::string& name : {std::string(config), alias}) {
+      const bool is_called = fields != std::string::npos && !name.empty() &&
+                             trimmed(std::string_view(code).substr(0, fields - 1)).ends_with(name);
+      if (!is_called) continue;
+      launch.words.insert(launch.words.end(), {"--backend", backend});
+      return add_fields(Call(text, fields, "", launch).arguments(), launch.words);
+    }
   }
+  launch.left_out.emplace_back("backend_config (not a literal)");
 }
 
 void read_tensorrt_llm(const std::string& text, size_t at, PastedLaunch& launch) {
-  Call call(text, at, "model", launch);
+  const Call call(text, at, "model", launch);
   if (!call.model().empty()) launch.words = {call.model()};
   add_fields(call.arguments(), launch.words);
 }
@@ -133,7 +168,7 @@ std::string ggml_type_name(const OrderedJson& value) {
 }
 
 void read_llama(const std::string& text, size_t at, PastedLaunch& launch) {
-  Call call(text, at, "model_path", launch);
+  const Call call(text, at, "model_path", launch);
   // Its own defaults, where llama-server's are others.
   launch.defaults = {"--ctx-size",   "512", "--batch-size", "512", "--ubatch-size", "512",
                      "--gpu-layers", "0",   "--fit",        "off", "--parallel",    "1",
@@ -173,31 +208,39 @@ void read_llama(const std::string& text, size_t at, PastedLaunch& launch) {
   }
 }
 
-/// A class or function that launches an engine; without its module in front where the text imports
-/// that.
+/// A class or function that launches an engine: behind its module, or by itself where the text
+/// imports it.
 struct PythonLaunch {
   std::string_view module, name, engine;
   void (*read)(const std::string& text, size_t at, PastedLaunch& launch);
 };
 constexpr PythonLaunch kPythonLaunches[] = {
+    {"tensorrt_llm", "LLM", "tensorrt-llm", read_tensorrt_llm},  // a name of vLLM's too
     {"sgl", "Engine", "sglang", read_sglang},
     {"sglang", "Engine", "sglang", read_sglang},
     {"sgl", "Runtime", "sglang", read_sglang},
     {"sglang", "Runtime", "sglang", read_sglang},
     {"lmdeploy", "pipeline", "lmdeploy", read_lmdeploy},
     {"lmdeploy", "serve", "lmdeploy", read_lmdeploy},
-    {"tensorrt_llm", "LLM", "tensorrt-llm", read_tensorrt_llm},
     {"llama_cpp", "Llama", "llamacpp", read_llama},
     {"llama_cpp", "Llama.from_pretrained", "llamacpp", read_llama},
 };
 
+/// The place of the call's arguments; npos: the text does not call it.
+size_t call_of_launch(const std::string& code, const PythonLaunch& launch) {
+  const std::string module(launch.module), name(launch.name);
+  if (const size_t at = call_of(code, module + "." + name); at != std::string::npos) return at;
+  const std::string base = name.substr(0, name.find('.'));
+  const std::string own = imported_as(code, module, base);
+  return own.empty() ? std::string::npos : call_of(code, own + name.substr(base.size()));
+}
+
 }  // namespace
 
 std::optional<PastedLaunch> launch_of_other_python(const std::string& text) {
+  const std::string code = code_of(text);
   for (const PythonLaunch& known : kPythonLaunches) {
-    const std::string module(known.module), name(known.name);
-    size_t at = call_of(text, module + "." + name);
-    if (at == std::string::npos && imports(text, module)) at = call_of(text, name);
+    const size_t at = call_of_launch(code, known);
     if (at == std::string::npos) continue;
     PastedLaunch launch;
     launch.engine = known.engine;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -96,6 +97,14 @@ class PythonReader {
     return at >= text_.size() || text_[at] == '\n' || text_[at] == '#' || text_[at] == ';';
   }
 
+  static bool names_class(const std::string& name) {
+    return !name.empty() && std::isupper(static_cast<unsigned char>(name[0])) != 0;
+  }
+  static bool names_float(std::string_view name) {
+    constexpr std::string_view kFloats[] = {"float16", "half", "bfloat16", "float32", "float"};
+    return std::ranges::find(kFloats, name) != std::end(kFloats);
+  }
+
   static bool closes(char c) { return c == ')' || c == ']' || c == '}'; }
 
   void pass_expression() {
@@ -121,8 +130,7 @@ class PythonReader {
     if (c == '"' || c == '\'') return strings();
     if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
     if (c == '{') return object(depth);
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.') return product();
-    return named(depth);
+    return product(depth);
   }
 
   Literal named(int depth) {
@@ -132,13 +140,21 @@ class PythonReader {
     if (word == "None") return OrderedJson(nullptr);
     const bool quote = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
     if (quote && (word == "r" || word == "u")) return strings();
-    std::string last = word;
-    while (at < text_.size() && text_[at] == '.' && !last.empty()) ++at, last = name();
+    std::string owner, last = word;
+    while (at < text_.size() && text_[at] == '.' && !last.empty()) {
+      ++at;
+      owner = std::exchange(last, name());
+    }
     // An object of a class is its fields: CompilationConfig(mode=3).
-    const bool is_class = !last.empty() && std::isupper(static_cast<unsigned char>(last[0])) != 0;
-    if ((last == "dict" || is_class) && take('(')) return keywords(depth + 1);
-    if (word == "torch") return OrderedJson(last);  // dtype=torch.float16
-    const auto known = last == word ? names_.find(word) : names_.end();
+    if ((last == "dict" || names_class(last)) && take('(')) {
+      const Literal fields = keywords(depth + 1);
+      const bool empty =
+          fields && fields->empty() && last != "dict";  // perhaps no object of fields
+      return empty ? std::nullopt : fields;
+    }
+    if (word == "torch" && names_float(last)) return OrderedJson(last);  // dtype=torch.float16
+    if (names_class(owner)) return OrderedJson(last);                    // CUDAGraphMode.NONE
+    const auto known = owner.empty() ? names_.find(word) : names_.end();
     if (known == names_.end()) return std::nullopt;
     names_.copied += bytes_of(known->second);
     if (names_.copied > kMostCopied)
@@ -147,35 +163,42 @@ class PythonReader {
   }
 
   /// 4 * 1024, 2**15 and 4 * 2**10; nothing beyond 2^53.
-  Literal product() {
-    Literal value = power();
-    while (value && take_operator("*")) {
-      const Literal factor = power();
-      value = factor ? exact(*value, *factor, [](double a, double b) { return a * b; }) : factor;
+  Literal product(int depth) {
+    Literal value = power(depth);
+    while (value && value->is_number() && take_operator("*")) {
+      const Literal factor = power(depth);
+      value = exact(*value, factor, [](double a, double b) { return a * b; });
     }
     return value;
   }
-  Literal power() {
-    const Literal base = number();
-    if (!base || !take_operator("**")) return base;
-    const Literal exponent = number();
-    return exponent ? exact(*base, *exponent, [](double a, double b) { return std::pow(a, b); })
-                    : exponent;
+  Literal power(int depth) {
+    const bool minus = at < text_.size() && text_[at] == '-';
+    if (minus) ++at;
+    Literal value = operand(depth);
+    if (value && value->is_number() && take_operator("**"))
+      value = exact(*value, operand(depth), [](double a, double b) { return std::pow(a, b); });
+    return minus && value ? exact(-1, value, [](double a, double b) { return a * b; }) : value;
+  }
+  Literal operand(int depth) {
+    if (at >= text_.size()) return std::nullopt;
+    const bool digit = std::isdigit(static_cast<unsigned char>(text_[at])) != 0;
+    return digit || text_[at] == '.' ? number() : named(depth);
   }
   bool take_operator(std::string_view sign) {
-    skip_spaces();
-    if (!text_.substr(at).starts_with(sign)) return false;
-    at += sign.size();
+    const size_t behind = text_.find_first_not_of(" \t", at);
+    if (behind == std::string_view::npos || !text_.substr(behind).starts_with(sign)) return false;
+    at = behind + sign.size();
     skip_spaces();
     return true;
   }
   /// The operator's result as a whole number, where both sides and it are whole.
   template <typename F>
-  static Literal exact(const OrderedJson& left, const OrderedJson& right, F&& apply) {
+  static Literal exact(const OrderedJson& left, const Literal& right, F&& apply) {
     constexpr double kMost = 0x1p53;
-    const double result = apply(left.get<double>(), right.get<double>());
+    if (!right || !right->is_number()) return std::nullopt;
+    const double result = apply(left.get<double>(), right->get<double>());
     if (!(std::abs(result) <= kMost)) return std::nullopt;
-    if (!left.is_number_integer() || !right.is_number_integer() || result != std::floor(result))
+    if (!left.is_number_integer() || !right->is_number_integer() || result != std::floor(result))
       return OrderedJson(result);
     return OrderedJson(static_cast<int64_t>(result));
   }
@@ -183,7 +206,6 @@ class PythonReader {
   Literal number() {
     const size_t first = at;
     if (at >= text_.size()) return std::nullopt;
-    if (text_[at] == '-') ++at;
     while (at < text_.size() && (is_name_char(text_[at]) || text_[at] == '.')) ++at;
     std::string digits(text_.substr(first, at - first));
     std::erase(digits, '_');

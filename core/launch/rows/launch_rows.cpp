@@ -33,8 +33,12 @@ Value count_or_auto(int64_t EngineArgs::*field, bool LaunchRequest::*is_auto) {
 /// What --compilation-config said.
 OrderedJson compilation_json(const LaunchRequest& request) {
   const vllm::GraphArgs& graphs = request.args.graphs;
-  return {json_of(request.args.capture_sizes), graphs.mode, json_of(graphs.level),
-          json_of(graphs.compile), graphs.largest};
+  return {json_of(request.args.capture_sizes),
+          graphs.mode,
+          json_of(graphs.level),
+          json_of(graphs.compile),
+          graphs.largest,
+          graphs.by_adapters};
 }
 
 }  // namespace
@@ -265,13 +269,15 @@ std::vector<Parameter> device() {
       {kDevice,
        "--cuda-graph-sizes",
        "N",
-       "vLLM's to 0.12: the largest of 1, 2, 4, 8, 16, 24 ... (or sizes N,N,...)",
+       "vLLM's to 0.12: the largest of 1, 2, 4, 8, 16 ..., from 0.11.1 on the size itself",
        {Engine::both, Place::cards, Answers::same, beside},
        {Form::value,
         [](LaunchRequest& request, const std::string& text) {
           read_graph_sizes(text, request.args);
         },
-        getter_of(&EngineArgs::capture_sizes)}},
+        [](const LaunchRequest& request) {
+          return OrderedJson{json_of(request.args.capture_sizes), request.args.graphs.up_to};
+        }}},
       {kDevice,
        "--max-cudagraph-capture-size",
        "N",
@@ -279,11 +285,11 @@ std::vector<Parameter> device() {
        {Engine::both, Place::cards, Answers::same, beside},
        {Form::value,
         [](LaunchRequest& request, const std::string& text) {
-          request.args.graphs.largest = parse_count(text, {.least = 1});
+          request.args.graphs.largest = parse_count(text, {.least = 1, .most = 1 << 20});
         },
         [](const LaunchRequest& request) { return OrderedJson(request.args.graphs.largest); }}},
       {kDevice,
-       "-O,--compilation-config,--optimization-level",
+       "-O,--compilation-config",
        "JSON|LEVEL",
        "vLLM's: level, mode and what concerns CUDA graphs are read",
        {Engine::both, Place::cards, Answers::same, beside},
@@ -292,6 +298,16 @@ std::vector<Parameter> device() {
           read_compilation(text, request.args);
         },
         compilation_json}},
+      {kDevice,
+       "--optimization-level",
+       "N",
+       "vLLM's from 0.12 on: 0 records no graphs, 1 no whole steps",
+       {Engine::both, Place::cards, Answers::same, beside},
+       {Form::value,
+        [](LaunchRequest& request, const std::string& text) {
+          request.args.graphs.level = parse_count(text, {.least = 0, .most = 3});
+        },
+        [](const LaunchRequest& request) { return json_of(request.args.graphs.level); }}},
   };
 }
 

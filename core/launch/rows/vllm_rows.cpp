@@ -29,6 +29,9 @@ constexpr std::string_view kBackends[] = {"FLASH_ATTN",
                                           "TREE_ATTN",
                                           "XFORMERS",
                                           "TURBOQUANT",
+                                          "ULTRAQUANT",
+                                          "B12X",
+                                          "HPC_ATTN",
                                           "NO_ATTENTION",
                                           "CUSTOM",
                                           "FLASH_ATTN_MLA",
@@ -40,23 +43,31 @@ constexpr std::string_view kBackends[] = {"FLASH_ATTN",
                                           "FLASHINFER_MLA_SPARSE",
                                           "FLASHINFER_MLA_SPARSE_SM120",
                                           "FLASHINFER_MLA_SPARSE_SM90",
+                                          "FLASHINFER_MLA_SPARSE_DSV4",
+                                          "FLASHINFER_MLA_SPARSE_DSV41",
                                           "FLASH_ATTN_MLA_SPARSE",
                                           "FLASH_ATTN_MLA_SPARSE_FA4",
                                           "FLASHMLA_SPARSE",
                                           "FLASHMLA_SPARSE_DSV4",
                                           "FLASHMLA_SPARSE_DSV41",
-                                          "FLASHINFER_MLA_SPARSE_DSV4",
+                                          "FLASHMLA_MEGA_ATTN_DSV41",
+                                          "MINIMAX_M3_SPARSE",
+                                          "CUTLASS_MSA",
+                                          "TRITON_MSA",
+                                          "STEP5_DSA",
                                           "DUAL_CHUNK_FLASH_ATTN",
                                           "DIFFERENTIAL_FLASH_ATTN",
                                           "BLOCK_SPARSE_FLASH_ATTN"};
 
-/// The name of one of them, in capitals; empty for auto.
+/// A backend's name in capitals; empty for auto.
 std::string backend_name(const std::string& text) {
   const std::string name = upper_case(text);
   constexpr std::string_view kOfEngine = "_VLLM_V1";
   std::string bare = name;
   if (bare.ends_with(kOfEngine)) bare.resize(bare.size() - kOfEngine.size());
   if (name == "AUTO") return "";
+  for (const char* other : {"ROCM_", "XPU_", "CPU_", "AMX_", "HPU_"})  // of other devices
+    if (name.starts_with(other)) return name;
   if (std::ranges::find(kBackends, bare) != std::end(kBackends)) return name;
   throw std::invalid_argument(
       fmt::format("\"{}\" is no backend of vLLM's, such as FLASH_ATTN or FLASHINFER{}", text,

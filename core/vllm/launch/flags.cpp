@@ -26,6 +26,7 @@ constexpr FlagReleases kFlags[] = {
     {"--cudagraph-capture-sizes", {0, 11, 1}},
     {"--data-parallel-size", {0, 8, 3}},
     {"--disable-hybrid-kv-cache-manager", {0, 9, 1}},
+    {"--disable-log-requests", {0, 4, 0}, {0, 17, 0}, "0.16.0"},
     {"--enable-batch-sharded-sampling", {0, 29, 0}},
     {"--enable-expert-parallel", {0, 8, 0}},
     {"--enable-sleep-mode", {0, 7, 0}},
@@ -44,6 +45,7 @@ constexpr FlagReleases kFlags[] = {
     {"--rope-theta", {0, 5, 0}, {0, 11, 1}, "0.11.0"},
     {"--skip-mm-profiling", {0, 10, 1}},
     {"--speculative-config", {0, 8, 2}},
+    {"--swap-space", {0, 4, 0}, {0, 18, 0}, "0.17.1"},
 };
 
 const FlagReleases* find_flag(std::string_view flag) {

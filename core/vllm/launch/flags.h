@@ -13,7 +13,7 @@ namespace plimsoll::vllm {
 bool takes_flag(std::string_view flag, const model::VllmVersion& version);
 
 /// What a release says of a flag that it does not take: "unrecognized arguments: --rope-scaling;
-/// vLLM has it to 0.11.0".
+/// vLLM has it from 0.4.3 to 0.11.0".
 std::string unrecognized_flag(std::string_view flag);
 
 }  // namespace plimsoll::vllm

@@ -1,23 +1,29 @@
 #include "vllm/launch/graphs.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/amount.h"
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
+#include "vllm/launch/activation.h"
 
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kCapturesAsTold{0, 9, 0};
 constexpr VllmVersion kSizesBySequences{0, 10, 0};  // before: up to 512, however few they are
 constexpr VllmVersion kModes{0, 10, 1};
 constexpr VllmVersion kWholeSteps{0, 11, 0};
 constexpr VllmVersion kWideStrides{0, 11, 1};  // of 16 from 256 on
 constexpr VllmVersion kGraphsByAdapters{0, 11, 1};
 constexpr VllmVersion kOptimizationLevels{0, 12, 0};
+constexpr VllmVersion kRoundsToDrafts{0, 11, 1};
 constexpr VllmVersion kSizesByDrafts{0, 13, 0};
+constexpr VllmVersion kKeepsWhole{0, 13, 0};
 constexpr VllmVersion kDecodesEncoded{0, 13, 0};  // encoder-decoder models, by whole steps
 constexpr VllmVersion kSizeOfStep{0, 21, 0};
 constexpr VllmVersion kSizesByCard{0, 28, 0};
@@ -26,6 +32,7 @@ constexpr VllmVersion kDropsPiecewise{0, 30, 0};  // before: all graphs, where v
 constexpr VllmVersion kSizeOfSequences{0, 31, 0};
 constexpr VllmVersion kStockWithoutGraphs{0, 32, 0};
 
+constexpr int64_t kUsualLargest = 512;
 constexpr int64_t kVllmCompiler = 3;  // CompilationMode.VLLM_COMPILE
 
 hardware::Architecture architecture_of(const hardware::Gpu* gpu) {
@@ -57,19 +64,20 @@ GraphMode asked_mode(const EngineArgs& args) {
   return level == 0 ? GraphMode::none : level == 1 ? GraphMode::piecewise : usual;
 }
 
-/// The mode without what only vLLM's own compiler makes.
+/// The mode of a model that vLLM's own compiler does not compile, which alone makes the pieces.
 GraphMode without_compiler(GraphMode mode, const EngineArgs& args) {
-  if (args.version < kDropsPiecewise) return GraphMode::none;
+  const bool pieces = mode == GraphMode::piecewise || mode == GraphMode::decode_and_piecewise;
+  if (args.version < kOptimizationLevels) return mode;
+  if (args.version < kKeepsWhole) return GraphMode::none;
+  if (args.version < kDropsPiecewise) return pieces ? GraphMode::none : mode;
   if (args.version >= kStockWithoutGraphs && compile_mode(args) == 1) return GraphMode::none;
   if (mode == GraphMode::piecewise) return GraphMode::none;
-  return mode == GraphMode::decode_and_piecewise ? GraphMode::decode : mode;
+  return pieces ? GraphMode::decode : mode;
 }
 
-/// 1, 2, 4, 8, 16 ... `most`.
-std::vector<int64_t> strided_sizes(const EngineArgs& args, int64_t most) {
+/// 1, 2, 4, 8, 16 ... `most`, by 8 and from 256 on by `stride`; `each`: 1, 2, 3 ... 32 first.
+std::vector<int64_t> grid(int64_t most, int64_t stride, bool each = false) {
   constexpr int64_t kSmall = 32, kWide = 256;
-  const bool each = args.pace == Pace::interactivity;
-  const int64_t stride = args.version < kWideStrides ? 8 : 16;
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size <= std::min(most, each ? kSmall : 4); size += each ? 1 : size)
     sizes.push_back(size);
@@ -79,18 +87,38 @@ std::vector<int64_t> strided_sizes(const EngineArgs& args, int64_t most) {
   return sizes;
 }
 
-/// Numbers of sequences whose drafted steps are captured, times their tokens.
-std::vector<int64_t> drafted_sizes(int64_t sequences, int64_t tokens, int64_t most, int64_t cap) {
+/// Each size once, in order.
+void settle(std::vector<int64_t>& sizes) {
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+}
+
+/// Steps in which so many sequences decode, of `each` tokens a sequence, up to `most` tokens.
+std::vector<int64_t> decode_steps(int64_t sequences, int64_t each, int64_t most, int64_t cap) {
   const int64_t last = std::min(sequences, cap);
-  std::vector<int64_t> sizes;
-  const auto add = [&](int64_t count) {
-    if (count <= last && Amount{count} * tokens <= Amount{most}) sizes.push_back(count * tokens);
-  };
-  for (const int64_t count : {1, 2, 4}) add(count);
-  for (int64_t count = 8; count < std::min<int64_t>(last + 1, 256); count += 8) add(count);
-  for (int64_t count = 256; count <= last; count += 16) add(count);
-  add(last);
+  std::vector<int64_t> counts = grid(last, 16), sizes;
+  counts.push_back(last);
+  for (const int64_t count : counts)
+    if (Amount{count} * each <= Amount{most}) sizes.push_back(count * each);
   return sizes;
+}
+
+/// The sizes that flags state; nothing: the release chooses them.
+std::optional<std::vector<int64_t>> stated_sizes(const EngineArgs& args) {
+  if (args.capture_sizes || args.graphs.up_to == 0) return args.capture_sizes;
+  if (args.version < kWideStrides) return grid(args.graphs.up_to, 8);
+  if (args.version < kSizesByDrafts) return std::vector<int64_t>{args.graphs.up_to};
+  return std::nullopt;  // a release without --cuda-graph-sizes: the largest
+}
+
+/// The largest size that flags or the model's class state; 0: none does.
+int64_t stated_largest(const EngineArgs& args, const ModelShape& shape) {
+  if (args.graphs.largest > 0) return args.graphs.largest;
+  if (args.graphs.up_to > 0) return args.graphs.up_to;
+  constexpr int64_t kFlashAttentionMost = 992;  // of the kernels of 0.11.0
+  const int64_t of_class = model::largest_graph(shape.architecture);
+  if (of_class == kUsualLargest) return 0;
+  return args.version < kWideStrides ? std::min(of_class, kFlashAttentionMost) : of_class;
 }
 
 std::vector<int64_t> captured_sizes(const EngineArgs& args, const EngineLimits& limits,
@@ -98,34 +126,47 @@ std::vector<int64_t> captured_sizes(const EngineArgs& args, const EngineLimits& 
   const VllmVersion& version = args.version;
   const int64_t tokens = limits.max_num_batched_tokens;
   std::vector<int64_t> sizes;
-  if (args.capture_sizes) {
-    sizes = *args.capture_sizes;
+  if (std::optional<std::vector<int64_t>> stated = stated_sizes(args)) {
+    sizes = std::move(*stated);
     std::erase_if(sizes, [&](int64_t size) { return size < 1 || size > tokens; });
-  } else {
-    constexpr int64_t kDataCentre = 1024;
-    const bool large =
-        version >= kSizesByCard && architecture_of(gpu) == hardware::Architecture::blackwell;
-    const int64_t cap = large ? kDataCentre : model::largest_graph(shape.architecture);
-    const int64_t each = version < kSizesByDrafts ? 1 : 1 + args.draft_tokens;
-    const Amount doubled = Amount{limits.max_num_seqs} * each * 2;
-    int64_t most = version < kSizesBySequences ? cap : std::min(Amount{cap}, doubled).value();
-    if (args.graphs.largest > 0) most = args.graphs.largest;
-    std::vector<int64_t> decoding;
-    if (args.graphs.largest == 0 && version >= kDraftedSizes && each > 1) {
-      decoding = drafted_sizes(limits.max_num_seqs, each, most, cap);
-    } else if (args.graphs.largest == 0 && version >= kSizeOfSequences &&
-               limits.max_num_seqs <= most) {
-      decoding = {limits.max_num_seqs};
-    }
-    most = std::min(most, tokens);
-    sizes = strided_sizes(args, most);
-    if (version >= kSizeOfStep && tokens <= most) sizes.push_back(tokens);
-    for (const int64_t size : decoding)
-      if (size <= tokens) sizes.push_back(size);
+    settle(sizes);
+    return sizes;
   }
-  std::ranges::sort(sizes);
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  constexpr int64_t kDataCentre = 1024;
+  const bool large =
+      version >= kSizesByCard && architecture_of(gpu) == hardware::Architecture::blackwell;
+  const int64_t cap = large ? kDataCentre : kUsualLargest;
+  const int64_t each = version < kSizesByDrafts ? 1 : 1 + args.draft_tokens;
+  const Amount doubled = Amount{limits.max_num_seqs} * each * 2;
+  int64_t most = version < kSizesBySequences ? cap : std::min(Amount{cap}, doubled).value();
+  std::vector<int64_t> decoding;
+  if (const int64_t stated = stated_largest(args, shape); stated > 0) {
+    most = stated;
+  } else if (version >= kDraftedSizes && each > 1) {
+    decoding = decode_steps(limits.max_num_seqs, each, most, cap);
+  } else if (version >= kSizeOfSequences && limits.max_num_seqs <= most) {
+    decoding = {limits.max_num_seqs};
+  }
+  most = std::min(most, tokens);
+  const bool wide = version >= kWideStrides || stated_largest(args, shape) > 0;
+  sizes = grid(most, wide ? 16 : 8, args.pace == Pace::interactivity);
+  if (version >= kSizeOfStep && tokens <= most) sizes.push_back(tokens);
+  for (const int64_t size : decoding)
+    if (size <= tokens) sizes.push_back(size);
+  settle(sizes);
   return sizes;
+}
+
+/// The sizes as whole steps of `each` tokens a sequence, up to `most` tokens
+/// (adjust_cudagraph_sizes_for_spec_decode).
+std::vector<int64_t> rounded_up(const std::vector<int64_t>& sizes, int64_t each, Amount most) {
+  std::vector<int64_t> rounded;
+  for (const int64_t size : sizes) {
+    const Amount up = ceil_div(Amount{size}, each) * each;
+    if (up <= most) rounded.push_back(up.value());
+  }
+  settle(rounded);
+  return rounded;
 }
 
 }  // namespace
@@ -136,7 +177,10 @@ bool compiles_model(const EngineArgs& args) {
 
 GraphMode graph_mode(const EngineArgs& args, const hardware::Gpu* gpu, const ModelShape& shape) {
   if (args.enforce_eager) return GraphMode::none;
-  if (args.version < kModes) return GraphMode::piecewise;  // whatever the level
+  if (args.version < kModes) {  // whatever the level; 0.8 always captures
+    const bool off = args.graphs.mode == "NONE" && args.version >= kCapturesAsTold;
+    return off ? GraphMode::none : GraphMode::piecewise;
+  }
   GraphMode mode = asked_mode(args);
   if (mode != GraphMode::none && compile_mode(args) != kVllmCompiler)
     mode = without_compiler(mode, args);
@@ -147,7 +191,7 @@ GraphMode graph_mode(const EngineArgs& args, const hardware::Gpu* gpu, const Mod
   }
   // Whole steps of prompts are recorded by FlashAttention 3 alone.
   if (mode == GraphMode::full && architecture_of(gpu) != hardware::Architecture::hopper)
-    return GraphMode::decode_and_piecewise;
+    return compiles_model(args) ? GraphMode::decode_and_piecewise : GraphMode::decode;
   return mode;
 }
 
@@ -156,22 +200,36 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
   GraphPlan graphs;
   const GraphMode mode = graph_mode(args, gpu, shape);
   if (mode == GraphMode::none) return graphs;
-  if (args.version < model::kFirstEngineOnly) {  // decode alone, up to 256 sequences
-    for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
-    for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
+  if (args.version < model::kFirstEngineOnly) {  // decode alone, up to the first size that suffices
+    constexpr int64_t kMost = 8192;
+    const int64_t sequences = std::clamp<int64_t>(limits.max_num_seqs, 1, kMost);
+    const int64_t last = sequences <= 4
+                             ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)))
+                             : (sequences + 7) / 8 * 8;
+    graphs.piecewise = grid(last, 8);
     return graphs;
   }
   std::vector<int64_t> sizes = captured_sizes(args, limits, gpu, shape);
   const int64_t each = 1 + args.draft_tokens;
-  graphs.full = std::ranges::count_if(sizes, [&](int64_t size) {
-    return size >= each && Amount{size} <= Amount{limits.max_num_seqs} * each;
-  });
+  const Amount most = Amount{limits.max_num_seqs} * each;
+  std::vector<int64_t> whole = sizes;  // steps in which all sequences decode
+  if (each > 1 && has_full_graphs(mode) && args.version >= kRoundsToDrafts) {
+    if (uses_second_runner(args, shape)) {
+      whole = rounded_up(sizes, each, most);
+    } else {
+      sizes = rounded_up(sizes, each, sizes.empty() ? 0 : sizes.back());
+      whole = sizes;
+    }
+  }
+  graphs.full = std::ranges::count_if(
+      whole, [&](int64_t size) { return size >= each && Amount{size} <= most; });
   if (mode == GraphMode::full) graphs.full = static_cast<int64_t>(sizes.size());
   if (!has_full_graphs(mode)) graphs.full = 0;
   const bool parts = mode == GraphMode::piecewise || mode == GraphMode::decode_and_piecewise;
   if (parts) graphs.piecewise = std::move(sizes);
   // v1/cudagraph_dispatcher.py: cudagraph_specialize_lora.
-  if (args.lora && args.version >= kGraphsByAdapters) graphs.kinds = 2;
+  const bool by_adapters = args.graphs.by_adapters && args.version >= kGraphsByAdapters;
+  if (args.lora && by_adapters) graphs.kinds = 2;
   return graphs;
 }
 

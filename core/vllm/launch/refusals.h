@@ -17,7 +17,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
                      const ModelLength& length, int64_t max_model_len);
 void check_stage(const ModelShape& stage, const EngineArgs& args);
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args);
-/// Of a launch whose cache has 8 bits: whether a kernel reads it on this card.
+/// Refuses a cache of 8 bits that no kernel reads on this card. For launches that have one.
 void check_fp8_cache(const ModelShape& shape, const EngineArgs& args, const hardware::Gpu* gpu);
 
 /// vLLM's message where graphs of whole decode steps cannot be captured for want of blocks of state
