@@ -186,16 +186,23 @@ void field_flag(CLI::App& command, RunOptions& options, const std::string& field
 /// A file, or JSON itself, as the value of the field structured_outputs; a schema goes under
 /// "json".
 OrderedJson read_structured_outputs(const std::string& given) {
-  const bool is_json = given.starts_with('{');
+  const bool is_json = given.substr(0, given.find_first_not_of(" \t\r\n") + 1).ends_with('{');
   std::error_code ignored;
   if (!is_json && !std::filesystem::is_regular_file(given, ignored)) {
     throw std::invalid_argument(fmt::format("no such file, and no JSON object: \"{}\"", given));
   }
   try {
+    JsonLimits limits = kOrderedLimits;
+    limits.number_texts = true;
     OrderedJson json =
-        parse_json<OrderedJson>(is_json ? given : read_text_file(given, 16 << 20), kOrderedLimits);
-    if (batch::is_structured_outputs(json)) return json;
-    return {{"json", std::move(json)}};
+        parse_json<OrderedJson>(is_json ? given : read_text_file(given, 16 << 20), limits);
+    if (!batch::is_structured_outputs(json)) json = {{"json", std::move(json)}};
+    const auto schema = json.find("json");
+    if (schema != json.end() && schema->is_structured()) {
+      // A schema with numbers that doubles may not hold stands as a string.
+      if (std::string exact = exact_text_of(*schema); exact != schema->dump()) *schema = exact;
+    }
+    return json;
   } catch (const JsonError& error) {
     throw std::invalid_argument(
         fmt::format("line {}, column {}: {}", error.line, error.column, error.what()));

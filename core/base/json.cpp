@@ -31,7 +31,10 @@ class Builder {
   bool boolean(bool value) { return put(value); }
   bool number_integer(int64_t value) { return put(value); }
   bool number_unsigned(uint64_t value) { return put(value); }
-  bool number_float(double value, const std::string&) { return put(value); }
+  bool number_float(double value, const std::string& text) {
+    if (!limits_.number_texts && open_.size() < exact_from_) return put(value);
+    return put(Value::binary({text.begin(), text.end()}));
+  }
   bool string(std::string& value) {
     fill(value);
     return put(std::move(value));
@@ -47,6 +50,11 @@ class Builder {
     Value& object = *open_.back();
     if (object.size() >= limits_.max_keys) return refuse("an object has too many keys");
     if (object.contains(name)) return refuse(fmt::format("duplicate key \"{}\"", name));
+    if (open_.size() <= std::min<size_t>(exact_from_, 2)) {
+      const bool exact =
+          std::ranges::find(limits_.exact_fields, name) != limits_.exact_fields.end();
+      exact_from_ = exact ? open_.size() : SIZE_MAX;
+    }
     key_ = std::move(name);
     return true;
   }
@@ -120,6 +128,7 @@ class Builder {
   size_t filled_ = 0;
   std::vector<Value*> open_;
   std::string key_;
+  size_t exact_from_ = SIZE_MAX;  // nesting from which numbers keep their texts
 };
 
 // An input iterator that knows how far the parser has read.
@@ -208,6 +217,26 @@ template Json parse_json_from<Json>(std::string&&, JsonLimits);
 template OrderedJson parse_json_from<OrderedJson>(std::string&&, JsonLimits);
 template Json parse_json<Json>(std::string_view, JsonLimits);
 template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
+
+std::string exact_text_of(const OrderedJson& value) {
+  if (value.is_binary()) return {value.get_binary().begin(), value.get_binary().end()};
+  if (!value.is_structured()) return value.dump();
+  std::string out(1, value.is_array() ? '[' : '{');
+  for (const auto& [key, member] : value.items()) {
+    if (out.size() > 1) out += ',';
+    if (value.is_object()) out += OrderedJson(key).dump() + ':';
+    out += exact_text_of(member);
+  }
+  return out + (value.is_array() ? ']' : '}');
+}
+
+OrderedJson rounded(OrderedJson value) {
+  if (value.is_binary()) return std::stod(exact_text_of(value));
+  if (value.is_structured()) {
+    for (OrderedJson& member : value) member = rounded(std::move(member));
+  }
+  return value;
+}
 
 std::string read_text_file(const std::filesystem::path& file, size_t max_bytes) {
   std::error_code error;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@ struct JsonLimits {
   size_t max_depth = 128;
   /// Keys of one object. Insertion into OrderedJson is linear in the number of keys.
   size_t max_keys = 50'000'000;
+  /// Numbers that are no 64-bit integers become binary values that hold their text, so that none
+  /// is rounded; exact_text_of writes them.
+  bool number_texts = false;
+  /// The same below these keys of the outermost object and of its members.
+  std::span<const std::string_view> exact_fields = {};
 };
 
 /// Limits for OrderedJson made from untrusted lines.
@@ -39,6 +45,11 @@ template <typename Value = Json>
 Value parse_json(std::string_view text, JsonLimits limits = {});
 extern template Json parse_json<Json>(std::string_view, JsonLimits);
 extern template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
+
+/// The value as compact JSON, whose binary values are texts of numbers (JsonLimits::number_texts).
+std::string exact_text_of(const OrderedJson& value);
+/// The value with doubles in place of its binary values.
+OrderedJson rounded(OrderedJson value);
 
 /// Parses the text of a file. Throws Error(checkpoint_unusable) naming the file, line and column.
 Json parse_file_text(const std::filesystem::path& file, std::string_view text,

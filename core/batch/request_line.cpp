@@ -11,6 +11,10 @@
 namespace plimsoll::batch {
 namespace {
 
+// Fields with schemas, whose numbers may have more digits than doubles hold.
+constexpr std::string_view kExactFields[] = {"response_format", "structured_outputs",
+                                             "guided_json"};
+
 [[noreturn]] void bad_field(std::string_view name, const std::string& message) {
   throw LineError(code::bad_field, message, name);
 }
@@ -26,7 +30,9 @@ OrderedJson parse_line(Line& line) {
                                 *bad + 1, static_cast<unsigned char>(line.text[*bad])));
   }
   try {
-    return parse_json_from<OrderedJson>(std::move(line.text), kOrderedLimits);
+    JsonLimits limits = kOrderedLimits;
+    limits.exact_fields = kExactFields;
+    return parse_json_from<OrderedJson>(std::move(line.text), limits);
   } catch (const JsonError& error) {
     throw LineError(code::bad_json,
                     fmt::format("line {}, column {}: {}", line.number, error.column, error.what()));

@@ -250,8 +250,8 @@ void Engine::Replica::apply_token(ScoredRow& row) {
           fmt::format("logits after token {} are not finite (NaN or infinity)", row.position));
     case Sampled::nothing_allowed:
       return fail(request, "bad_field",
-                  "allowed_token_ids, bad_words, min_tokens, logit_bias and the grammar together "
-                  "leave no token");
+                  "allowed_token_ids, bad_words, min_tokens, logit_bias, stop_token_ids and the "
+                  "grammar together leave no token");
     case Sampled::token:
       if (!row.of_prompt()) return accept(row);
       // A preempted prompt may be under way twice.

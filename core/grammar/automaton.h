@@ -128,5 +128,6 @@ Dfa limit_length(const Dfa& dfa, uint64_t least, uint64_t most);
 std::vector<std::u32string> list_texts(const Dfa& dfa, size_t most);
 
 std::u32string code_points_of(std::string_view utf8);
+std::string utf8_of(std::u32string_view points);
 
 }  // namespace plimsoll::grammar

@@ -85,4 +85,10 @@ std::u32string code_points_of(std::string_view utf8) {
   return out;
 }
 
+std::string utf8_of(std::u32string_view points) {
+  std::string out;
+  for (const char32_t c : points) text::append_character(out, c);
+  return out;
+}
+
 }  // namespace plimsoll::grammar

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "grammar/regex.h"
 
 namespace plimsoll::grammar {
@@ -114,6 +115,85 @@ bool is_data(std::string_view key) {
   return key == "enum" || key == "const" || key == "default" || key == "examples";
 }
 
+constexpr std::string_view kKeywords[] = {"$dynamicRef",
+                                          "$recursiveRef",
+                                          "$ref",
+                                          "additionalItems",
+                                          "additionalProperties",
+                                          "allOf",
+                                          "anyOf",
+                                          "const",
+                                          "contains",
+                                          "dependencies",
+                                          "dependentRequired",
+                                          "dependentSchemas",
+                                          "disallow",
+                                          "divisibleBy",
+                                          "else",
+                                          "enum",
+                                          "exclusiveMaximum",
+                                          "exclusiveMinimum",
+                                          "extends",
+                                          "format",
+                                          "if",
+                                          "items",
+                                          "maxContains",
+                                          "maxItems",
+                                          "maxLength",
+                                          "maxProperties",
+                                          "maximum",
+                                          "minContains",
+                                          "minItems",
+                                          "minLength",
+                                          "minProperties",
+                                          "minimum",
+                                          "multipleOf",
+                                          "not",
+                                          "oneOf",
+                                          "pattern",
+                                          "patternProperties",
+                                          "prefixItems",
+                                          "properties",
+                                          "propertyNames",
+                                          "required",
+                                          "then",
+                                          "type",
+                                          "unevaluatedProperties",
+                                          "unevaluatedItems",
+                                          "uniqueItems"};
+constexpr std::string_view kAnnotations[] = {"$anchor",
+                                             "$comment",
+                                             "$defs",
+                                             "$dynamicAnchor",
+                                             "$id",
+                                             "$schema",
+                                             "$vocabulary",
+                                             "$recursiveAnchor",
+                                             "contentEncoding",
+                                             "contentMediaType",
+                                             "contentSchema",
+                                             "default",
+                                             "definitions",
+                                             "deprecated",
+                                             "description",
+                                             "discriminator",
+                                             "example",
+                                             "examples",
+                                             "externalDocs",
+                                             "id",
+                                             "nullable",
+                                             "readOnly",
+                                             "title",
+                                             "writeOnly",
+                                             "xml"};
+
+// What schemas are wrapped in by requests, tools and other servers.
+constexpr std::string_view kWrappers[] = {
+    "choice",         "choices",     "function",        "guided_choice",
+    "guided_grammar", "guided_json", "guided_regex",    "grammar",
+    "input_schema",   "json",        "json_schema",     "parameters",
+    "regex",          "schema",      "response_format", "structured_outputs"};
+
 }  // namespace
 
 std::string pointer_step(std::string_view key) {
@@ -128,7 +208,9 @@ void refuse(std::string_view keyword, std::string_view pointer, std::string_view
 
 Schema::Schema(std::string_view json) {
   try {
-    root = parse_json<OrderedJson>(json, kOrderedLimits);
+    JsonLimits limits = kOrderedLimits;
+    limits.number_texts = true;
+    root = parse_json<OrderedJson>(json, limits);
   } catch (const JsonError& error) {
     fail(ExitCode::input_unusable, "JSON schema: line {}, column {}: {}", error.line, error.column,
          error.what());
@@ -181,6 +263,24 @@ void Schema::walk(const OrderedJson& part, const Where& where, bool is_schema) {
       walk(part[i], {own.base, own.pointer + "/" + std::to_string(i)}, true);
     }
   }
+}
+
+void Schema::check_keywords(const OrderedJson& part) const {
+  if (&part != &root && !part.contains("$id")) return;
+  const auto has = [](const auto& names, std::string_view key) {
+    return std::ranges::find(names, key) != std::end(names);
+  };
+  std::string found, meant;
+  for (const auto& [key, value] : part.items()) {
+    if (has(kKeywords, key)) return;
+    if (!found.empty() || has(kAnnotations, key)) continue;
+    meant = nearest_name(key, kKeywords);
+    if (has(kWrappers, key) || !meant.empty()) found = key;
+  }
+  if (found.empty()) return;
+  refuse(found, pointer(part),
+         fmt::format("is no keyword of JSON schemas, and there is none beside it{}",
+                     has(kWrappers, found) ? "; give the schema itself" : did_you_mean(meant)));
 }
 
 const OrderedJson& Schema::target(const OrderedJson& from, std::string_view keyword) const {

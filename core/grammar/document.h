@@ -37,6 +37,11 @@ struct Schema {
   /// TooLarge.
   [[nodiscard]] DfaPtr pattern(const std::string& regex) const;
 
+  /// Throws Error(input_unusable) for the whole schema, or a document within it ($id), without any
+  /// keyword that says what is valid, but with the name of a wrapper around a schema or a key that
+  /// is nearly a keyword.
+  void check_keywords(const OrderedJson& part) const;
+
   OrderedJson root;
   Draft draft = Draft::d2020;
 

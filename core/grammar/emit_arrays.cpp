@@ -103,9 +103,7 @@ std::string Emitter::counted_array(const ArrayShape& shape) {
             fmt::format("{}{} {}", n > 0 ? comma_ + " " : "", rule_of(value), name_of(to)));
       }
     }
-    if (alternatives.empty())
-      alternatives.push_back(name_of(state));  // nothing is written from here
-    rules_.add(names.at(state), fmt::format("{}", fmt::join(alternatives, " | ")));
+    if (!alternatives.empty()) rules_.add(names.at(state), joined(alternatives, " | "));
   }
   return rules_.choice("arr", {bracketed('[', start, ']')});
 }
@@ -113,20 +111,29 @@ std::string Emitter::counted_array(const ArrayShape& shape) {
 // Items of a few values, each once, in any order.
 std::string Emitter::unique_array(const ArrayShape& shape) {
   const auto refused = [&](const char* why) {
-    refuse("uniqueItems", shape.unique_at == "/" ? "" : shape.unique_at, why);
+    if (options_.strict) {
+      refuse(
+          "uniqueItems", shape.unique_at == "/" ? "" : shape.unique_at,
+          fmt::format("is enforced only where all items have one schema {}; \"strict\": false in "
+                      "response_format leaves it to the check of the finished answer",
+                      why));
+    }
+    ArrayShape free = shape;
+    free.unique_at.clear();
+    return array(free);
   };
-  ArrayShape free = shape;
-  free.unique_at.clear();
-  if (!options_.strict) return array(free);
-  if (!shape.prefix.empty() || !shape.contains.empty()) {
-    refused("is enforced only where all items have one schema");
-  }
+  if (!shape.prefix.empty() || !shape.contains.empty()) return refused("and no contains");
   const Values values = sets_.values(shape.rest);
   std::vector<std::string> items;
   if (values.null) items.push_back("\"null\"");
   if (values.yes) items.push_back("\"true\"");
   if (values.no) items.push_back("\"false\"");
-  bool finite = values.numbers.in->empty() && values.arrays.empty() && values.objects.empty();
+  bool finite = values.arrays.empty() && values.objects.empty();
+  if (!values.numbers.in->empty()) {
+    const auto found = list_numbers(values.numbers, kMaxUniqueValues);
+    finite = finite && !found.empty();
+    for (const auto& one : found) items.push_back(numbers(one));
+  }
   std::vector<std::u32string> strings;
   for (const auto& part : values.strings) {
     const Dfa dfa = limit_length(*part.texts, part.least, part.most);
@@ -138,7 +145,7 @@ std::string Emitter::unique_array(const ArrayShape& shape) {
   strings.erase(std::unique(strings.begin(), strings.end()), strings.end());
   for (const auto& text : strings) items.push_back(literal(json_text_of(text)));
   if (!finite || items.size() > kMaxUniqueValues) {
-    refused("is enforced only for up to 10 constants");
+    return refused("of up to 10 constants");
   }
   // A rule for each set of values that are still free.
   const uint32_t all = (1u << items.size()) - 1;
@@ -154,8 +161,7 @@ std::string Emitter::unique_array(const ArrayShape& shape) {
       alternatives.push_back(fmt::format("{}{} {}", written > 0 ? comma_ + " " : "", items[i],
                                          names[left & ~(1u << i)]));
     }
-    if (alternatives.empty()) alternatives.push_back(names[left]);
-    rules_.add(names[left], fmt::format("{}", fmt::join(alternatives, " | ")));
+    if (!alternatives.empty()) rules_.add(names[left], joined(alternatives, " | "));
   }
   return rules_.choice("arr", {bracketed('[', names[all], ']')});
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "grammar/regex.h"
 
@@ -10,6 +11,7 @@ namespace plimsoll::grammar {
 namespace {
 
 constexpr size_t kMaxFree = 4;          // required keys without an order
+constexpr size_t kMaxOnce = 6;          // keys without an order that come once at most
 constexpr uint64_t kMaxCounted = 4000;  // states of an object whose properties are counted
 
 }  // namespace
@@ -17,7 +19,11 @@ constexpr uint64_t kMaxCounted = 4000;  // states of an object whose properties 
 Emitter::Emitter(Sets& sets, const SchemaOptions& options) : sets_(sets), options_(options) {
   if (options.whitespace_pattern) {
     const Dfa space = dfa_of_regex(*options.whitespace_pattern, Match::whole);
-    if (space.empty()) throw RegexError("whitespace_pattern matches nothing");
+    if (space.empty()) throw RegexError("matches nothing");
+    if (!combine(space, dfa_of_regex("[ \\t\\n\\r]*", Match::whole), BothWays::difference)
+             .empty()) {
+      throw RegexError("admits other characters than JSON's whitespace (space, \\t, \\n, \\r)");
+    }
     space_ = rules_.plain(space);
   } else if (options.any_whitespace) {
     rules_.add("ws", "[\\u0020\\n\\t\\r]*");
@@ -36,14 +42,16 @@ Emitter::Emitter(Sets& sets, const SchemaOptions& options) : sets_(sets), option
 
 std::string Emitter::grammar_of(SetId root) {
   at_work_ = root;
-  if (sets_.empty(root)) throw TooLarge("no value is valid");
   const std::string start = rule_of(root);
   while (!todo_.empty()) {
     const SetId id = at_work_ = todo_.front();
     todo_.pop_front();
     write_values(id, names_.at(id));
   }
-  return "root ::= " + start + "\n" + rules_.text();
+  at_work_ = root;
+  std::string grammar = without_dead_ends("root ::= " + start + "\n" + rules_.text());
+  if (grammar.empty()) throw TooLarge("no value is valid");
+  return grammar;
 }
 
 std::string Emitter::rule_of(SetId id) {
@@ -123,8 +131,7 @@ void Emitter::write_values(SetId id, const std::string& rule) {
   for (const auto& shape : values.arrays) alternatives.push_back(array(shape));
   for (const auto& shape : values.objects) alternatives.push_back(object(shape));
   std::erase(alternatives, "");
-  if (alternatives.empty()) throw TooLarge("no value is valid");
-  rules_.add(rule, joined(alternatives, " | "));
+  if (!alternatives.empty()) rules_.add(rule, joined(alternatives, " | "));
 }
 
 std::string Emitter::key(const std::string& name) {
@@ -137,43 +144,77 @@ std::string Emitter::member(const Property& property) {
   return fmt::format("{} {} {}", key(property.name), colon_, rule_of(property.value));
 }
 
-// Entries with keys that are not declared; of those that `wanted` has, where it is given.
-std::string Emitter::entries(const ObjectShape& shape, const KeyClass* wanted) {
+// The keys that are not declared, by the values they have.
+std::vector<KeyClass> Emitter::undeclared(const ObjectShape& shape) {
   std::vector<std::string> names;
   for (const auto& property : shape.properties) names.push_back(property.name);
   const Dfa declared = texts(names);
-  std::vector<std::string> alternatives;
+  std::vector<KeyClass> found;
   Dfa rest = all_texts();
-  const auto add = [&](Dfa keys, SetId value) {
-    if (wanted != nullptr) {
-      keys = combine(keys, *wanted->keys, BothWays::intersection);
-      value = sets_.all_of({value, wanted->value});
-    }
-    if (keys.empty() || sets_.empty(value)) return;
-    const StringPart part{std::make_shared<const Dfa>(std::move(keys)), 0, kNoBound};
-    alternatives.push_back(
-        fmt::format("{} {} {}", rules_.json_string(part), colon_, rule_of(value)));
+  const auto add = [&](const Dfa& keys, SetId value) {
+    Dfa others = combine(keys, declared, BothWays::difference);
+    if (!others.empty() && !sets_.empty(value)) found.push_back({share(std::move(others)), value});
   };
   for (const auto& c : shape.classes) {
-    add(combine(*c.keys, declared, BothWays::difference), c.value);
+    add(*c.keys, c.value);
     rest = combine(rest, *c.keys, BothWays::difference);
   }
-  if (shape.other != kNone) add(combine(rest, declared, BothWays::difference), shape.other);
+  add(rest, shape.other);
+  return found;
+}
+
+// Entries with undeclared keys; of those that `wanted` has, where it is given.
+std::string Emitter::entries(const std::vector<KeyClass>& others, const KeyClass* wanted) {
+  std::vector<std::string> alternatives;
+  for (auto [keys, value] : others) {
+    if (wanted != nullptr) {
+      keys = share(combine(*keys, *wanted->keys, BothWays::intersection));
+      value = sets_.all_of({value, wanted->value});
+    }
+    if (keys->empty() || sets_.empty(value)) continue;
+    alternatives.push_back(
+        fmt::format("{} {} {}", rules_.json_string({keys, 0, kNoBound}), colon_, rule_of(value)));
+  }
   return alternatives.empty() ? "" : rules_.choice("e", alternatives);
+}
+
+// Makes properties of the undeclared keys of classes that have a few alone, so that none comes
+// twice.
+void Emitter::declare_few(std::vector<KeyClass>& others, ObjectShape& shape) {
+  if (!shape.some.empty()) return;
+  const uint64_t count = std::max<uint64_t>(1, shape.most == kNoBound ? shape.least : shape.most);
+  const uint64_t states = (uint64_t{1} << kMaxOnce) + shape.properties.size();
+  if (count >= kMaxCounted / states) return;
+  size_t once = 0;
+  for (const auto& property : shape.properties) {
+    once += property.required && !property.listed ? 1 : 0;
+  }
+  std::erase_if(others, [&](const KeyClass& c) {
+    const auto keys = list_texts(*c.keys, kMaxOnce);
+    if (keys.empty() || once + keys.size() > kMaxOnce) return false;
+    once += keys.size();
+    for (const auto& key : keys) {
+      shape.properties.push_back({utf8_of(key), c.value, false, false});
+    }
+    return true;
+  });
 }
 
 // Rules for what follows the declared properties where `n` entries are there, for each n up to
 // `cap`: more entries, and at least one of each of `some_`. Empty where nothing fits.
 std::vector<std::string> Emitter::ends_of_object(const ObjectShape& shape, uint64_t cap) {
   const uint32_t all = (1u << some_.size()) - 1;
+  uint32_t needed = 0;
+  for (size_t k = 0; k < some_.size(); ++k) needed |= some_[k].needed ? 1u << k : 0;
   // By n, and by the set of those of `some_` that are there.
   std::vector<std::vector<std::string>> names(cap + 1, std::vector<std::string>(all + 1));
   for (uint64_t n = cap + 1; n-- > 0;) {
     for (uint32_t met = all + 1; met-- > 0;) {
+      if (n < std::min<uint64_t>(cap, static_cast<uint64_t>(std::popcount(met)))) continue;
       std::vector<std::string> alternatives;
       std::string& name = names[n][met];
       name = rules_.name("o");
-      if (n >= shape.least && met == all) alternatives.push_back("\"\"");
+      if (n >= shape.least && (met & needed) == needed) alternatives.push_back("\"\"");
       const uint64_t to = std::min(cap, n + 1);
       const auto entry = [&](const std::string& rule, uint32_t then) {
         if (rule.empty() || names[to][then].empty()) return;
@@ -181,13 +222,11 @@ std::vector<std::string> Emitter::ends_of_object(const ObjectShape& shape, uint6
       };
       if (n < shape.most) {
         for (size_t k = 0; k < some_.size(); ++k) {
-          if ((met >> k & 1) == 0) entry(some_[k], met | 1u << k);
+          if ((met >> k & 1) == 0) entry(some_[k].rule, met | 1u << k);
         }
         entry(entry_, met);
       }
-      // A rule of itself alone has no end.
-      const bool stuck = alternatives.size() == 1 && alternatives[0].ends_with(" " + name);
-      if (alternatives.empty() || stuck) {
+      if (alternatives.empty()) {
         name.clear();
       } else {
         rules_.add(name, joined(alternatives, " | "));
@@ -199,20 +238,27 @@ std::vector<std::string> Emitter::ends_of_object(const ObjectShape& shape, uint6
   return ends;
 }
 
-std::string Emitter::object(const ObjectShape& shape) {
-  entry_ = shape.most == 0 ? "" : entries(shape, nullptr);
+std::string Emitter::object(const ObjectShape& given) {
+  ObjectShape shape = given;
+  const size_t declared = shape.properties.size();
+  std::vector<KeyClass> others;
+  if (shape.most > 0) others = undeclared(shape);
+  declare_few(others, shape);
+  entry_ = entries(others, nullptr);
   some_.clear();
   for (const auto& wanted : shape.some) {
-    some_.push_back(entries(shape, &wanted));
-    if (some_.back().empty()) return "";
+    some_.push_back({entries(others, &wanted), true});
+    if (some_.back().rule.empty()) return "";
   }
   std::vector<const Property*> written;
-  for (const auto& property : shape.properties) {
-    const bool free = property.required && !property.listed && some_.size() < kMaxFree;
+  for (size_t i = 0; i < shape.properties.size(); ++i) {
+    const Property& property = shape.properties[i];
+    const bool free =
+        i >= declared || (property.required && !property.listed && some_.size() < kMaxFree);
     if (sets_.empty(property.value)) {
       if (property.required) return "";
     } else if (free) {  // among the undeclared keys, in any order
-      some_.push_back(rules_.choice("e", {member(property)}));
+      some_.push_back({rules_.choice("e", {member(property)}), property.required});
     } else {
       written.push_back(&property);
     }
@@ -220,36 +266,42 @@ std::string Emitter::object(const ObjectShape& shape) {
   ObjectShape counts;
   counts.least = shape.least;
   counts.most = shape.most;
-  uint64_t required = some_.size();
+  uint64_t required = 0;
+  for (const auto& some : some_) required += some.needed ? 1 : 0;
   for (const auto* property : written) required += property->required ? 1 : 0;
   if (counts.least <= required) counts.least = 0;
   if (entry_.empty() && counts.most >= written.size() + some_.size()) counts.most = kNoBound;
   const uint64_t cap = std::max<uint64_t>(1, counts.most == kNoBound ? counts.least : counts.most);
   const uint64_t states =
       (cap + 1) * (written.size() + (uint64_t{1} << std::min<size_t>(some_.size(), 20)));
-  if (cap > kMaxCounted || (cap > 1 && states > kMaxCounted) || some_.size() > 6) {
+  if (cap > kMaxCounted || (cap > 1 && states > kMaxCounted) || some_.size() > kMaxOnce) {
     throw TooLarge("its properties are counted: too many states");
   }
   // From the last property to the first: the rule for each count of those written before, or "".
   std::vector<std::string> next = ends_of_object(counts, cap);
+  // What the object may begin with. One rule holds all, because xgrammar's time grows with rules.
+  std::vector<std::string> begins;
+  if (!next[0].empty()) begins.push_back(next[0]);
   for (size_t i = written.size(); i-- > 0;) {
     const std::string one = member(*written[i]);
-    std::vector<std::string> now;
-    for (uint64_t n = 0; n <= std::min<uint64_t>(cap, i); ++n) {
+    if (written[i]->required) begins.clear();
+    if (counts.most > 0 && !next[1].empty()) begins.push_back(one + " " + next[1]);
+    std::vector<std::string> now{""};
+    for (uint64_t n = 1; n <= std::min<uint64_t>(cap, i); ++n) {
       std::vector<std::string> alternatives;
       const bool full = counts.most != kNoBound && n == counts.most;
       const std::string& after = next[std::min<uint64_t>(cap, n + 1)];
       if (!full && !after.empty()) {
-        alternatives.push_back(
-            fmt::format("{}{}{} {}", n > 0 ? comma_ : "", n > 0 ? " " : "", one, after));
+        alternatives.push_back(fmt::format("{} {} {}", comma_, one, after));
       }
       if (!written[i]->required && !next[n].empty()) alternatives.push_back(next[n]);
       now.push_back(alternatives.empty() ? "" : rules_.choice("o", alternatives));
     }
     next = std::move(now);
   }
-  if (next[0].empty()) return "";
-  return rules_.choice("obj", {bracketed('{', next[0], '}')});
+  if (begins.empty()) return "";
+  std::ranges::reverse(begins);  // in the order of properties
+  return rules_.choice("obj", {bracketed('{', rules_.choice("o", begins), '}')});
 }
 
 }  // namespace plimsoll::grammar

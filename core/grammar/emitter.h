@@ -32,7 +32,9 @@ class Emitter {
   std::string counted_array(const ArrayShape& shape);
   std::string unique_array(const ArrayShape& shape);
   std::string object(const ObjectShape& shape);
-  std::string entries(const ObjectShape& shape, const KeyClass* wanted);
+  std::vector<KeyClass> undeclared(const ObjectShape& shape);
+  std::string entries(const std::vector<KeyClass>& others, const KeyClass* wanted);
+  static void declare_few(std::vector<KeyClass>& others, ObjectShape& shape);
   std::vector<std::string> ends_of_object(const ObjectShape& shape, uint64_t cap);
   std::string key(const std::string& name);
   std::string member(const Property& property);
@@ -49,9 +51,13 @@ class Emitter {
   std::vector<std::pair<NumberSet, std::string>> numbers_;
   // Between tokens, with whitespace: `space` may be nothing.
   std::string space_, comma_, colon_;
-  // Of the object at work: its undeclared entries.
+  // Of the object at work: its undeclared entries, and entries that are counted by themselves.
+  struct Some {
+    std::string rule;
+    bool needed;  // must be there
+  };
   std::string entry_;
-  std::vector<std::string> some_;
+  std::vector<Some> some_;
 };
 
 }  // namespace plimsoll::grammar

@@ -92,6 +92,7 @@ void Lowering::add_dependencies(std::vector<SetId>& parts) {
 }
 
 bool Lowering::gather(const OrderedJson& part, ObjectShape& known, int depth) {
+  WorkLimit::spend(1000);  // references may lead here many times
   if (depth > 50) wrong("is nested too deep");
   if (!part.is_object()) return true;
   for (const char* keyword :

@@ -8,6 +8,15 @@
 #include "grammar/regex.h"
 
 namespace plimsoll::grammar {
+namespace {
+
+// Whether doubles hold not all whole numbers about it.
+bool is_large(const Decimal& number) {
+  return number.whole.size() >= 16;
+}
+
+}  // namespace
+
 const OrderedJson* Lowering::find(const char* keyword) {
   const auto found = last_->find(keyword);
   if (found == last_->end()) return nullptr;
@@ -21,18 +30,17 @@ void Lowering::wrong(std::string_view why) const {
 
 uint64_t Lowering::count(const OrderedJson& value) {
   if (value.is_number_unsigned()) return value.get<uint64_t>();
-  if (value.is_number_float()) {
-    const double number = value.get<double>();
-    if (number >= 0 && number < 1e15 &&
-        number == static_cast<double>(static_cast<uint64_t>(number))) {
-      return static_cast<uint64_t>(number);
+  if (is_number(value)) {
+    const Decimal number = decimal_of(value);
+    if (!number.negative && number.fraction.empty() && number.whole.size() <= 15) {
+      return std::stoull(number.whole);
     }
   }
   wrong("is no number of things");
 }
 
 Decimal Lowering::number(const OrderedJson& value) {
-  if (!value.is_number()) wrong("is no number");
+  if (!is_number(value)) wrong("is no number");
   return decimal_of(value);
 }
 
@@ -62,6 +70,7 @@ SetId Lowering::lower(const OrderedJson& part) {
   last_ = &part;
   keyword_ = "schema";
   if (!part.is_object()) wrong("is no schema");
+  schema_.check_keywords(part);
   std::vector<SetId> parts;
   try {
     const bool alone = schema_.draft <= Draft::d7 && part.contains("$ref");
@@ -133,14 +142,18 @@ void Lowering::restrict_numbers(Values& own) {
     own.numbers = intersection_of(own.numbers, to);
   };
   const auto bound = [&](const char* keyword, const char* exclusive, auto limit) {
+    const auto restrict_to = [&](const Decimal& decimal, bool or_equal) {
+      restrict(limit(decimal, or_equal));
+      if (is_large(decimal)) restrict(without_large_fractions());
+    };
     const auto* strict = find(exclusive);
     const bool flag = strict != nullptr && strict->is_boolean();
     if (const auto* value = find(keyword)) {
-      restrict(limit(number(*value), !(flag && strict->template get<bool>())));
+      restrict_to(number(*value), !(flag && strict->template get<bool>()));
     }
     if (strict != nullptr && !flag) {
       keyword_ = exclusive;
-      restrict(limit(number(*strict), false));
+      restrict_to(number(*strict), false);
     }
   };
   bound("minimum", "exclusiveMinimum", at_least);
@@ -174,7 +187,8 @@ void Lowering::restrict_strings(Values& own) {
     if (!regex->is_string()) wrong("is no string");
     restrict(schema_.pattern(regex->get<std::string>()));
   }
-  if (const auto* format = find("format"); format != nullptr && format->is_string()) {
+  if (const auto* format = find("format")) {
+    if (!format->is_string()) wrong("is no string");
     const auto& name = format->get_ref<const std::string&>();
     if (is_irregular_format(name) && options_.strict) {
       wrong(fmt::format("\"{}\" is not supported", name));
@@ -211,7 +225,9 @@ void Lowering::restrict_arrays(Values& own) {
     }
     shape.contains.push_back(contains);
   }
-  if (const auto* unique = find("uniqueItems"); unique != nullptr && *unique == true) {
+  const auto* unique = find("uniqueItems");
+  if (unique != nullptr && !unique->is_boolean()) wrong("is neither true nor false");
+  if (unique != nullptr && *unique == true) {
     shape.unique_at = schema_.pointer(*last_);
     if (shape.unique_at.empty()) shape.unique_at = "/";
   }
@@ -241,7 +257,8 @@ void Lowering::restrict_objects(Values& own) {
     shape.other = kNone;
   }
   add_patterns(shape);
-  if (const auto* required = find("required"); required != nullptr && required->is_array()) {
+  // Draft 3 has true or false in a property's schema.
+  if (const auto* required = find("required"); required != nullptr && !required->is_boolean()) {
     for (const auto& name : names(*required)) {
       const auto known = std::ranges::find(shape.properties, name, &Property::name);
       if (known != shape.properties.end()) {
@@ -316,10 +333,11 @@ SetId Lowering::listed(const OrderedJson& list) {
     if (value.is_null()) sum.null = true;
     if (value.is_boolean()) (value.get<bool>() ? sum.yes : sum.no) = true;
     if (value.is_string()) strings.push_back(value.get<std::string>());
-    if (value.is_number()) {
+    if (is_number(value)) {
       const Decimal number = decimal_of(value);
-      sum.numbers =
-          union_of(sum.numbers, intersection_of(at_least(number, true), at_most(number, true)));
+      NumberSet one = intersection_of(at_least(number, true), at_most(number, true));
+      if (is_large(number)) one = intersection_of(one, without_large_fractions());
+      sum.numbers = union_of(sum.numbers, one);
     }
     if (value.is_array()) {
       ArrayShape shape;

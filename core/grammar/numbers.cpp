@@ -8,7 +8,6 @@
 namespace plimsoll::grammar {
 namespace {
 
-constexpr size_t kMaxDigits = 400;
 constexpr uint64_t kMaxResidues = 4000;
 
 Dfa match(std::string_view regex) {
@@ -139,9 +138,6 @@ Dfa plain(const Decimal& bound, bool below, bool at, bool above) {
   return Comparison(bound, below, at, above).take();
 }
 
-bool is_zero(const Decimal& d) {
-  return d.whole == "0" && d.fraction.empty();
-}
 // Whether a decimal's size is at least 0.0001, and at most 10^16.
 bool not_tiny(const Decimal& d) {
   return d.whole != "0" || (!d.fraction.empty() && d.fraction.substr(0, 4) > "0000" &&
@@ -161,39 +157,6 @@ NumberSet sum(const std::vector<const Dfa*>& in, const std::vector<const Dfa*>& 
 }
 
 }  // namespace
-
-Decimal decimal_of(const OrderedJson& number) {
-  std::string text = number.dump();
-  Decimal d;
-  if (text[0] == '-') {
-    d.negative = true;
-    text.erase(0, 1);
-  }
-  long exponent = 0;
-  if (const size_t e = text.find_first_of("eE"); e != std::string::npos) {
-    exponent = std::stol(text.substr(e + 1));
-    text.resize(e);
-  }
-  const size_t dot = text.find('.');
-  std::string digits = text.substr(0, dot);
-  const long behind = dot == std::string::npos ? 0 : static_cast<long>(text.size() - dot - 1);
-  if (dot != std::string::npos) digits += text.substr(dot + 1);
-  long point = static_cast<long>(digits.size()) - behind + exponent;
-  if (std::abs(point) > static_cast<long>(kMaxDigits))
-    throw TooLarge("a number has too many digits");
-  if (point < 0) {
-    digits.insert(0, static_cast<size_t>(-point), '0');
-    point = 0;
-  }
-  if (point > static_cast<long>(digits.size())) digits.resize(static_cast<size_t>(point), '0');
-  d.whole = digits.substr(0, static_cast<size_t>(point));
-  d.fraction = digits.substr(static_cast<size_t>(point));
-  d.whole.erase(0, std::min(d.whole.find_first_not_of('0'), d.whole.size()));
-  if (d.whole.empty()) d.whole = "0";
-  d.fraction.resize(d.fraction.find_last_not_of('0') + 1);
-  if (is_zero(d)) d.negative = false;
-  return d;
-}
 
 NumberSet all_numbers() {
   static const NumberSet set{share(kinds().all), share({})};
@@ -219,6 +182,14 @@ NumberSet integers(bool written_plainly) {
   return sets[written_plainly ? 1 : 0];
 }
 
+NumberSet without_large_fractions() {
+  const FreeWork free;
+  static const NumberSet set{
+      share(combine(kinds().all, match("-?[1-9][0-9]{15,}\\.[0-9]+"), BothWays::difference)),
+      share({})};
+  return set;
+}
+
 NumberSet at_least(const Decimal& bound, bool or_equal) {
   const Kinds& k = kinds();
   // Unsigned texts and, behind a minus, negative ones.
@@ -226,10 +197,10 @@ NumberSet at_least(const Decimal& bound, bool or_equal) {
   std::vector<const Dfa*> in, out;
   if (!bound.negative) {
     unsigned_in = plain(bound, false, or_equal, true);
-    if (is_zero(bound) && or_equal) negative_in = plain(bound, false, true, false);
+    if (bound.is_zero() && or_equal) negative_in = plain(bound, false, true, false);
     out.insert(out.end(), {&k.negative_huge, &k.negative_tiny});
     if (not_huge(bound)) in.push_back(&k.huge);
-    if (is_zero(bound)) in.push_back(&k.tiny);
+    if (bound.is_zero()) in.push_back(&k.tiny);
     if (not_tiny(bound)) out.push_back(&k.tiny);
   } else {
     unsigned_in = k.positive_plain;
@@ -320,6 +291,20 @@ NumberSet multiples_of(const Decimal& divisor) {
   if (rest == 1 && p < 65'536) ins.insert(ins.end(), {&k.huge, &k.negative_huge});
   if (places == 0) outs.insert(outs.end(), {&k.tiny, &k.negative_tiny});
   return sum(ins, outs);
+}
+
+std::vector<NumberSet> list_numbers(const NumberSet& set, size_t most) {
+  if (set.loosened) return {};
+  const Dfa shortest = match("0|-?([1-9][0-9]*|0\\.[0-9]*[1-9]|[1-9][0-9]*\\.[0-9]*[1-9])");
+  std::vector<NumberSet> found;
+  NumberSet sum = no_numbers();
+  for (const auto& text : list_texts(combine(*set.in, shortest, BothWays::intersection), most)) {
+    const Decimal number = decimal_of(OrderedJson::binary({text.begin(), text.end()}));
+    const NumberSet one = intersection_of(at_least(number, true), at_most(number, true));
+    found.push_back(intersection_of(set, one));
+    sum = union_of(sum, found.back());
+  }
+  return *sum.in == *set.in ? found : std::vector<NumberSet>();
 }
 
 NumberSet complement_of(const NumberSet& a) {

@@ -3,22 +3,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "base/json.h"
 #include "grammar/automaton.h"
+#include "grammar/decimal.h"
 
 namespace plimsoll::grammar {
-
-/// A decimal number, exact: digits before and behind the point, without needless zeros.
-struct Decimal {
-  bool negative = false;
-  std::string whole = "0";
-  std::string fraction;
-};
-
-/// The number as it is written; of a double the shortest text that reads back as it. Throws
-/// TooLarge for more than 400 digits.
-Decimal decimal_of(const OrderedJson& number);
 
 /// Numbers by their texts: plain decimals, and exponents as programs write them (1e-05 and smaller,
 /// 1e+16 and larger). A text is surely in the set, or surely not, or neither, where an automaton
@@ -35,8 +25,15 @@ NumberSet no_numbers();
 NumberSet integers(bool written_plainly);
 NumberSet at_least(const Decimal& bound, bool or_equal);
 NumberSet at_most(const Decimal& bound, bool or_equal);
+/// Numbers without those that have a fraction and 16 digits or more before it, which readers of
+/// doubles take for another number; surely out is none.
+NumberSet without_large_fractions();
 /// Throws TooLarge where a divisor has more than 4,000 residues.
 NumberSet multiples_of(const Decimal& divisor);
+
+/// The numbers of a set, each with all its spellings; none where they are more than `most`, or not
+/// known.
+std::vector<NumberSet> list_numbers(const NumberSet& set, size_t most);
 
 NumberSet complement_of(const NumberSet& a);
 NumberSet intersection_of(const NumberSet& a, const NumberSet& b);

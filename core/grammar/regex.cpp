@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "grammar/regex_tree.h"
+#include "grammar/regex_reader.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {

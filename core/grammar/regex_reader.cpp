@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "grammar/regex.h"
-#include "grammar/regex_tree.h"
+#include "grammar/regex_reader.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {

@@ -22,6 +22,11 @@ std::string literal(std::string_view utf8);
 /// A class of EBNF. The set is not empty.
 std::string char_class(const CharSet& set);
 
+/// The grammar, whose first rule is its start, without rules and alternatives that no text
+/// completes: rules that lead to themselves alone or to names without a rule. Empty where no text
+/// is left.
+std::string without_dead_ends(const std::string& grammar);
+
 /// A grammar as it is written. Throws TooLarge beyond 10,000 rules and 8 MB.
 class Rules {
  public:

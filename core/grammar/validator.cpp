@@ -2,16 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "base/error.h"
+#include "grammar/decimal.h"
 #include "grammar/document.h"
 #include "grammar/formats.h"
-#include "grammar/numbers.h"
 #include "grammar/regex.h"
+#include "grammar/shapes.h"
 
 namespace plimsoll::grammar {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMaxSteps = 1000;
 constexpr int64_t kValidation = 200'000'000;
 constexpr size_t kMaxAnswerKeys = 100'000;
+constexpr size_t kMaxKnown = 100'000;  // values beside schemas whose outcome is kept
 
 // Names and places of items that keywords have looked at.
 struct Seen {
@@ -29,17 +31,6 @@ struct Seen {
     places.insert(other.places.begin(), other.places.end());
   }
 };
-
-bool equal(const OrderedJson& a, const OrderedJson& b) {
-  if (a.is_number() && b.is_number()) return a == b;
-  if (a.type() != b.type() || (a.is_structured() && a.size() != b.size())) return false;
-  if (a.is_array()) return std::ranges::equal(a, b, equal);
-  if (!a.is_object()) return a == b;
-  return std::ranges::all_of(a.items(), [&](const auto& item) {
-    const auto same = b.find(item.key());
-    return same != b.end() && equal(item.value(), *same);
-  });
-}
 
 class Check {
  public:
@@ -92,24 +83,43 @@ class Check {
   static uint64_t length(const OrderedJson& text) {
     return code_points_of(text.get_ref<const std::string&>()).size();
   }
+  /// How a count compares with what a keyword says; with `otherwise` where it is not there.
+  static std::strong_ordering counted(uint64_t count, const OrderedJson* bound,
+                                      uint64_t otherwise) {
+    if (bound == nullptr) return count <=> otherwise;
+    return compare(decimal_of(OrderedJson(count)), decimal_of(*bound));
+  }
 
   bool references(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
     for (const char* keyword : {"$ref", "$recursiveRef", "$dynamicRef"}) {
       if (find(schema, keyword) == nullptr) continue;
-      if (!valid(schema_.target(schema, keyword), value, seen)) return false;
+      if (!refers(schema_.target(schema, keyword), value, seen)) return false;
     }
     return true;
+  }
+  // Several references may lead to a value by one schema, which is then looked at once.
+  bool refers(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
+    const auto known = known_.find({&schema, &value});
+    // What is wrong is looked for anew where it is to be said.
+    const bool usable = known != known_.end() && (known->second.first || trying_ > 0);
+    std::pair<bool, Seen> found;
+    if (!usable) found.first = valid(schema, value, found.second);
+    const auto& [ok, own] = usable ? known->second : found;
+    seen.add(own);
+    const bool result = ok;
+    if (!usable && known_.size() < kMaxKnown) known_[{&schema, &value}] = std::move(found);
+    return result;
   }
 
   bool has_type(const std::string& type, const OrderedJson& value) const {
     if (type == "integer") {
-      if (value.is_number_float() && schema_.draft > Draft::d4) {
-        return std::floor(value.get<double>()) == value.get<double>();
-      }
-      return value.is_number_integer();
+      if (!is_number(value)) return false;
+      return schema_.draft > Draft::d4
+                 ? decimal_of(value).fraction.empty()
+                 : exact_text_of(value).find_first_of(".eE") == std::string::npos;
     }
     return (type == "null" && value.is_null()) || (type == "boolean" && value.is_boolean()) ||
-           (type == "number" && value.is_number()) || (type == "string" && value.is_string()) ||
+           (type == "number" && is_number(value)) || (type == "string" && value.is_string()) ||
            (type == "array" && value.is_array()) || (type == "object" && value.is_object()) ||
            (type == "any" && schema_.draft == Draft::d3);
   }
@@ -132,21 +142,22 @@ class Check {
     if (const auto* constant = find(schema, "const"); constant && !equal(*constant, value)) {
       return wrong("const", "is another value");
     }
-    return !value.is_number() || numbers(schema, value);
+    return !is_number(value) || numbers(schema, value);
   }
 
   bool numbers(const OrderedJson& schema, const OrderedJson& value) {
+    const Decimal number = decimal_of(value);
     const auto limit = [&](const char* keyword, const char* exclusive, int sign) {
       const auto* strict = find(schema, exclusive);
       const bool flag = strict != nullptr && *strict == true;
       const auto beyond = [&](const OrderedJson& bound, bool or_equal) {
-        return sign > 0 ? (or_equal ? value >= bound : value > bound)
-                        : (or_equal ? value <= bound : value < bound);
+        const auto order = compare(number, decimal_of(bound));
+        return (sign > 0 ? order > 0 : order < 0) || (or_equal && order == 0);
       };
       if (const auto* bound = find(schema, keyword); bound != nullptr && beyond(*bound, flag)) {
         return wrong(keyword, "is out of bounds");
       }
-      if (strict != nullptr && strict->is_number() && beyond(*strict, true)) {
+      if (strict != nullptr && is_number(*strict) && beyond(*strict, true)) {
         return wrong(exclusive, "is out of bounds");
       }
       return true;
@@ -155,20 +166,17 @@ class Check {
       return false;
     }
     const auto* divisor = find(schema, schema_.draft == Draft::d3 ? "divisibleBy" : "multipleOf");
-    if (divisor == nullptr || !divisor->is_number()) return true;
-    const double quotient = value.get<double>() / divisor->get<double>();
-    const bool ok =
-        std::abs(quotient - std::round(quotient)) <= 1e-9 * std::max(1.0, std::abs(quotient));
-    return ok || wrong("multipleOf", "is no multiple");
+    return divisor == nullptr || is_multiple(number, decimal_of(*divisor)) ||
+           wrong("multipleOf", "is no multiple");
   }
 
   bool strings(const OrderedJson& schema, const OrderedJson& value) {
     if (!value.is_string()) return true;
     const auto& text = value.get_ref<const std::string&>();
-    if (const auto* least = find(schema, "minLength"); least && length(value) < *least) {
+    if (counted(length(value), find(schema, "minLength"), 0) < 0) {
       return wrong("minLength", "is too short");
     }
-    if (const auto* most = find(schema, "maxLength"); most && length(value) > *most) {
+    if (counted(length(value), find(schema, "maxLength"), kNoBound) > 0) {
       return wrong("maxLength", "is too long");
     }
     if (const auto* regex = find(schema, "pattern"); regex != nullptr && regex->is_string()) {
@@ -199,10 +207,10 @@ class Check {
       seen.places.insert(i);
       if (!inner(*item, value[i], fmt::format("/{}", i))) return wrong(name, "has a wrong item");
     }
-    if (const auto* least = find(schema, "minItems"); least && value.size() < *least) {
+    if (counted(value.size(), find(schema, "minItems"), 0) < 0) {
       return wrong("minItems", "has too few items");
     }
-    if (const auto* most = find(schema, "maxItems"); most && value.size() > *most) {
+    if (counted(value.size(), find(schema, "maxItems"), kNoBound) > 0) {
       return wrong("maxItems", "has too many items");
     }
     if (const auto* unique = find(schema, "uniqueItems"); unique != nullptr && *unique == true) {
@@ -229,9 +237,8 @@ class Check {
     const bool counts = schema_.draft >= Draft::d2019;
     const auto* least = counts ? find(schema, "minContains") : nullptr;
     const auto* most = counts ? find(schema, "maxContains") : nullptr;
-    if (least != nullptr ? met < *least : met < 1)
-      return wrong("contains", "has too few such items");
-    return most == nullptr || met <= *most || wrong("maxContains", "has too many such items");
+    if (counted(met, least, 1) < 0) return wrong("contains", "has too few such items");
+    return counted(met, most, kNoBound) <= 0 || wrong("maxContains", "has too many such items");
   }
 
   bool objects(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
@@ -243,15 +250,15 @@ class Check {
         }
       }
     }
-    if (const auto* least = find(schema, "minProperties"); least && value.size() < *least) {
+    if (counted(value.size(), find(schema, "minProperties"), 0) < 0) {
       return wrong("minProperties", "has too few properties");
     }
-    if (const auto* most = find(schema, "maxProperties"); most && value.size() > *most) {
+    if (counted(value.size(), find(schema, "maxProperties"), kNoBound) > 0) {
       return wrong("maxProperties", "has too many properties");
     }
     const auto* names = schema_.draft >= Draft::d6 ? find(schema, "propertyNames") : nullptr;
     for (const auto& [name, member] : value.items()) {
-      if (names != nullptr && !inner(*names, OrderedJson(name), "/" + pointer_step(name))) {
+      if (names != nullptr && !inner(*names, names_.emplace_back(name), "/" + pointer_step(name))) {
         return wrong("propertyNames", "has a wrong name");
       }
       if (!property(schema, name, member, seen)) return false;
@@ -350,6 +357,8 @@ class Check {
 
   const Schema& schema_;
   std::vector<std::string> path_;
+  std::map<std::pair<const OrderedJson*, const OrderedJson*>, std::pair<bool, Seen>> known_;
+  std::deque<OrderedJson> names_;  // keys as values, each at a place of its own
   int depth_ = 0;
   int trying_ = 0;
 };
@@ -361,7 +370,8 @@ JsonSchema::JsonSchema(std::string_view text) : schema_(std::make_shared<const S
 std::string JsonSchema::refuse(std::string_view answer) const {
   OrderedJson value;
   try {
-    value = parse_json<OrderedJson>(answer, {.max_depth = 1000, .max_keys = kMaxAnswerKeys});
+    value = parse_json<OrderedJson>(
+        answer, {.max_depth = 1000, .max_keys = kMaxAnswerKeys, .number_texts = true});
   } catch (const JsonError& error) {
     return fmt::format("line {}, column {}: {}", error.line, error.column, error.what());
   }

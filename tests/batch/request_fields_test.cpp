@@ -66,6 +66,10 @@ TEST_CASE("fields out of range are refused by name") {
       {"response_format", "{\"type\":\"json_schema\"}"},
       {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}"},
       {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"schema\":3}}"},
+      {"response_format", "{\"type\":\"json_object\",\"json_schema\":{\"schema\":{}}}"},
+      {"response_format", "{\"type\":\"json_object\",\"schema\":3}"},
+      {"response_format", "{\"type\":\"text\",\"schema\":{}}"},
+      {"response_format", "{\"type\":\"text\",\"json_schema\":{\"schema\":{}}}"},
       {"structured_outputs", "{}"},
       {"structured_outputs", "{\"json_object\":false}"},
       {"structured_outputs", "{\"json\":{},\"regex\":\"a\"}"},
@@ -161,6 +165,16 @@ TEST_CASE("the form of an answer, from each field that says it") {
   CHECK(constraint(with_field("response_format", R"({"type":"json_object"})"))->kind ==
         Kind::json_object);
   CHECK_FALSE(constraint(with_field("response_format", R"({"type":"text"})")));
+  const auto bare = constraint(
+      with_field("response_format", R"({"type":"json_object","schema":)" + schema + "}"));
+  CHECK(bare->kind == Kind::schema);
+  CHECK(bare->text == schema);
+  // Numbers keep all their digits.
+  const std::string digits = R"({"const":12345678901234567890123,"maximum":0.10})";
+  CHECK(constraint(with_field("guided_json", digits))->text == digits);
+  CHECK(constraint(with_field("structured_outputs", R"({"json":)" + digits + "}"))->text == digits);
+  const Read list = read(with_field("structured_outputs", R"({"choice":[1.5]})"));
+  CHECK_THAT(list.message, Catch::Contains("found [1.5]"));
   const auto outputs = constraint(
       with_field("structured_outputs",
                  R"({"json":"{}","regex":null,"whitespace_pattern":" ?",)"

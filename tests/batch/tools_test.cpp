@@ -127,6 +127,13 @@ TEST_CASE("tool_choice and what stands beside it") {
       {R"("tools":[1])", "tools", "array of objects"},
       {R"("tools":[{"type":null},{"type":"custom","custom":{"name":"f"}}])", "tools",
        "tools[1].type: expected function, found custom"},
+      {R"("tools":[{"type":"web_search"}])", "tools",
+       "tools[0].type: expected function, found web_search"},
+      {R"("tools":[{"type":"function","name":"f","parameters":{}}])", "tools",
+       "tools[0].function.name: expected a string"},
+      {R"("tools":[{"name":"f","input_schema":{}}],"tool_choice":"none")", "tools",
+       "tools[0].function.name"},
+      {R"("tools":[{"function":{"name":5}}])", "tools", "tools[0].function.name"},
       {R"("thinking_token_budget":"x")", "thinking_token_budget", "whole number"}};
   for (const Row& row : rows) {
     INFO(row.fields);

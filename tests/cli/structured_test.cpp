@@ -171,6 +171,7 @@ TEST_CASE("--structured-outputs gives all lines a form, and belongs to the run")
   scratch.write("regex.json", R"({"regex": "[a-z]{4}"})");
   scratch.write("bad.json", R"({"type": "strin"})");
   scratch.write("broken.json", "{\n\"type\": ]");
+  scratch.write("wrapped.json", R"({"response_format": {"type": "text"}})");
   scratch.write("in", plain("of-flag", R"("top_p":1)") + plain("own", R"("guided_choice":["x"])") +
                           plain("text", R"("response_format":{"type":"text"},"min_tokens":60)"));
   const std::string run = "plimsoll run $MODEL -q -i in -o out --structured-outputs ";
@@ -182,11 +183,12 @@ TEST_CASE("--structured-outputs gives all lines a form, and belongs to the run")
   const Outcome other = shell(scratch, run + "regex.json");
   CHECK(other.status == 8);
   CHECK_THAT(other.err, Contains("structured_outputs"));
-  REQUIRE(shell(scratch, run + R"('{"regex":"[a-z]{4}"}' --overwrite)").status == 0);
+  REQUIRE(shell(scratch, run + R"(' {"regex":"[a-z]{4}"}' --overwrite)").status == 0);
   found = answers(scratch.read("out"));
   CHECK(std::regex_match(found["of-flag"].text, std::regex("[a-z]{4}")));
   for (const auto& [file, what] :
        {std::pair("bad.json", "type"), std::pair("broken.json", "line 2"),
+        std::pair("wrapped.json", "response_format at \"\": is no keyword"),
         std::pair("missing.json", "no such file")}) {
     const Outcome refused = shell(scratch, run + file + " --overwrite");
     CHECK(refused.status == 2);

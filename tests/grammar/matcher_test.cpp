@@ -100,6 +100,75 @@ TEST_CASE("a mask has the tokens that may follow, and no others") {
   CHECK(ended > 0);
 }
 
+TEST_CASE("wherever an answer by a schema may come, it can come to an end") {
+  const std::string schema = GENERATE(
+      as<std::string>(),
+      R"({"type":"object","properties":{"roles":{"type":"array","items":{"enum":["admin","user"]},
+          "contains":{"const":"admin"},"maxItems":2}},"required":["roles"],
+          "additionalProperties":false})",
+      R"({"type":"array","prefixItems":[{"type":"boolean"},{"type":"boolean"}],"items":false,
+          "contains":{"const":true}})",
+      R"({"type":"array","items":{"enum":[1,2]},"maxItems":3,"not":{"items":{"const":1}}})",
+      R"({"type":"array","items":{"type":"boolean"},"maxItems":2,"if":{"contains":{"const":true}},
+          "then":{"minItems":2}})",
+      R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true,"minItems":2,
+          "maxItems":2})",
+      R"({"type":"object","properties":{"a":{"$ref":"#/$defs/endless"},"b":{"type":"null"}},
+          "additionalProperties":false,
+          "$defs":{"endless":{"type":"array","items":{"$ref":"#/$defs/endless"},"minItems":1}}})");
+  INFO(schema);
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
+  Constraint constraint{.text = schema};
+  constraint.options.any_whitespace = false;
+  const auto grammar = compiler.compile(constraint);
+  std::mt19937 random(7);
+  for (int walk = 0; walk < 40; ++walk) {
+    Matcher matcher(grammar, {kEnd});
+    std::vector<int32_t> words(matcher.mask_words());
+    std::string text;
+    while (!matcher.ended()) {
+      (void)matcher.fill_mask(words);
+      std::vector<TokenId> allowed;
+      for (TokenId token = 0; token < tokenizer().vocab_size(); ++token) {
+        // Zeros behind a point may go on without end.
+        if (is_set(words, token) && (token != '0' || text.size() < 60)) allowed.push_back(token);
+      }
+      INFO(text);
+      REQUIRE_FALSE(allowed.empty());
+      const TokenId token = allowed[random() % allowed.size()];
+      matcher.accept(token);
+      if (token != kEnd) text += tokenizer().token_bytes(token);
+      REQUIRE(text.size() < 200);
+    }
+    CHECK(grammar->refuse(text) == "");
+  }
+}
+
+TEST_CASE("keys of a few names come once, in any order") {
+  Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
+  const auto taken = [&](const char* schema, const std::string& text) {
+    Matcher matcher(compiler.compile({.text = schema}), {kEnd});
+    try {
+      for (const char c : text) matcher.accept(static_cast<unsigned char>(c));
+      matcher.accept(kEnd);
+      return true;
+    } catch (const grammar::OutsideMask&) {
+      return false;
+    }
+  };
+  const char* two = R"({"type":"object","propertyNames":{"enum":["a","b"]},
+      "additionalProperties":{"type":"boolean"},"minProperties":2,"maxProperties":2})";
+  CHECK(taken(two, R"({"b":true,"a":false})"));
+  CHECK(taken(two, R"({"a":true,"b":false})"));
+  CHECK_FALSE(taken(two, R"({"b":true,"b":false})"));
+  CHECK_FALSE(taken(two, R"({"b":true})"));
+  const char* some = R"({"type":"object","properties":{"p":{}},"required":["x"],
+      "patternProperties":{"^[mn]$":{"type":"null"}},"additionalProperties":{"type":"integer"}})";
+  CHECK(taken(some, R"({"p":1,"n":null,"z":2,"x":3,"m":null,"y":4})"));
+  CHECK_FALSE(taken(some, R"({"n":null,"n":null,"x":3})"));
+  CHECK_FALSE(taken(some, R"({"n":null})"));
+}
+
 TEST_CASE("an end that is given twice is one end") {
   Compiler compiler(tokenizer(), {.vocab_size = kVocabulary});
   Matcher matcher(compiler.compile(ebnf(R"(root ::= "a")")), {kEnd, kEnd});

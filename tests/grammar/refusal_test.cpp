@@ -26,6 +26,16 @@ std::string nested(size_t depth, const std::string& open, const std::string& clo
   return text;
 }
 
+// A schema that leads to an integer by 2^`levels` ways.
+std::string doubled(const std::string& first, int levels) {
+  std::string text = "{" + first + R"("$ref": "#/$defs/d0", "$defs": {)";
+  for (int i = 0; i < levels; ++i) {
+    const std::string next = R"({"$ref": "#/$defs/d)" + std::to_string(i + 1) + "\"}";
+    text += "\"d" + std::to_string(i) + R"(": {"allOf": [)" + next + "," + next + "]},";
+  }
+  return text + "\"d" + std::to_string(levels) + R"(": {"type": "integer"}}})";
+}
+
 }  // namespace
 
 TEST_CASE("what a grammar cannot enforce is refused with keyword and place") {
@@ -51,11 +61,43 @@ TEST_CASE("malformed schemas are refused") {
   check_refused(R"({"pattern": "("})", "unfinished group");
   check_refused(R"({"multipleOf": 0})", "multipleOf");
   check_refused(R"({"a": 1, "a": 2})", "duplicate key");
+  check_refused(R"({"required": "a"})", "required at \"\": is no list of names");
+  check_refused(R"({"uniqueItems": "true"})", "uniqueItems at \"\": is neither");
+  check_refused(R"({"format": 3})", "format at \"\": is no string");
+}
+
+TEST_CASE("schemas that say nothing in words that are no keywords are refused") {
+  check_refused(R"({"propertes": {"a": {}}})", "propertes at \"\": is no keyword");
+  check_refused(R"({"propertes": {"a": {}}})", "did you mean properties?");
+  check_refused(R"({"name": "p", "description": "d", "schema": {"type": "null"}, "strict": true})",
+                "schema at \"\": is no keyword of JSON schemas, and there is none beside it; give");
+  check_refused(R"({"items": {"$id": "tool:0", "typ": "string"}})",
+                "typ at \"/items\": is no keyword");
+  for (const char* schema :
+       {"{}", R"({"title": "t", "x-order": 1})", R"({"type": "null", "schema": 1})",
+        R"({"properties": {"schema": {"typ": "red"}}})", R"({"Report": {"type": "object"}})"}) {
+    INFO(schema);
+    CHECK_NOTHROW(grammar::ebnf_of_schema(schema, {}));
+  }
+}
+
+TEST_CASE("a pattern of whitespace has whitespace of JSON alone") {
+  grammar::SchemaOptions options;
+  options.whitespace_pattern = "[ x]?";
+  CHECK_THROWS_WITH(grammar::ebnf_of_schema("{}", options),
+                    Contains("whitespace_pattern: admits other characters"));
 }
 
 TEST_CASE("schemas that nothing fits are refused") {
   check_refused("false", "no value is valid");
   check_refused(R"({"allOf": [{"type": "string"}, {"type": "null"}]})", "no value is valid");
+  check_refused(R"({"items": {"enum": ["a"]}, "contains": {"const": "b"}, "type": "array"})",
+                "no value is valid");
+  check_refused(R"({"items": {"enum": ["a", "b"]}, "uniqueItems": true, "minItems": 3,
+                    "type": "array"})",
+                "no value is valid");
+  check_refused(R"({"type": "object", "required": ["b"], "properties": {"b": {"$ref": "#"}}})",
+                "no value is valid");
 }
 
 TEST_CASE("hostile schemas are refused in bounded time") {
@@ -76,6 +118,16 @@ TEST_CASE("hostile schemas are refused in bounded time") {
   check_refused(R"({"type": "string", "minLength": 1000000000000})", "length");
   check_refused(R"({"type": "array", "minItems": 1000000000000})", "count");
   check_refused(R"({"type": "number", "multipleOf": 12345.678})", "residues");
+  check_refused(R"({"type": "number", "minimum": 1e-99999})", "minimum at \"\": a number has");
+  check_refused(doubled(R"("unevaluatedProperties": false, )", 20), "more work");
+}
+
+TEST_CASE("answers by schemas whose references meet again are validated soon") {
+  const grammar::JsonSchema schema(doubled("", 60));
+  const testing::ProcessorTime time;
+  CHECK(schema.refuse("5").empty());
+  CHECK(schema.refuse("\"a\"") == "type at \"\": is no \"integer\"");
+  CHECK(time.seconds() < 2);  // a few milliseconds
 }
 
 TEST_CASE("what is not strict leaves to the validator what cannot be enforced") {

@@ -99,6 +99,25 @@ const std::vector<Row> kRows = {
      {"-2.4", "-0.25", "-1"},
      {"-2.5", "-2.6", "-0.2", "0", "-1e-07"}},
     {R"({"type": "integer", "multipleOf": 10})", {"0", "20", "-30"}, {"5", "15", "-1", "10.5"}},
+    {R"({"type": "integer", "minimum": 10000000000, "not": {"multipleOf": 2}})",
+     {"10000000001", "12345678901234567890123"},
+     {"10000000000", "12345678901234567890122", "99999999998.0"}},
+    {R"({"type": "integer", "multipleOf": 10, "not": {"multipleOf": 20}})",
+     {"10", "123456789012345678901234567890"},
+     {"20", "123456789012345678901234567880"}},
+    {R"({"type": "number", "multipleOf": 0.1})", {"0.3", "1234567890123456.7"}, {"0.35"}},
+    {R"({"const": 12345678901234567890123})",
+     {"12345678901234567890123"},
+     {"12345678901234567890124", "12345678901234567890123.5"}},
+    {R"({"enum": [1, 340282366920938463463374607431768211456]})",
+     {"1", "340282366920938463463374607431768211456"},
+     {"340282366920938463463374607431768211455", "3.402823669209385e38"}},
+    {R"({"type": "integer", "minimum": -18446744073709551617,
+         "maximum": 115792089237316195423570985008687907853269984665640564039457584007913129639935})",
+     {"115792089237316195423570985008687907853269984665640564039457584007913129639935",
+      "-18446744073709551617", "3.0"},
+     {"115792089237316195423570985008687907853269984665640564039457584007913129639936",
+      "-18446744073709551618"}},
     {R"({"type": "number", "multipleOf": 0.01})",
      {"0.05", "3", "2.50", "-0.1"},
      {"0.005", "1.001"}},
@@ -126,6 +145,13 @@ const std::vector<Row> kRows = {
          "maxItems": 2})",
      {"[\"a\"]", "[\"c\",\"a\"]"},
      {"[]", "[\"a\",\"b\",\"c\"]", "[\"b\",\"b\"]"}},
+    {R"({"type": "array", "items": {"enum": [1, 2.5, -30]}, "uniqueItems": true})",
+     {"[]", "[2.5,1]", "[-30,1.0,2.50]"},
+     {"[1,1]", "[1,1.0]", "[2.5,-30,2.50]", "[2]"}},
+    {R"({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 3},
+         "uniqueItems": true})",
+     {"[3,0,1]", "[0]"},
+     {"[0,-0]", "[3,0,3]", "[4]"}},
     {R"({"type": "array", "items": {"enum": [null, true, false]}, "uniqueItems": true})",
      {"[]", "[true,null,false]"},
      {"[true,true]", "[null,false,null]"}},
@@ -226,6 +252,18 @@ TEST_CASE("whitespace and keys that a schema does not name are as asked for") {
   CHECK_FALSE(takes(closed, R"({"b":1})"));
 }
 
+TEST_CASE("beside large bounds no fraction follows 16 digits, which doubles would round") {
+  const testing::Recognizer recognizer(grammar::ebnf_of_schema(
+      R"({"minimum": 1.5, "maximum": 9223372036854775807, "type": "number"})", {}));
+  CHECK(recognizer.accepts("9223372036854775807"));
+  CHECK(recognizer.accepts("123456789012345.25"));
+  CHECK_FALSE(recognizer.accepts("9223372036854775806.0"));
+  CHECK_FALSE(recognizer.accepts("9223372036854775806.5"));
+  const testing::Recognizer constant(grammar::ebnf_of_schema(R"({"const": 9007199254740993})", {}));
+  CHECK(constant.accepts("9007199254740993"));
+  CHECK_FALSE(constant.accepts("9007199254740993.0"));
+}
+
 TEST_CASE("the grammar of JSON objects takes every object and nothing else") {
   const testing::Recognizer recognizer(grammar::ebnf_of_json_object({}));
   for (const char* text : {"{}", R"({"a":[1,{"b":null}],"\u00e9":"x\\"})", "{ \"a\" : -1.5e3 }"}) {
@@ -253,6 +291,14 @@ TEST_CASE("classes in loops stand in the rules of their states") {
       {});
   CHECK_THAT(ebnf, Catch::Contains("c0 ::= \"") && Catch::Contains("c1 ::= \""));
   CHECK_THAT(ebnf, Catch::Contains("-\\U0010ffff] d1 | c1 d1\n"));
+}
+
+TEST_CASE("a property that may be left out is one rule more") {
+  // xgrammar's time grows with the square of rules: a thousand such properties took 12 s.
+  std::string schema = R"({"additionalProperties":false,"type":"object","properties":{)";
+  for (int i = 0; i < 100; ++i) schema += fmt::format("{}\"p{}\":{{}}", i ? "," : "", i);
+  const std::string ebnf = grammar::ebnf_of_schema(schema + "}}", {});
+  CHECK(std::ranges::count(ebnf, '\n') < 120);
 }
 
 TEST_CASE("a run of characters names the rule of their class each time") {

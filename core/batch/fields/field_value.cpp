@@ -43,7 +43,7 @@ std::string excerpt(const OrderedJson& value) {
   if (value.is_object() && value.size() > 8)
     return fmt::format("an object of {} keys", value.size());
   // ASCII, so that a cut cannot break a character.
-  std::string text = value.dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
+  std::string text = rounded(value).dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
   if (text.size() > 40) text = text.substr(0, 37) + "...";
   return text;
 }

@@ -44,7 +44,7 @@ std::string schema_text(const FieldValue& value) {
   const OrderedJson& json = value.json();
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object() && !json.is_boolean()) value.refuse("a JSON schema, or one as a string");
-  return json.dump();
+  return exact_text_of(json);
 }
 
 Constraint from(Kind kind, const FieldValue& value) {
@@ -74,15 +74,27 @@ std::optional<Constraint> read_response_format(const OrderedJson& json) {
   const FieldValue value("response_format", json);
   const OrderedJson* type = member(value.object(), "type");
   if (type == nullptr || !type->is_string()) value.refuse("an object with a \"type\"");
-  if (*type == "text") return std::nullopt;
-  if (*type == "json_object") return Constraint{.kind = Kind::json_object};
+  const OrderedJson* named = member(json, "json_schema");
+  const OrderedJson* bare = member(json, "schema");  // as llama.cpp and Together take it
+  if (*type == "text" || *type == "json_object") {
+    const bool is_text = *type == "text";
+    if (named != nullptr || (is_text && bare != nullptr)) {
+      refuse(
+          "response_format",
+          fmt::format("response_format.{}: has no effect beside type {}; a schema goes with type "
+                      "\"json_schema\"",
+                      named != nullptr ? "json_schema" : "schema", type->dump()));
+    }
+    if (is_text) return std::nullopt;
+    if (bare != nullptr) return from(Kind::schema, FieldValue("response_format.schema", *bare));
+    return Constraint{.kind = Kind::json_object};
+  }
   if (*type != "json_schema") {
     refuse("response_format",
            fmt::format("response_format: type {} is not supported, only \"json_schema\", "
                        "\"json_object\" and \"text\"",
                        excerpt(*type)));
   }
-  const OrderedJson* named = member(json, "json_schema");
   if (named == nullptr) refuse("response_format", "response_format.json_schema: is missing");
   const FieldValue described("response_format.json_schema", *named);
   const OrderedJson* schema = member(described.object(), "schema");

@@ -20,20 +20,10 @@ constexpr std::string_view kChoices =
   throw LineError(code::bad_field, message, field);
 }
 
-/// The description of the function of a tool: its name, and its parameters' schema where it has
-/// one.
+/// The description of the function of a tool, which check_tools has seen: its name, and its
+/// parameters' schema where it has one.
 const OrderedJson& function_of(const OrderedJson& tools, size_t index) {
-  const OrderedJson& tool = tools[index];
-  const auto function = tool.find("function");
-  const bool is_named = function != tool.end() && function->is_object() &&
-                        function->contains("name") && (*function)["name"].is_string();
-  if (!is_named) {
-    refuse_field("tools",
-                 fmt::format("tools[{}].function.name: expected a string, which a forced call "
-                             "needs, found {}",
-                             index, excerpt(tool)));
-  }
-  return *function;
+  return tools[index]["function"];
 }
 
 /// The schema of a function's parameters; without one any object.
@@ -91,15 +81,26 @@ OrderedJson schema_of_any(const OrderedJson& tools, bool parallel) {
 /// left to the validation of answers.
 bool asks_strictly(const OrderedJson& tools) {
   return std::ranges::any_of(tools, [](const OrderedJson& tool) {
-    return tool.contains("function") && tool["function"].value("strict", OrderedJson()) == true;
+    return tool["function"].value("strict", OrderedJson()) == true;
   });
 }
 
-/// Refuses OpenAI's tools of free text, as vLLM does; other types are those of templates (GLM-4).
-void check_types(const OrderedJson& tools) {
+/// Refuses what is no function, as vLLM does: a type other than "function", and a tool without a
+/// function that has a name.
+void check_tools(const OrderedJson& tools) {
   for (size_t i = 0; i < tools.size(); ++i) {
-    if (tools[i].value("type", OrderedJson()) == "custom")
-      refuse_field("tools", fmt::format("tools[{}].type: expected function, found custom", i));
+    const OrderedJson type = tools[i].value("type", OrderedJson());
+    if (type.is_null() || type == "function") continue;
+    refuse_field("tools", fmt::format("tools[{}].type: expected function, found {}", i,
+                                      type.is_string() ? type.get<std::string>() : excerpt(type)));
+  }
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const auto function = tools[i].find("function");
+    const bool is_named = function != tools[i].end() && function->is_object() &&
+                          function->value("name", OrderedJson()).is_string();
+    if (is_named) continue;
+    refuse_field("tools", fmt::format("tools[{}].function.name: expected a string, found {}", i,
+                                      excerpt(tools[i])));
   }
 }
 
@@ -126,7 +127,7 @@ void set_tool_choice(const FieldValue& value, RequestFields& fields) {
 }
 
 void read_tools(const OrderedJson& body, RequestFields& fields, bool has_form) {
-  if (fields.tools) check_types(*fields.tools);
+  if (fields.tools) check_tools(*fields.tools);
   if (!fields.forces_call()) return;
   if (!fields.tools || fields.tools->empty()) {
     refuse_field("tool_choice", fmt::format("tool_choice: {} needs tools beside it",
