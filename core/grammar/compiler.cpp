@@ -130,9 +130,10 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
       const std::string refusal = try_in_child(compile, options_.trial);
       if (!refusal.empty()) fail(ExitCode::input_unusable, "the grammar {}", refusal);
     }
-    auto grammar = std::make_shared<CompiledGrammar>(std::make_unique<CompiledGrammar::Parts>(
-        CompiledGrammar::Parts{vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema),
-                               constraint.kind != Constraint::Kind::ebnf || !has_budgets(ebnf)}));
+    auto grammar = std::make_shared<CompiledGrammar>(
+        std::make_unique<CompiledGrammar::Parts>(CompiledGrammar::Parts{
+            vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema),
+            constraint.kind != Constraint::Kind::ebnf || !has_budgets(ebnf), std::ssize(ebnf)}));
     entry.bytes = grammar->bytes();
     if (entry.bytes > kMostGrammarBytes) {
       fail(ExitCode::input_unusable, "its grammar takes {} bytes, and at most {} are taken",

@@ -11,6 +11,11 @@
 namespace plimsoll::grammar {
 namespace {
 
+/// Work that a byte of text is worth which was foreseen and came, in tries of a byte with a small
+/// grammar, and bytes of a grammar that make a try as much dearer: with a long list of constants it
+/// takes a hundred times as long. Looking ahead ends where it was in vain.
+constexpr int64_t kWorkOfByte = 400, kBytesOfWork = 1024;
+
 constexpr int kDeepest = 16;         // deeper brackets have the habit of this depth
 constexpr size_t kLongestRun = 128;  // bytes of whitespace that are remembered of a place
 
@@ -28,6 +33,7 @@ struct NextBytes {
   int spaces = 0;  // how many kinds of whitespace
   char space = 0;  // one of them
   int others = 0;  // how many other bytes; 2: or more
+  int tries = 0;
   char other = 0;  // one of them
 };
 
@@ -38,6 +44,7 @@ NextBytes next_bytes(xgrammar::GrammarMatcher& matcher) {
   std::string text(1, ' ');
   const auto note = [&](char byte) {
     text.front() = byte;
+    ++next.tries;
     if (!matcher.AcceptString(text)) return;
     matcher.Rollback(1);
     (is_space(byte) ? next.space : next.other) = byte;
@@ -119,9 +126,19 @@ std::optional<std::string> WhitespaceHabit::like_others(const Place& place) cons
   return std::nullopt;
 }
 
+void Matcher::learn(std::string_view bytes) {
+  if (!bytes.empty() && foreseen_.starts_with(bytes)) {
+    foreseen_.erase(0, bytes.size());
+    work_left_ += static_cast<int64_t>(bytes.size()) * kWorkOfByte;
+  } else {
+    foreseen_.clear();
+  }
+}
+
 std::string Matcher::forced_text(size_t most) {
   std::string forced;
   if (!grammar_->parts_->goes_back) return forced;
+  const int64_t work_of_try = 1 + grammar_->parts_->text_bytes / kBytesOfWork;
   xgrammar::GrammarMatcher& matcher = state_->matcher;
   std::optional<WhitespaceHabit> habit;
   int steps = 0;
@@ -132,8 +149,9 @@ std::string Matcher::forced_text(size_t most) {
     habit->read(text);
     return true;
   };
-  while (forced.size() < most && !ended() && !matcher.IsCompleted()) {
+  while (forced.size() < most && work_left_ > 0 && !ended() && !matcher.IsCompleted()) {
     const NextBytes next = next_bytes(matcher);
+    work_left_ -= next.tries * work_of_try;
     if (next.others > 1 || (next.others == 0 && next.spaces != 1)) break;
     if (!habit) habit = habit_;
     const char byte = next.others == 1 ? next.other : next.space;
@@ -142,6 +160,7 @@ std::string Matcher::forced_text(size_t most) {
   }
   if (steps > 0) matcher.Rollback(steps);
   cut_to_characters(forced);
+  foreseen_ = forced;
   return forced;
 }
 

@@ -30,7 +30,9 @@ Matcher::~Matcher() = default;
 
 void Matcher::accept(text::TokenId token) {
   if (state_->matcher.AcceptToken(token)) {
-    habit_.read(grammar_->parts_->bytes_of(token));
+    const std::string_view bytes = grammar_->parts_->bytes_of(token);
+    habit_.read(bytes);
+    learn(bytes);
     return;
   }
   throw OutsideMask(

@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "grammar/compiler.h"
@@ -45,7 +46,7 @@ class Matcher {
   /// The text that must come next, in whole characters, up to about `most` bytes. Where only the
   /// whitespace before it is free, it has what the answer put at such places before. The matcher
   /// stays where it is. Empty for a user's grammar that bounds a rule's tokens or characters, with
-  /// which xgrammar cannot go back.
+  /// which xgrammar cannot go back, and where looks ahead took more work than came of them.
   [[nodiscard]] std::string forced_text(size_t most);
 
  private:
@@ -53,7 +54,13 @@ class Matcher {
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::vector<text::TokenId> ends_;  // ascending, each once
   std::unique_ptr<State> state_;
+  /// Takes bytes of the answer: where they were foreseen, they pay for further looks ahead.
+  void learn(std::string_view bytes);
+  static constexpr int64_t kFirstWork = 40'000;  // of looks ahead, before any was right
+
   WhitespaceHabit habit_;
+  std::string foreseen_;  // what forced_text() told last and has not come yet
+  int64_t work_left_ = kFirstWork;
 };
 
 }  // namespace plimsoll::grammar

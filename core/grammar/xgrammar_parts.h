@@ -4,6 +4,7 @@
 #include <xgrammar/compiler.h>
 #include <xgrammar/matcher.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct CompiledGrammar::Parts {
   xgrammar::CompiledGrammar compiled;
   std::optional<JsonSchema> schema;  // by which answers are validated
   bool goes_back = true;             // xgrammar's Rollback restores all of a matcher's state
+  int64_t text_bytes = 0;            // of the grammar's rules
 
   /// The bytes of a token; none of a special one.
   [[nodiscard]] std::string_view bytes_of(text::TokenId token) const {

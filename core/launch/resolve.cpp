@@ -24,7 +24,7 @@ void add_widths_note(const Arguments& arguments, const backend::Footprint& footp
     const model::WeightSpec* weight = backend::cuda::find_unpinned(stage.spec);
     if (weight == nullptr) continue;
     launch.notes.push_back(fmt::format(
-        "--deterministic: {} is quantized in a way that is not cut into slices, so answers at "
+        "--deterministic: {} is stored in a way that is not cut into slices, so answers at "
         "another --tensor-parallel-size may differ in their last bits; in any batch they are the "
         "same",
         weight->name));
@@ -48,8 +48,8 @@ void add_draft(const Arguments& arguments, const backend::Footprint& footprint,
       100 * cost));
 }
 
-/// Checks matrices that a GGUF file has in a plain type of its own: a card has products of experts
-/// with none, and others with float32 and the model's type alone. Says which are slow there.
+/// Refuses what a card cannot compute of a GGUF file's plain matrices: experts, factors, and types
+/// other than float32 and the launch's. Notes which are slow there.
 void check_plain_blocks(const DType dtype, const backend::Footprint& footprint,
                         ResolvedLaunch& launch) {
   if (footprint.name() == "cpu") return;
@@ -63,21 +63,30 @@ void check_plain_blocks(const DType dtype, const backend::Footprint& footprint,
     const bool is_ggml = std::ranges::any_of(weight.parts, [](const model::Part& part) {
       return part.packing && part.packing->format == model::PackedFormat::ggml;
     });
-    if (is_table || !is_ggml) continue;
+    if (!is_ggml) continue;
     for (const model::Part& part : weight.parts) {
       const std::optional<DType> type = backend::cuda::row_type(part, dtype);
       if (!type) continue;
-      const bool is_known = *type == dtype || *type == DType::f32;
-      if (weight.is_stack() || !is_known || (part.packing && part.packing->factors)) {
-        const std::string_view name =
-            part.packing ? part.packing->block_type().name : torch_name(*type);
-        const std::string cure = weight.is_stack() || is_known
-                                     ? "give no card (--device cpu)"
-                                     : fmt::format("--dtype {} or --device cpu", torch_name(*type));
+      const std::string_view name =
+          part.packing ? part.packing->block_type().name : torch_name(*type);
+      if (part.packing && part.packing->factors) {
         fail(ExitCode::usage,
-             "{} of the GGUF file is {}, with which the CUDA backend has no product {}: {}",
-             part.tensor, name,
-             weight.is_stack() ? "of experts" : fmt::format("in {}", torch_name(dtype)), cure);
+             "{} of the GGUF file is {} with a scale beside it, which the CUDA backend does not "
+             "apply to plain types: give no card (--device cpu)",
+             part.tensor, name);
+      }
+      if (is_table) continue;
+      if (weight.is_stack()) {
+        fail(ExitCode::usage,
+             "{} of the GGUF file is {}: the CUDA backend multiplies the experts of a GGUF file "
+             "where they are packed alone: give no card (--device cpu)",
+             part.tensor, name);
+      }
+      if (*type != dtype && *type != DType::f32) {
+        fail(ExitCode::usage,
+             "{} of the GGUF file is {}, with which the CUDA backend has no product in {}: "
+             "--dtype {} or --device cpu",
+             part.tensor, name, torch_name(dtype), torch_name(*type));
       }
       slow += *type == dtype ? 0 : 1;
     }

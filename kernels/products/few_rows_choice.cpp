@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/rows/random.h"
 #include "kernels/runtime/operands.h"
@@ -39,34 +40,39 @@ bool FewRowsChoice::Known::is(const Known& other) const {
          same(out, other.out) && bool(bias) == bool(other.bias) && activation == other.activation;
 }
 
-FewRowsChoice::Known& FewRowsChoice::find(const Known& wanted) {
+FewRowsChoice::Known& FewRowsChoice::find(Known wanted) {
   for (const auto& known : known_) {
     if (known->is(wanted)) return *known;
   }
-  return *known_.emplace_back(std::make_unique<Known>(wanted));
+  return *known_.emplace_back(std::make_unique<Known>(std::move(wanted)));
 }
 
 FewRowsChoice::Way FewRowsChoice::of(const Call& call) {
   const Weight& weight = call.weight;
   const auto bytes = static_cast<size_t>(weight.spec->elements()) * dtype_size(weight.dtype);
   if (bytes < least_bytes_ || !has_ways(call.in, weight)) return {};
-  const Known wanted{.n = weight.spec->rows(),
-                     .k = weight.spec->columns(),
-                     .out = call.out,
-                     .in = call.in,
-                     .bias = call.bias,
-                     .activation = call.activation,
-                     .alike = call.alike};
+  Known wanted{.n = weight.spec->rows(),
+               .k = weight.spec->columns(),
+               .out = call.out,
+               .in = call.in,
+               .bias = call.bias,
+               .activation = call.activation,
+               .alike = call.alike};
   const size_t size = size_index(call.in.rows);
   if (sealed_) {
     const auto found =
         std::ranges::find_if(known_, [&](const auto& one) { return one->is(wanted); });
     return found == known_.end() ? Way{} : (*found)->ways[size];
   }
-  Known& known = find(wanted);
+  Known& known = find(std::move(wanted));
   const auto is_this = [&](const Weight& one) { return one.data == weight.data; };
-  if (known.weights.size() < kTimedWeights && std::ranges::none_of(known.weights, is_this))
+  if (known.weights.size() < kTimedWeights && std::ranges::none_of(known.weights, is_this)) {
+    // The caller's description of a part lives no longer than this call.
+    known.specs.push_back(std::make_unique<model::WeightSpec>(
+        model::WeightSpec{.name = weight.spec->name, .shape = weight.spec->shape}));
     known.weights.push_back(weight);
+    known.weights.back().spec = known.specs.back().get();
+  }
   return known.ways[size];
 }
 

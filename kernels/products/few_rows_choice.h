@@ -67,6 +67,7 @@ class FewRowsChoice {
     model::Activation activation = model::Activation::none;
     bool alike = false;
     std::vector<backend::Weight> weights{};  // a few, taken in turn so that no cache holds them
+    std::vector<std::unique_ptr<model::WeightSpec>> specs{};  // what these point to
     bool tried = false;
     std::array<Way, kFewSizes.size()> ways{};
     [[nodiscard]] bool is(const Known& other) const;
@@ -75,7 +76,7 @@ class FewRowsChoice {
   struct Rows {
     backend::View out, in;
   };
-  Known& find(const Known& wanted);
+  Known& find(Known wanted);
   void try_ways(Known& known, std::span<std::byte> scratch);
   double seconds(const Known& known, const Rows& rows, const Way& way);
 

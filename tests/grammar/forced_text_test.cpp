@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "batch/scratch.h"
 #include "engine/byte_tokenizer.h"
 #include "grammar/compiler.h"
@@ -90,6 +91,24 @@ TEST_CASE("patterns, choices and grammars force text too, in whole characters an
   CHECK(forced_behind(ebnf(R"(root ::= "ab" root)"), "a").size() == 100);  // it never ends
   // xgrammar forgets what is left of such a bound when it goes back.
   CHECK(forced_behind(ebnf("root ::= \"a\" b\nb[max_tokens=3] ::= \"bc\" \"d\"*"), "").empty());
+}
+
+TEST_CASE("looks ahead end where they take more work than comes of them") {
+  const std::string common(120, 'x');
+  const auto matcher_behind = [&](int values, size_t bytes) {
+    Json schema = {{"enum", Json::array()}};
+    for (int i = 0; i < values; ++i) schema["enum"].push_back(common + std::to_string(i));
+    Matcher matcher = matcher_of({.text = schema.dump()});
+    const std::string answer = "\"" + common;
+    for (const text::TokenId token : testing::byte_ids(answer.substr(0, bytes))) {
+      (void)matcher.forced_text(24);
+      matcher.accept(token);
+    }
+    return matcher.forced_text(24);
+  };
+  CHECK(matcher_behind(2, 40).size() == 24);
+  CHECK(matcher_behind(800, 1).size() < 24);
+  CHECK(matcher_behind(800, 40).empty());
 }
 
 TEST_CASE("a matcher that was asked for forced text masks like one that was not") {

@@ -27,8 +27,12 @@ struct Chosen {
 
   FewRowsChoice::Way of(int64_t rows, bool alike = false) {
     const View some_in = in.view().slice_rows(0, rows), some_out = out.view().slice_rows(0, rows);
-    const Weight weight{&spec, DType::bf16, matrix.view().data}, no_bias;
-    return choice.of({some_out, some_in, weight, no_bias, Activation::none, alike});
+    model::WeightSpec described = spec;  // as a part's, which lives no longer than the call
+    const Weight weight{&described, DType::bf16, matrix.view().data}, no_bias;
+    const FewRowsChoice::Way way =
+        choice.of({some_out, some_in, weight, no_bias, Activation::none, alike});
+    described.shape = {0, 0};
+    return way;
   }
   void tune(size_t room = size_t{1} << 16) {
     const DeviceBytes scratch(room);

@@ -28,7 +28,7 @@ class SliceRows final : public model::PackedRows {
   [[nodiscard]] model::InputScale input_scale() const override { return rows_.input_scale(); }
 
  private:
-  /// Groups of all inputs, of these, and the first of these among all; or so of blocks.
+  /// How many groups (or blocks) all inputs have, how many the slice has, and its first one.
   struct Groups {
     int64_t all, own, first;
   };
