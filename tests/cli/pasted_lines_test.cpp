@@ -327,6 +327,9 @@ TEST_CASE("what is pasted to do harm is refused at once") {
     while (lines.size() < 400'000) lines += line;
     CHECK(reading_of(lines + "LLM('m')", model).engine == "vllm");
   }
+  std::string imports;
+  while (imports.size() < 400'000) imports += "from lmdeploy (\n";
+  CHECK(reading_of(imports + "LLM('m')", model).engine == "vllm");
   for (const char* blank : {" ", "\n", " \n", "\t\r\n"}) {  // each is looked at once
     std::string blanks;
     while (blanks.size() < 400'000) blanks += blank;

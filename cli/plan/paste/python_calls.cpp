@@ -58,16 +58,18 @@ bool imports(const std::string& text, const std::string& module) {
 std::string imported_as(const std::string& code, const std::string& module,
                         const std::string& name) {
   const std::string start = "from " + module;
+  constexpr std::string_view kImport = " import";
+  constexpr size_t kLongest = 4096;  // bytes of an import
   for (size_t at = code.find(start); at != std::string::npos; at = code.find(start, at + 1)) {
-    const size_t behind = at + start.size();
-    if (behind < code.size() && is_name_char(code[behind])) continue;
-    const size_t line = std::min(code.find('\n', at), code.size());
-    const size_t open = code.find('(', at);
-    const bool several = open < line;  // lines
-    const size_t end = several ? std::min(code.find(')', open), code.size()) : line;
-    const size_t import = code.find(" import", at);
-    if (import == std::string::npos || import > end) continue;
-    const std::string_view names(code.data() + import + 7, end - import - 7);
+    const std::string_view text = std::string_view(code).substr(at, kLongest);
+    if (text.size() > start.size() && is_name_char(text[start.size()])) continue;
+    const size_t line = std::min(text.find('\n'), text.size());
+    const size_t import = text.substr(0, line).find(kImport);
+    if (import == std::string_view::npos) continue;
+    const bool several = text.substr(import, line - import).find('(') != std::string_view::npos;
+    const size_t end = several ? std::min(text.find(')', import), text.size()) : line;
+    const size_t first = import + kImport.size();
+    const std::string_view names = text.substr(first, std::max(end, first) - first);
     for (std::string_view one : split_text(names, ",")) {
       one = trimmed(one, " \t\r\n()");
       if (one == name) return name;

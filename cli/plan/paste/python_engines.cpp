@@ -93,8 +93,8 @@ size_t call_behind(const std::string& code, const Call& call) {
     const size_t equals = code.find_first_not_of(" \t", at + written.size());
     if (!begins || equals == std::string::npos || code[equals] != '=') continue;
     const size_t line = std::min(code.find('\n', equals), code.size());
-    const size_t open = code.find('(', equals);
-    if (open < line) return open + 1;
+    const size_t open = std::string_view(code).substr(equals, line - equals).find('(');
+    if (open != std::string_view::npos) return equals + open + 1;
   }
   return std::string::npos;
 }
