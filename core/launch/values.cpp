@@ -32,7 +32,7 @@ std::string read_graph_mode(const Json& mode) {
   if (mode.is_null()) return "";
   if (mode.is_number_integer() && mode >= 0 && mode < kNumbered)
     return std::string(kModes[mode.get<size_t>()]);
-  const std::string name = upper_case(mode.is_string() ? mode.get<std::string>() : mode.dump());
+  std::string name = upper_case(mode.is_string() ? mode.get<std::string>() : mode.dump());
   if (std::ranges::find(kModes, name) != std::end(kModes)) return name;
   throw std::invalid_argument(fmt::format(
       "cudagraph_mode {}: expected NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE",

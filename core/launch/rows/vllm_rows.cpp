@@ -61,7 +61,7 @@ constexpr std::string_view kBackends[] = {"FLASH_ATTN",
 
 /// A backend's name in capitals; empty for auto.
 std::string backend_name(const std::string& text) {
-  const std::string name = upper_case(text);
+  std::string name = upper_case(text);
   constexpr std::string_view kOfEngine = "_VLLM_V1";
   std::string bare = name;
   if (bare.ends_with(kOfEngine)) bare.resize(bare.size() - kOfEngine.size());
