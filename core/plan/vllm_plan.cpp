@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "base/error.h"
 #include "base/size_text.h"
 #include "model/config.h"
 #include "plan/arguments.h"
