@@ -1,7 +1,7 @@
 // Rows of tables of GGUF files.
 #pragma once
 
-#include "kernels/products/packed/blocks.h"
+#include "kernels/rows/block_scales.h"
 #include "kernels/rows/rows.h"
 
 namespace plimsoll::kernels {

@@ -2,8 +2,8 @@
 // compile side by side.
 #pragma once
 
-#include "kernels/products/packed/blocks.h"
 #include "kernels/products/packed/packed.h"
+#include "kernels/rows/block_scales.h"
 
 namespace plimsoll::kernels {
 
