@@ -188,10 +188,6 @@ std::vector<std::string> join_dotted(const std::vector<std::string>& arguments) 
   return joined;
 }
 
-}  // namespace
-
-namespace {
-
 /// vLLM's --enable-chunked-prefill False, to 0.8 (engine/arg_utils.py: StoreBoolean), as
 /// --no-enable-chunked-prefill.
 void take_truth(std::vector<std::string>& arguments, size_t at) {

@@ -54,10 +54,6 @@ OrderedJson value_of(const std::string& flag, const std::string& text) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// {"a": {"b": 1}} for releases that read no dots.
 void add_json(Arguments& arguments, const std::string& flag, const OrderedJson& object) {
   arguments.emplace_back(flag, shell_quoted(object.dump()));
