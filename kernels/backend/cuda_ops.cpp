@@ -44,10 +44,6 @@ DeviceBatch device_batch(const BatchMeta& batch) {
   return device;
 }
 
-}  // namespace
-
-namespace {
-
 void look_up(const Embed& op, const Weight& table, cudaStream_t stream) {
   if (!table.spec->is_packed()) return embed(op, stream);
   const backend::Segments segments = backend::cuda::packed_segments(*table.spec, table.dtype, 0);

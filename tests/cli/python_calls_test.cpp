@@ -78,6 +78,8 @@ TEST_CASE("LMDeploy's pipeline is planned by the class of its engine's config") 
   CHECK(one.left_out == "2 (without a name)");
   CHECK(pasted("lmdeploy.pipeline('m', backend_config=made())").left_out ==
         "backend_config (not a literal)");
+  CHECK(pasted("lmdeploy.pipeline('m', **{'backend_config': {'tp': 2}})").left_out ==
+        "backend_config (not a literal)");
 }
 
 TEST_CASE("TensorRT-LLM's LLM is planned by its fields") {

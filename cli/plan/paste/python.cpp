@@ -23,12 +23,12 @@ void add_flag(const std::string& name, const OrderedJson& value, Words& words) {
   std::string flag = name;
   std::ranges::replace(flag, '_', '-');
   if (name == "model") {
-    words.insert(words.begin(), value.is_string() ? value.get<std::string>() : value.dump());
+    words.insert(words.begin(), word_of(value));
   } else if (value.is_boolean()) {
     words.push_back((value.get<bool>() ? "--" : "--no-") + flag);
   } else {
     words.push_back("--" + flag);
-    words.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    words.push_back(word_of(value));
   }
 }
 
@@ -88,9 +88,7 @@ Words words_of_list(const std::string& text, size_t at, const NamedValues& names
       item = PythonReader(inner, names).argument();
     }
     if (expression == "sys.executable") item = "python";
-    words.push_back(!item               ? "$" + expression
-                    : item->is_string() ? item->get<std::string>()
-                                        : item->dump());
+    words.push_back(item ? word_of(*item) : "$" + expression);
     if (!reader.take(',')) break;
   }
   return words;

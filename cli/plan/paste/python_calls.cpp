@@ -47,14 +47,6 @@ size_t call_of(const std::string& text, const std::string& function) {
   return std::string::npos;
 }
 
-bool imports(const std::string& text, const std::string& module) {
-  for (std::string_view line : split_text(text, "\n")) {
-    line.remove_prefix(std::min(line.find_first_not_of(" \t>"), line.size()));
-    if (line.starts_with("import " + module) || line.starts_with("from " + module)) return true;
-  }
-  return false;
-}
-
 std::string imported_as(const std::string& code, const std::string& module,
                         const std::string& name) {
   const std::string start = "from " + module;
@@ -78,6 +70,10 @@ std::string imported_as(const std::string& code, const std::string& module,
     }
   }
   return "";
+}
+
+std::string word_of(const OrderedJson& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 NamedValues assigned(const std::string& text, Variables& variables) {

@@ -18,13 +18,13 @@ std::string code_of(const std::string& text);
 /// it is not called.
 size_t call_of(const std::string& text, const std::string& function);
 
-/// True when a line of the text imports the module, or names of it.
-bool imports(const std::string& text, const std::string& module);
-
 /// The name that "from MODULE import NAME as ALIAS" gives to a name of a module, or of one within
 /// it; empty: no line imports it.
 std::string imported_as(const std::string& code, const std::string& module,
                         const std::string& name);
+
+/// A literal as a word of a command line: a string as it is, the rest as JSON.
+std::string word_of(const OrderedJson& value);
 
 /// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line; the second
 /// goes to `variables`.
@@ -32,7 +32,7 @@ NamedValues assigned(const std::string& text, Variables& variables);
 
 /// An argument as it stands: an empty name for one that has none, "**" and the text for **options
 /// that are no literal. Names of **options that are one come by themselves. `written`: the value's
-/// text.
+/// text within that of the call; empty for a name out of **options.
 using TakeArgument =
     std::function<void(const std::string& name, const Literal& value, std::string_view written)>;
 void for_each_argument(const std::string& text, size_t at, const NamedValues& names,

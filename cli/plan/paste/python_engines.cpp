@@ -12,6 +12,13 @@
 namespace plimsoll::cli {
 namespace {
 
+/// A text and, in it, the call that launches.
+struct LaunchingCall {
+  const std::string& text;
+  const std::string& code;  // code_of(text)
+  size_t at;                // of its arguments
+};
+
 /// The arguments of a call, and where the model is: named, or else in front.
 class Call {
  public:
@@ -28,10 +35,10 @@ class Call {
         if (value && value->is_string()) model_ = value->get<std::string>();
       } else if (name.empty()) {
         launch.left_out.push_back(std::string(written) + " (without a name)");
-      } else if (name == apart) {
+      } else if (name == apart && !written.empty()) {
         apart_ = written;
         apart_at_ = static_cast<size_t>(written.data() - text.data());
-      } else if (value) {
+      } else if (value && name != apart) {
         arguments_[name] = *value;
       } else {
         launch.left_out.push_back(name + " (not a literal)");
@@ -50,10 +57,6 @@ class Call {
   OrderedJson arguments_ = OrderedJson::object();
 };
 
-std::string word_of(const OrderedJson& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 /// Adds a field of SGLang's ServerArgs as its flag: cuda_graph_bs=[1, 2] as --cuda-graph-bs 1 2.
 void add_field(const std::string& name, const OrderedJson& value, Words& words) {
   if (value.is_null() || value == false) return;
@@ -65,8 +68,8 @@ void add_field(const std::string& name, const OrderedJson& value, Words& words) 
   for (const OrderedJson& item : value) words.push_back(word_of(item));
 }
 
-void read_sglang(const std::string& text, size_t at, PastedLaunch& launch) {
-  const Call call(text, at, "model_path", launch);
+void read_sglang(const LaunchingCall& python, PastedLaunch& launch) {
+  const Call call(python.text, python.at, "model_path", launch);
   if (!call.model().empty()) launch.words = {"--model-path", call.model()};
   for (const auto& [name, value] : call.arguments().items()) {
     if (name != "server_args" || !value.is_object()) {
@@ -99,11 +102,11 @@ size_t call_behind(const std::string& code, const Call& call) {
   return std::string::npos;
 }
 
-void read_lmdeploy(const std::string& text, size_t at, PastedLaunch& launch) {
-  const Call call(text, at, "model_path", launch, "backend_config");
+void read_lmdeploy(const LaunchingCall& python, PastedLaunch& launch) {
+  const Call call(python.text, python.at, "model_path", launch, "backend_config");
   if (!call.model().empty()) launch.words = {call.model()};
   if (call.apart().empty()) return;
-  const std::string code = code_of(text);
+  const std::string& code = python.code;
   const size_t fields = call_behind(code, call);
   for (const auto& [config, backend] : {std::pair{"TurbomindEngineConfig", "turbomind"},
                                         std::pair{"PytorchEngineConfig", "pytorch"}}) {
@@ -113,14 +116,14 @@ void read_lmdeploy(const std::string& text, size_t at, PastedLaunch& launch) {
                              trimmed(std::string_view(code).substr(0, fields - 1)).ends_with(name);
       if (!is_called) continue;
       launch.words.insert(launch.words.end(), {"--backend", backend});
-      return add_fields(Call(text, fields, "", launch).arguments(), launch.words);
+      return add_fields(Call(python.text, fields, "", launch).arguments(), launch.words);
     }
   }
   launch.left_out.emplace_back("backend_config (not a literal)");
 }
 
-void read_tensorrt_llm(const std::string& text, size_t at, PastedLaunch& launch) {
-  const Call call(text, at, "model", launch);
+void read_tensorrt_llm(const LaunchingCall& python, PastedLaunch& launch) {
+  const Call call(python.text, python.at, "model", launch);
   if (!call.model().empty()) launch.words = {call.model()};
   add_fields(call.arguments(), launch.words);
 }
@@ -167,8 +170,8 @@ std::string ggml_type_name(const OrderedJson& value) {
   return type == nullptr ? "" : lower_case(std::string(type->name));
 }
 
-void read_llama(const std::string& text, size_t at, PastedLaunch& launch) {
-  const Call call(text, at, "model_path", launch);
+void read_llama(const LaunchingCall& python, PastedLaunch& launch) {
+  const Call call(python.text, python.at, "model_path", launch);
   // Its own defaults, where llama-server's are others.
   launch.defaults = {"--ctx-size",   "512", "--batch-size", "512", "--ubatch-size", "512",
                      "--gpu-layers", "0",   "--fit",        "off", "--parallel",    "1",
@@ -212,7 +215,7 @@ void read_llama(const std::string& text, size_t at, PastedLaunch& launch) {
 /// imports it.
 struct PythonLaunch {
   std::string_view module, name, engine;
-  void (*read)(const std::string& text, size_t at, PastedLaunch& launch);
+  void (*read)(const LaunchingCall& python, PastedLaunch& launch);
 };
 constexpr PythonLaunch kPythonLaunches[] = {
     {"tensorrt_llm", "LLM", "tensorrt-llm", read_tensorrt_llm},  // a name of vLLM's too
@@ -244,7 +247,7 @@ std::optional<PastedLaunch> launch_of_other_python(const std::string& text) {
     if (at == std::string::npos) continue;
     PastedLaunch launch;
     launch.engine = known.engine;
-    known.read(text, at, launch);
+    known.read({.text = text, .code = code, .at = at}, launch);
     return launch;
   }
   return std::nullopt;
