@@ -81,11 +81,12 @@ Value on_off(Member member, Form form = Form::on_off) {
           getter_of(member)};
 }
 
-/// A value that only vLLM uses, read by a function of its arguments.
-inline Value for_vllm(void (*set)(const std::string&, EngineArgs&)) {
+/// A value that a function of vLLM's arguments reads. `get`: what a record says of it; none:
+/// nothing.
+inline Value for_vllm(void (*set)(const std::string&, EngineArgs&), Getter get = nullptr) {
   return {Form::value,
           [set](LaunchRequest& request, const std::string& text) { set(text, request.args); },
-          nullptr};
+          std::move(get)};
 }
 
 inline OrderedJson limits_json(const LaunchRequest& request) {

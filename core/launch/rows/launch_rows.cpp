@@ -271,43 +271,37 @@ std::vector<Parameter> device() {
        "N",
        "vLLM's to 0.12: the largest of 1, 2, 4, 8, 16 ..., from 0.11.1 on the size itself",
        {Engine::both, Place::cards, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          read_graph_sizes(text, request.args);
-        },
-        [](const LaunchRequest& request) {
-          return OrderedJson{json_of(request.args.capture_sizes), request.args.graphs.up_to};
-        }}},
+       for_vllm(
+           read_graph_sizes,
+           [](const LaunchRequest& request) {
+             return OrderedJson{json_of(request.args.capture_sizes), request.args.graphs.up_to};
+           })},
       {kDevice,
        "--max-cudagraph-capture-size",
        "N",
        "sequences of the largest step that is recorded",
        {Engine::both, Place::cards, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          request.args.graphs.largest = parse_count(text, {.least = 1, .most = 1 << 20});
-        },
-        [](const LaunchRequest& request) { return OrderedJson(request.args.graphs.largest); }}},
+       for_vllm(
+           [](const std::string& text, EngineArgs& args) {
+             args.graphs.largest = parse_count(text, {.least = 1, .most = 1 << 20});
+           },
+           [](const LaunchRequest& request) { return OrderedJson(request.args.graphs.largest); })},
       {kDevice,
        "-O,--compilation-config",
        "JSON|LEVEL",
        "vLLM's: level, mode and what concerns CUDA graphs are read",
        {Engine::both, Place::cards, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          read_compilation(text, request.args);
-        },
-        compilation_json}},
+       for_vllm(read_compilation, compilation_json)},
       {kDevice,
        "--optimization-level",
        "N",
        "vLLM's from 0.12 on: 0 records no graphs, 1 no whole steps",
        {Engine::both, Place::cards, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          request.args.graphs.level = parse_count(text, {.least = 0, .most = 3});
-        },
-        [](const LaunchRequest& request) { return json_of(request.args.graphs.level); }}},
+       for_vllm(
+           [](const std::string& text, EngineArgs& args) {
+             args.graphs.level = parse_count(text, {.least = 0, .most = 3});
+           },
+           [](const LaunchRequest& request) { return json_of(request.args.graphs.level); })},
   };
 }
 

@@ -178,11 +178,7 @@ std::vector<Parameter> of_vllm() {
        "speculation; our engine has method ngram: num_speculative_tokens, prompt_lookup_min, "
        "prompt_lookup_max, and draft_model: model, num_speculative_tokens",
        {Engine::both, Place::anywhere, Answers::same, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          read_speculation(text, request.args);
-        },
-        getter_of(&EngineArgs::draft_method)}},
+       for_vllm(read_speculation, getter_of(&EngineArgs::draft_method))},
   };
 }
 
@@ -194,11 +190,7 @@ std::vector<Parameter> items() {
        "JSON",
        "items of each modality that a request may hold; image=0: no vision tower",
        {Engine::both, Place::anywhere, Answers::others, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          read_modality_limits(text, request.args);
-        },
-        limits_json}},
+       for_vllm(read_modality_limits, limits_json)},
       {kItems,
        "--mm-processor-kwargs",
        "JSON",
