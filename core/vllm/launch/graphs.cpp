@@ -6,7 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "base/amount.h"
+#include "base/error.h"
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/launch/activation.h"
@@ -23,6 +27,7 @@ constexpr VllmVersion kGraphsByAdapters{0, 11, 1};
 constexpr VllmVersion kOptimizationLevels{0, 12, 0};
 constexpr VllmVersion kRoundsToDrafts{0, 11, 1};
 constexpr VllmVersion kSizesByDrafts{0, 13, 0};
+constexpr VllmVersion kGraphsChecked{0, 11, 1};
 constexpr VllmVersion kKeepsWhole{0, 13, 0};
 constexpr VllmVersion kDecodesEncoded{0, 13, 0};  // encoder-decoder models, by whole steps
 constexpr VllmVersion kSizeOfStep{0, 21, 0};
@@ -62,6 +67,11 @@ GraphMode asked_mode(const EngineArgs& args) {
     return compile_mode(args) == kVllmCompiler ? usual : GraphMode::none;
   const int64_t level = args.graphs.level.value_or(2);
   return level == 0 ? GraphMode::none : level == 1 ? GraphMode::piecewise : usual;
+}
+
+/// Whether whole decode steps are recorded where card and model let them.
+bool has_decode_graphs(const EngineArgs& args) {
+  return args.graphs.mode != "PIECEWISE" && args.graphs.level.value_or(2) > 1;
 }
 
 /// The mode of a model that vLLM's own compiler does not compile, which alone makes the pieces.
@@ -231,6 +241,41 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
   const bool by_adapters = args.graphs.by_adapters && args.version >= kGraphsByAdapters;
   if (args.lora && by_adapters) graphs.kinds = 2;
   return graphs;
+}
+
+void check_graphs(const EngineArgs& args, const EngineLimits& limits) {
+  const GraphArgs& given = args.graphs;
+  if (args.enforce_eager || given.mode == "NONE") return;
+  const bool pieces = given.mode == "PIECEWISE" || given.mode == "FULL_AND_PIECEWISE";
+  if (pieces && !compiles_model(args) && args.version >= kModes &&
+      args.version < kOptimizationLevels) {
+    fail(ExitCode::usage,
+         "Compilation level should be CompilationLevel.PIECEWISE when cudagraph_mode piecewise "
+         "cudagraphs is used, cudagraph_mode={}. Leave the level of --compilation-config out.",
+         given.mode);
+  }
+  if (args.version < kGraphsChecked || !args.capture_sizes) return;
+  if (args.capture_sizes->empty()) {
+    fail(ExitCode::usage,
+         "cudagraph_capture_sizes should contain at least one element when using cuda graph. Use "
+         "--enforce-eager for none.");
+  }
+  int64_t largest = 0;
+  for (const int64_t size : *args.capture_sizes)
+    if (size <= limits.max_num_batched_tokens) largest = std::max(largest, size);
+  const int64_t each = 1 + args.draft_tokens;
+  if (each > largest && each > 1 && has_decode_graphs(args)) {
+    fail(ExitCode::usage,
+         "No valid cudagraph sizes after rounding to multiple of {} (num_speculative_tokens + 1) "
+         "please adjust num_speculative_tokens ({}) or max_cudagraph_capture_size ({}) or "
+         "cudagraph_capture_sizes ([{}])",
+         each, args.draft_tokens, largest, fmt::join(*args.capture_sizes, ", "));
+  }
+  if (args.graphs.largest == 0 || args.graphs.largest == largest) return;
+  fail(ExitCode::usage,
+       "customized max_cudagraph_capture_size(={}) should be consistent with the max value of "
+       "cudagraph_capture_sizes(={}). Leave max_cudagraph_capture_size out.",
+       args.graphs.largest, largest);
 }
 
 }  // namespace plimsoll::vllm

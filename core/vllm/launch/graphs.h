@@ -25,6 +25,10 @@ inline bool has_full_graphs(GraphMode mode) {
   return mode != GraphMode::none && mode != GraphMode::piecewise;
 }
 
+/// Ends, in vLLM's words, where it refuses the sizes or the mode that are asked for
+/// (vllm/config/vllm.py: _set_cudagraph_sizes).
+void check_graphs(const EngineArgs& args, const EngineLimits& limits);
+
 /// Sizes of batch whose graphs are captured.
 struct GraphPlan {
   std::vector<int64_t> piecewise;

@@ -24,8 +24,6 @@ constexpr VllmVersion kExpertsChecked{0, 8, 0};
 constexpr VllmVersion kLooksForMixtures{0, 10, 2};  // the first of these classes
 constexpr VllmVersion kRankOfOne{0, 11, 1};
 constexpr VllmVersion kDraftsChecked{0, 11, 1};
-constexpr VllmVersion kGraphModes{0, 10, 1}, kModesFallBack{0, 12, 0};
-constexpr VllmVersion kGraphsChecked{0, 11, 1};
 constexpr VllmVersion kFindsLength{0, 14, 0};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
@@ -180,47 +178,6 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
       "Batch-sharded sampling was explicitly enabled via the --enable-batch-sharded-sampling flag, "
       "but is not supported in this configuration for the following reason(s): {}.",
       why);
-}
-
-/// Whether whole decode steps are recorded where card and model let them.
-bool has_decode_graphs(const EngineArgs& args) {
-  return args.graphs.mode != "PIECEWISE" && args.graphs.level.value_or(2) > 1;
-}
-
-/// vllm/config/vllm.py: _set_cudagraph_sizes.
-void check_graphs(const EngineArgs& args, const EngineLimits& limits) {
-  const GraphArgs& given = args.graphs;
-  if (args.enforce_eager || given.mode == "NONE") return;
-  const bool pieces = given.mode == "PIECEWISE" || given.mode == "FULL_AND_PIECEWISE";
-  if (pieces && !compiles_model(args) && args.version >= kGraphModes &&
-      args.version < kModesFallBack) {
-    fail(ExitCode::usage,
-         "Compilation level should be CompilationLevel.PIECEWISE when cudagraph_mode piecewise "
-         "cudagraphs is used, cudagraph_mode={}. Leave the level of --compilation-config out.",
-         given.mode);
-  }
-  if (args.version < kGraphsChecked || !args.capture_sizes) return;
-  if (args.capture_sizes->empty()) {
-    fail(ExitCode::usage,
-         "cudagraph_capture_sizes should contain at least one element when using cuda graph. Use "
-         "--enforce-eager for none.");
-  }
-  int64_t largest = 0;
-  for (const int64_t size : *args.capture_sizes)
-    if (size <= limits.max_num_batched_tokens) largest = std::max(largest, size);
-  const int64_t each = 1 + args.draft_tokens;
-  if (each > largest && each > 1 && has_decode_graphs(args)) {
-    fail(ExitCode::usage,
-         "No valid cudagraph sizes after rounding to multiple of {} (num_speculative_tokens + 1) "
-         "please adjust num_speculative_tokens ({}) or max_cudagraph_capture_size ({}) or "
-         "cudagraph_capture_sizes ([{}])",
-         each, args.draft_tokens, largest, fmt::join(*args.capture_sizes, ", "));
-  }
-  if (args.graphs.largest == 0 || args.graphs.largest == largest) return;
-  fail(ExitCode::usage,
-       "customized max_cudagraph_capture_size(={}) should be consistent with the max value of "
-       "cudagraph_capture_sizes(={}). Leave max_cudagraph_capture_size out.",
-       args.graphs.largest, largest);
 }
 
 }  // namespace
