@@ -29,12 +29,13 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
                           int64_t value_dim) {
   // transformers' constant; published configs of DeepSeek's kind state the same for all norms.
   constexpr float kNormEpsilon = 1e-6f;
-  constexpr IntegerRange kHeadSizes{1, 16384};
+  constexpr IntegerRange kHeadSizes{1, 16384}, kRotated{0, 16384};
   AttentionSpec attention{.heads = heads, .kv_heads = heads};
   LatentSpec& latent = attention.latent;
   latent.kv_rank = config.required({"kv_lora_rank"}, kWidths);
   latent.q_rank = config.integer({"q_lora_rank"}, 0, kWidths);  // null: no latent
-  latent.rotated = config.required({"qk_rope_head_dim", "head_dim"}, kHeadSizes);
+  latent.rotated =
+      config.required({"qk_rope_head_dim", "head_dim"}, rope < 0 ? kRotated : kHeadSizes);
   latent.unrotated = config.required({"qk_nope_head_dim"}, kHeadSizes);
   attention.head_dim = latent.rotated + latent.unrotated;
   attention.value_dim = value_dim > 0 ? config.integer({"v_head_dim"}, value_dim, kHeadSizes)
@@ -113,9 +114,17 @@ class LatentBuilder {
     for (const WeightId id : {indexer.k_norm.weight, indexer.k_norm.bias}) {
       add_.at(id).dtype = DType::f32;
     }
+    if (indexer.pool > 1) add_pool(indexer, module);
   }
 
  private:
+  /// What makes one key of the keys of `indexer.pool` tokens.
+  void add_pool(const IndexerSpec& indexer, const std::string& module) {
+    const std::string name = module + ".index_kpool_compress_";
+    add_.at(add_.parameter(name + "ape", {indexer.pool, indexer.head_dim})).dtype = DType::f32;
+    add_.parameter(name + "gate", {indexer.head_dim, hidden_});
+  }
+
   [[nodiscard]] LinearLayout down() const {
     return {.bias = latent_.bias, .bias_kept = Kept::in_run};
   }

@@ -143,13 +143,15 @@ struct VllmClass {
   /// Positions in time, height and width never exceed the count of tokens.
   bool counted_positions = false;
   bool float_rotary = false;      // rotary tables in float32
+  bool bounded_decay = false;     // of the delta rule, whatever the config says
   bool float_states = false;      // recurrent states are float32, unless the launch says otherwise
   bool quantizes_router = false;  // the router is a linear layer like others
   bool expands_latents = false;   // caches the keys and values that latents expand to
   /// Latent attention has a scale of 1, and nothing computed from its weights.
   bool unit_scale = false;
-  bool idle_scales = false;  // attention has scales, but takes none from quantized checkpoints
-  std::string refused;       // why vLLM does not serve the model; empty: it does
+  bool whole_attention = false;  // no scheme quantizes attention, its indexer and recurrent mixers
+  bool idle_scales = false;      // attention has scales, but takes none from quantized checkpoints
+  std::string refused;           // why vLLM does not serve the model; empty: it does
   std::string whole;  // why vLLM's shards of several ranks are unusable; empty: they are usable
 };
 

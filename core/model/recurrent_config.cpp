@@ -72,4 +72,17 @@ RecurrentTable channel_delta_table(int64_t heads, int64_t head_dim, int64_t taps
   return table;
 }
 
+RecurrentTable read_channel_delta(const ConfigReader& config, float epsilon) {
+  constexpr IntegerRange kSizes{1, 65536};
+  const ConfigReader mixers = config.object_or_empty("linear_attn_config");
+  const auto size = [&](std::string_view key, std::string_view newer, IntegerRange range) {
+    const auto stated = mixers.integer({key}, range);
+    return stated ? *stated : config.required({newer}, range);
+  };
+  const int64_t heads = size("num_heads", "linear_num_heads", kSizes);
+  const int64_t head_dim = size("head_dim", "linear_head_dim", kSizes);
+  const int64_t taps = size("short_conv_kernel_size", "linear_conv_kernel_dim", {1, kMostTaps});
+  return channel_delta_table(heads, head_dim, taps, epsilon);
+}
+
 }  // namespace plimsoll::model

@@ -152,6 +152,7 @@ ModelSpec make_qwen3_next(const ConfigReader& config);
 ModelSpec make_bert(const ConfigReader& config);  // RoBERTa too
 ModelSpec make_deepseek_v4(const ConfigReader& config);
 ModelSpec make_ernie4_5_vl(const ConfigReader& config);
+ModelSpec make_glm5_next(const ConfigReader& config);
 ModelSpec make_gte(const ConfigReader& config);
 ModelSpec make_hy_v4(const ConfigReader& config);
 ModelSpec make_kimi_k3(const ConfigReader& config);

@@ -124,9 +124,10 @@ struct IndexerSpec {
   int64_t heads = 0;  // 0: the layer uses the choice of a layer before it
   int64_t head_dim = 0;
   RopePairs rope_pairs = RopePairs::halves;  // in the leading part of q and k
-  Linear q_up{};                             // [heads * head_dim, q_rank]
-  Linear down{};                             // [head_dim + heads, hidden]: k, weights
-  Norm k_norm{};                             // [head_dim], before RoPE
+  int64_t pool = 1;  // tokens that one stored key stands for (GLM-5.3-Flash, for plans alone)
+  Linear q_up{};     // [heads * head_dim, q_rank]
+  Linear down{};     // [head_dim + heads, hidden]: k, weights
+  Norm k_norm{};     // [head_dim], before RoPE
 
   [[nodiscard]] bool chooses() const { return heads > 0; }
 

@@ -23,6 +23,8 @@ std::string kind_name(KvKind kind) {
       return "MambaSpec";
     case KvKind::crossed:
       return "CrossAttentionSpec";
+    case KvKind::ring:
+      return "CircularBufferSpec";
   }
   return "";
 }

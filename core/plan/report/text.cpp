@@ -40,6 +40,8 @@ const char* kind_words(KvKind kind) {
       return "recurrent state";
     case KvKind::crossed:
       return "cross attention";
+    case KvKind::ring:
+      return "tokens not yet pooled";
   }
   return "";
 }

@@ -171,7 +171,7 @@ std::vector<KvGroup> packed_groups(const std::vector<KvSpec>& specs) {
   const size_t chunk = floor > 0 ? least_padding(repeats, floor) : 0;
   const auto is_state = [&](const Bucket& bucket) {
     const KvKind kind = bucket.layers.front().kind;
-    return kind == KvKind::state ||
+    return kind == KvKind::state || kind == KvKind::ring ||
            (chunk == 0 && (kind == KvKind::sliding || kind == KvKind::sliding_latent));
   };
   const auto count_for = [&](const Bucket& bucket) {

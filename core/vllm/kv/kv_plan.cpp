@@ -88,7 +88,7 @@ void KvPlan::resolve_block_size(const ModelShape& shape) {
          "--block-size {}: the attention kernels of this model take multiples of {}", block_size_,
          rule.multiple);
   }
-  packed_ = shape.kernel == AttentionKernel::deepseek_v4;
+  packed_ = shape.packs_pages;
   Amount state = 0;
   for (const KvLayer& layer : shape.kv_layers) {
     if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
@@ -265,6 +265,9 @@ GroupNeed KvPlan::need_of(const KvSpec& spec) const {
         const int64_t kept = options_.states.mode == StateMode::none ? 1 : spec.exports ? 3 : 2;
         need.state_blocks = kept + options_.states.drafted;
       }
+      break;
+    case KvKind::ring:
+      need.state_blocks = 1;
       break;
     case KvKind::crossed:
       need.state_blocks = ceil_div(options_.encoder_tokens, spec.block_size).value();

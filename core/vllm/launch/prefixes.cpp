@@ -42,7 +42,8 @@ StateMode mode_of(const EngineArgs& args, const ModelShape& shape) {
 
 StateBlocks state_blocks(const EngineArgs& args, const ModelShape& shape, bool caches) {
   const VllmVersion& version = args.version;
-  const bool latent = shape.kernel == AttentionKernel::mla;
+  const bool latent =
+      shape.kernel == AttentionKernel::mla || shape.kernel == AttentionKernel::sparse_mla;
   StateBlocks blocks;
   blocks.mode = caches ? mode_of(args, shape) : StateMode::none;
   blocks.unit_of_block = version >= kKernelUnit;

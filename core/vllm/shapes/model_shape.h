@@ -23,6 +23,7 @@ enum class KvKind : uint8_t {
   sliding_latent,  // of the last `window` tokens
   state,           // a recurrent state of fixed size (Mamba, linear attention)
   crossed,         // keys and values of the encoder's output
+  ring,            // the newest tokens of a request, in one block (GLM-5.3-Flash)
 };
 
 /// One layer's cache on one rank.
@@ -179,7 +180,8 @@ struct ModelShape {
   int64_t state_chunk = 0;     // tokens of a chunk of Mamba's kernels
   bool attention_free = false;
   bool multimodal = false;
-  bool pooling = false;  // no cache and no generation (encoders)
+  bool packs_pages = false;  // caches of unequal pages lie side by side in a block
+  bool pooling = false;      // no cache and no generation (encoders)
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   bool flashinfer = true;      // its kernels take these heads: their sizes, no sinks

@@ -119,15 +119,25 @@ void add_cohere_vision(const ConfigView& outer, const ConfigView& config, Builde
 namespace {
 
 /// GLM's merger: a convolution over squares of patches, and a gated feed-forward.
-void add_glm_merger(Builder& build, int64_t hidden, int64_t out, int64_t context) {
+void add_glm_merger(Builder& build, int64_t hidden, int64_t out, int64_t context,
+                    bool quantized = true) {
   const int64_t merge = build.shape.vision.merge;
   build.weights.plain(Part::vision, dense(hidden * merge * merge, out));
-  project(build, "visual.merger.proj", out, out, Split::outputs, false);
+  const auto add = [&](const Linear& linear) { build.weights.linear(Part::vision, linear); };
+  add({.name = {"visual.merger", "proj", {}},
+       .inputs = out,
+       .outputs = {out},
+       .quantized = quantized});
   build.weights.plain(Part::vision, layer_norm(out));
-  build.weights.linear(
-      Part::vision,
-      {{"visual.merger", "gate_up_proj", {"gate_proj", "up_proj"}}, out, {context, context}});
-  project(build, "visual.merger.down_proj", context, out, Split::inputs, false);
+  add({.name = {"visual.merger", "gate_up_proj", {"gate_proj", "up_proj"}},
+       .inputs = out,
+       .outputs = {context, context},
+       .quantized = quantized});
+  add({.name = {"visual.merger", "down_proj", {}},
+       .inputs = context,
+       .outputs = {out},
+       .split = Split::inputs,
+       .quantized = quantized});
 }
 
 void note_glm_pixels(VisionShape& vision) {
@@ -169,27 +179,62 @@ void add_glm_vision(const ConfigView&, const ConfigView& config, Builder& build)
   note_glm_pixels(vision);
 }
 
-/// GLM-OCR: likewise with norms of queries and keys, and without learned positions.
-void add_glm_ocr_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+namespace {
+
+/// How classes of GLM's towers without learned positions differ.
+struct GlmTower {
+  bool biased = true;
+  bool quantized = true;
+  int64_t context = 0;    // width of the merger's feed-forward
+  int64_t positions = 0;  // rows of the rotary table
+};
+
+/// GLM-4.1V's tower with norms of queries and keys, and without learned positions.
+void add_glm_without_positions(const ConfigView& config, const GlmTower& row, Builder& build) {
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 14, 2);
   vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
   Tower tower = read_tower(config, "visual.blocks", {24, 1024, 16, 4096});
   tower.gated = true;
   tower.layer_norm = false;
-  tower.qkv_bias = tower.out_bias = tower.mlp_bias = config.flag({"attention_bias"}, true);
+  tower.qkv_bias = tower.out_bias = tower.mlp_bias = row.biased;
+  tower.quantized = row.quantized;
   tower.layer_extras = 2 * (tower.hidden / tower.heads);
   tower.patch_inputs = config.integer({"in_channels"}, 3, kChannels) * vision.temporal_patch *
                        vision.patch * vision.patch;
   tower.ends = tower.hidden;  // a norm at the end
   add_tower(tower, build);
   const int64_t out = config.integer({"out_hidden_size"}, 1536, {1, 1 << 20});
-  add_glm_merger(build, tower.hidden, out, build.dims.intermediate);
-  constexpr int64_t kRotaryPositions = 8192;
-  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
+  add_glm_merger(build, tower.hidden, out, row.context, row.quantized);
+  build.weights.buffer(Amount{row.positions} * (tower.hidden / tower.heads / 2) *
                        build.options.element);
   note_glm_pixels(vision);
   vision.frame_marks = 4;  // "299.0 seconds"
+}
+
+}  // namespace
+
+void add_glm_ocr_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  constexpr int64_t kRotaryPositions = 8192;
+  add_glm_without_positions(config,
+                            {.biased = config.flag({"attention_bias"}, true),
+                             .context = build.dims.intermediate,
+                             .positions = kRotaryPositions},
+                            build);
+}
+
+/// GLM-5.3-Flash, whose processor bounds tokens.
+void add_glm_next_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  constexpr int64_t kLeastTokens = 16, kMostTokens = 8000, kMostVideoTokens = 240000;
+  const int64_t context = config.integer({"projection_intermediate_size"}, 10240, {1, 1 << 20});
+  add_glm_without_positions(
+      config, {.quantized = false, .context = context, .positions = build.dims.positions}, build);
+  VisionShape& vision = build.shape.vision;
+  const int64_t side = vision.patch * vision.merge;
+  const int64_t token_pixels = vision.temporal_patch * side * side;
+  vision.default_min_pixels = vision.video_min_pixels = kLeastTokens * token_pixels;
+  vision.default_max_pixels = kMostTokens * token_pixels;
+  vision.video_max_pixels = kMostVideoTokens * token_pixels;
 }
 
 /// GLM-4V: a CLIP-like tower whose tokens are merged by a convolution.

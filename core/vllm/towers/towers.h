@@ -128,7 +128,7 @@ AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision, add_qwen3_5_vis
 AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_vision;
 AddTower add_mistral_vision;
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
-AddTower add_glm_vision, add_qwen_audio, add_qwen_omni;
+AddTower add_glm_vision, add_glm_next_vision, add_qwen_audio, add_qwen_omni;
 AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
 AddTower add_gemma4_unified;
 AddTower add_gemma3n_towers, add_eagle_vision, add_paddle_vision, add_keye_vision, add_dots_vision;

@@ -19,6 +19,13 @@ void read_latent_decoder(const ConfigReader& config, Decoder& decoder, bool even
                                       .max_position = decoder.sizes.max_position})};
 }
 
+void read_unrotated_latents(const ConfigReader& config, Decoder& decoder) {
+  constexpr int64_t kNotUsed = 64;  // a head size, where the hidden size is no multiple of heads
+  read_common(config, decoder, {.head_dim = kNotUsed});
+  decoder.ropes.clear();
+  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, -1)};
+}
+
 namespace {
 
 /// DeepSeek's experts under the names of its configs. `dense_layers`: the first ones, where the
@@ -98,14 +105,16 @@ std::vector<bool> choosing_layers(const ConfigReader& config, int64_t layers) {
                 "a first layer that chooses keys itself");
 }
 
-/// An indexer with `heads` heads where the config has no number.
+}  // namespace
+
 void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, bool interleave) {
   AttentionSpec& attention = decoder.latent->attention;
   if (attention.latent.q_rank == 0) config.refuse("q_lora_rank", "a rank: the indexer reads it");
   IndexerSpec& indexer = attention.indexer;
   indexer.most = config.integer({"index_topk"}, 2048, {1, 1 << 24});
   indexer.heads = config.integer({"index_n_heads"}, heads, {1, 4096});
-  indexer.head_dim = config.integer({"index_head_dim"}, 128, {attention.latent.rotated, 4096});
+  indexer.head_dim = config.integer({"index_head_dim"}, 128,
+                                    {std::max<int64_t>(1, attention.latent.rotated), 4096});
   // vLLM's classes assume halves where transformers' have neighbours.
   indexer.rope_pairs =
       config.boolean({"indexer_rope_interleave"}, interleave && !config.describes())
@@ -114,8 +123,6 @@ void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, b
   decoder.latent->modules = LatentModules::indexed;
   decoder.latent->chooses = choosing_layers(config, decoder.sizes.layers);
 }
-
-}  // namespace
 
 ModelSpec make_deepseek(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek"};

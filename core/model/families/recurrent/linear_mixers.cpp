@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/mixtures/deepseek.h"
 
 namespace plimsoll::model {
 namespace {
@@ -24,19 +25,6 @@ std::vector<LayerParts> read_kimi_parts(const ConfigReader& config, int64_t laye
   }
   recurs->flip();
   return attention_or_recurrent(*recurs);
-}
-
-RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
-  constexpr IntegerRange kSizes{1, 65536};
-  const ConfigReader mixers = config.object_or_empty("linear_attn_config");
-  const auto size = [&](std::string_view key, std::string_view newer, IntegerRange range) {
-    const auto stated = mixers.integer({key}, range);
-    return stated ? *stated : config.required({newer}, range);
-  };
-  const int64_t heads = size("num_heads", "linear_num_heads", kSizes);
-  const int64_t head_dim = size("head_dim", "linear_head_dim", kSizes);
-  const int64_t taps = size("short_conv_kernel_size", "linear_conv_kernel_dim", {1, kMostTaps});
-  return channel_delta_table(heads, head_dim, taps, epsilon);
 }
 
 Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
@@ -66,16 +54,16 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
 }
 
 Decoder read_kimi(const ConfigReader& config, const char* family) {
-  constexpr int64_t kNotUsed = 64;  // a head size, where the hidden size is no multiple of heads
   Decoder decoder{.family = family};
-  read_common(config, decoder, {.head_dim = kNotUsed});
+  read_unrotated_latents(config, decoder);
   const Sizes& sizes = decoder.sizes;
+  if (decoder.latent->attention.latent.rotated == 0) {
+    config.refuse("qk_rope_head_dim", "a positive number");
+  }
   if (!config.boolean({"mla_use_nope"}, true)) config.doubt("mla_use_nope", "true");
-  decoder.ropes.clear();
-  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1),
-                          .modules = LatentModules::scales_first};
+  decoder.latent->modules = LatentModules::scales_first;
   decoder.parts = read_kimi_parts(config, sizes.layers);
-  decoder.recurrent = read_kimi_delta(config, decoder.norm.epsilon);
+  decoder.recurrent = read_channel_delta(config, decoder.norm.epsilon);
   decoder.mixture = read_kimi_mixture(config, sizes.layers);
   read_sparse_types(config, decoder);
   decoder.vllm.knows_stage = true;

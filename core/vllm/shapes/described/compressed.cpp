@@ -45,6 +45,7 @@ void add_compressed_caches(const model::AttentionSpec& attention, Builder& build
     caches.push_back(partial_sums(ratio, attention.head_dim));
   }
   build.shape.kernel = AttentionKernel::deepseek_v4;
+  build.shape.packs_pages = true;
 }
 
 }  // namespace plimsoll::vllm

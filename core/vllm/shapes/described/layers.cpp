@@ -128,6 +128,7 @@ class Layers {
     if (latent && index > 0) {
       constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
       shape_.kv_layers.push_back(index_cache(index + index / kScaledGroup * kFloat32));
+      add_pool(attention.indexer);
     }
     if (latent) {
       const int64_t elements = attention.latent.kv_rank + attention.latent.rotated;
@@ -148,6 +149,20 @@ class Layers {
     if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
     if (index > 0) shape_.kv_layers.push_back(index_cache(Amount{index} * build_.options.element));
+  }
+
+  /// Keys of an indexer that stand for several tokens, and keys and scores of tokens that are still
+  /// to be pooled (vllm/models/glm5next/common/attention.py).
+  void add_pool(const model::IndexerSpec& indexer) {
+    if (indexer.pool == 1) return;
+    shape_.kv_layers.back().compression = indexer.pool;
+    constexpr int64_t kBfloat16 = 2;
+    KvLayer ring;
+    ring.kind = KvKind::ring;
+    ring.token_bytes = Amount{2} * indexer.head_dim * kBfloat16;
+    ring.fixed_block = indexer.pool;
+    shape_.kv_layers.push_back(ring);
+    shape_.packs_pages = true;
   }
 
   void add_latent(const AttentionSpec& attention) {

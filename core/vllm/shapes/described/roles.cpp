@@ -81,12 +81,13 @@ void Roles::add(const model::LayerSpec& layer) {
 }
 
 void Roles::add(const AttentionSpec& attention) {
-  const Role heads{.attention = &attention};
+  const Form form = spec_.vllm.whole_attention ? Form::exact : Form::layer;
+  const Role heads{.form = form, .attention = &attention};
   add(attention.qkv, heads);
   add(attention.q_norm, heads);
   add(attention.k_norm, heads);
-  add(attention.out, {});
-  add(attention.gate, {});
+  add(attention.out, {.form = form});
+  add(attention.gate, {.form = form});
   // DeepSeek-V4 pads them to 64 or 128 heads.
   set(attention.sinks, {.row_multiple = attention.compression > 0 ? 64 : 1});
   for (const model::Adapter* adapter :
@@ -96,7 +97,7 @@ void Roles::add(const AttentionSpec& attention) {
   const model::LatentSpec& latent = attention.latent;
   for (const model::Linear* linear :
        {&latent.q_down, &latent.kv_down, &latent.q_up, &latent.kv_up}) {
-    add(*linear, {});
+    add(*linear, {.form = form});
   }
   add(latent.q_norm, {});
   add(latent.kv_norm, {});
@@ -112,7 +113,7 @@ void Roles::add(const RecurrentSpec& mixer) {
   const bool channels = mixer.kind == model::RecurrentKind::channel_delta;
   const bool padded = channels && mixer.rank > 0;
   const bool mamba = first_mamba || mixer.kind == model::RecurrentKind::mamba2;
-  const Role layer{.form = first_mamba ? Form::exact : Form::layer,
+  const Role layer{.form = first_mamba || spec_.vllm.whole_attention ? Form::exact : Form::layer,
                    .module = mamba ? "mixer" : nullptr};
   for (const model::Linear* linear : {&mixer.choose, &mixer.step, &mixer.gate_up, &mixer.out}) {
     add(*linear, layer);

@@ -19,7 +19,8 @@ constexpr VllmVersion kFloatStates{0, 20, 0};     // Nemotron-H's, where its con
 constexpr VllmVersion kConvolutionCopied{0, 12, 0};  // Mamba-2's
 
 // Since when a prefill exports a state before its end.
-constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA
+constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA,
+constexpr VllmVersion kBoundedDeltaExports{0, 32, 0};  // and GLM-5.3-Flash with it
 constexpr VllmVersion kMamba2Exports{0, 32, 0};
 constexpr VllmVersion kGatedDeltaExports{0, 33, 0};  // FlashInfer
 
@@ -37,13 +38,15 @@ int64_t state_element(const Builder& build, int64_t fallback) {
 
 /// By the card and the bound of the gate (vllm/models/kimi_k3/nvidia/kda.py:
 /// is_flashkda_supported).
-int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size) {
+int64_t channel_delta_checkpoint(const Builder& build, int64_t head_size, bool always_bounded) {
   constexpr int64_t kHead = 128, kAlignment = 16;
   const ShapeOptions& options = build.options;
-  const bool bounded = build.config.child({"linear_attn_config"}).has("gate_lower_bound");
+  const bool bounded =
+      always_bounded || build.config.child({"linear_attn_config"}).has("gate_lower_bound");
   const bool able =
       options.card >= Architecture::hopper && head_size == kHead && options.element == 2 && bounded;
-  return able && options.version >= kChannelDeltaExports ? kAlignment : 0;
+  const VllmVersion& since = always_bounded ? kBoundedDeltaExports : kChannelDeltaExports;
+  return able && options.version >= since ? kAlignment : 0;
 }
 
 using model::RecurrentKind;
@@ -88,7 +91,7 @@ int64_t checkpoint_of(const model::ModelSpec& spec, const RecurrentSpec& mixer,
                  ? 0
                  : gated_delta_checkpoint(build, mixer);
     case RecurrentKind::channel_delta:
-      return channel_delta_checkpoint(build, mixer.head_dim);
+      return channel_delta_checkpoint(build, mixer.head_dim, spec.vllm.bounded_decay);
     default:
       return 0;
   }
