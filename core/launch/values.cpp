@@ -191,6 +191,20 @@ void read_overrides(const std::string& text, vllm::EngineArgs& args) {
   args.overrides = std::make_shared<const Json>(std::move(all));
 }
 
+void read_tables(const std::string& text, vllm::EngineArgs& args) {
+  const Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  for (const auto& [key, value] : json.items()) {
+    const bool known = key == "cpu_offload" || key == "embedding_across_dp" ||
+                       key == "dp_shared_memory" || key == "use_thp";
+    if (!known) throw std::invalid_argument("EngramConfig has no \"" + key + "\"");
+    if (!value.is_boolean()) {
+      throw std::invalid_argument("expected true or false for \"" + key + "\"");
+    }
+    if (key == "cpu_offload") args.table_offload = value.get<bool>();
+  }
+}
+
 /// vLLM's, of which a misspelt one would bound nothing.
 void check_modality(const std::string& name) {
   for (const char* known : {"image", "video", "audio", "vision_chunk"})

@@ -112,6 +112,12 @@ struct Latent {
   std::vector<bool> sparse{};
 };
 
+/// An index over pooled keys beside plain attention (Qwen3.8-Flash-Next).
+struct PooledIndex {
+  IndexerSpec indexer;  // numbers; weights are added
+  int64_t key_heads = 1;
+};
+
 /// Attention to a window, and to what is compressed of the tokens before it (DeepSeek-V4).
 struct Compressed {
   std::vector<int64_t> ratios{};  // AttentionSpec::compression, by layer
@@ -158,6 +164,7 @@ struct Decoder {
   int64_t shared_query = 0;  // width of a query that all heads share before `wq`; 0: none (Step 3)
   /// Size of the heads of an index that chooses blocks of keys (MiniMax M3), by layer, 0 for none.
   std::vector<int64_t> block_index{};
+  std::optional<PooledIndex> pooled_index{};
   Norm v_norm{};           // of each head of v, without a weight
   float value_factor = 1;  // of v, for v's heads that are smaller
   GateKind gate_kind = GateKind::sigmoid;
@@ -217,9 +224,10 @@ struct Decoder {
   int64_t layer_input_ids = 0;      // rows of LayerInputs::table
   int64_t streams = 1;              // number of residuals (LayerSpec::streams)
   int64_t laurel_rank = 0;
-  std::vector<float> gate_deviations{};           // by layer; empty: none
-  std::vector<VllmParameter> layer_parameters{};  // behind the norms of each layer
-  std::vector<VllmParameter> end_parameters{};    // behind the last norm
+  std::vector<float> gate_deviations{};            // by layer; empty: none
+  std::vector<std::optional<NgramSpec>> ngrams{};  // by layer; empty: none
+  std::vector<VllmParameter> layer_parameters{};   // behind the norms of each layer
+  std::vector<VllmParameter> end_parameters{};     // behind the last norm
   DecoderNames names{};
 };
 

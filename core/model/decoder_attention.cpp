@@ -54,6 +54,7 @@ class AttentionBuilder {
     if (decoder_.alibi) attention.alibi = add_alibi(place.engine);
     if (decoder_.shared_query > 0) spread_query(attention, place.module);
     if (!decoder_.block_index.empty()) add_block_index(attention.indexer, place.module);
+    if (decoder_.pooled_index) attention.indexer = pooled_index(place.module + ".indexer.");
     switch (decoder_.attention_order) {
       case AttentionOrder::qkv_first:
         attention.qkv = qkv(place);
@@ -195,6 +196,16 @@ class AttentionBuilder {
     add_.at(indexer.q_up.weight).parts.back().every_rank = true;
     add_.norm(module + ".index_q_norm", head, decoder_.norm);
     indexer.k_norm = add_.norm(module + ".index_k_norm", head, decoder_.norm);
+  }
+
+  IndexerSpec pooled_index(const std::string& module) {
+    IndexerSpec indexer = decoder_.pooled_index->indexer;
+    const int64_t heads = indexer.heads + decoder_.pooled_index->key_heads;
+    indexer.q_up =
+        add_.linear(module + "index_qk_proj", heads * indexer.head_dim, decoder_.sizes.hidden, {});
+    add_.norm(module + "q_layernorm", indexer.head_dim, decoder_.norm);
+    indexer.k_norm = add_.norm(module + "k_layernorm", indexer.head_dim, decoder_.norm);
+    return indexer;
   }
 
   [[nodiscard]] InterleavedCut interleaved_cut() const {

@@ -21,6 +21,8 @@ class LayersBuilder {
     layer.placement = own_norms() ? NormPlacement::pre : decoder_.placement;
     layer.attention_blend = parts_.recurrent ? decoder_.recurrent_blend : decoder_.attention_blend;
     layer.mlp_blend = decoder_.mlp_blend;
+    if (!decoder_.ngrams.empty()) layer.ngrams = decoder_.ngrams[static_cast<size_t>(index)];
+    if (layer.ngrams) add_ngrams(*layer.ngrams, prefix + "ple.");
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
     add_parameters(decoder_.layer_parameters, prefix, add_);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
@@ -131,6 +133,18 @@ class LayersBuilder {
   Norm norm(const std::string& prefix, const std::string& name) {
     if (name.empty()) return {};
     return add_.norm(prefix + name, sizes_.hidden, decoder_.norm, decoder_.norm_tensors);
+  }
+
+  /// Adds what stands beside the table, which is no weight of a card.
+  void add_ngrams(const NgramSpec& ngrams, const std::string& module) {
+    add_.linear(module + "kv_proj",
+                {Rows::all(module + "key_proj", ngrams.channels),
+                 Rows::all(module + "value_proj", sizes_.hidden)},
+                ngrams.inputs, {});
+    for (const char* name : {"norm_key", "norm_query", "norm_conv"}) {
+      add_.vector(module + name + ".weight", ngrams.channels);
+    }
+    add_.parameter(module + "conv1d.weight", {ngrams.channels, 1, ngrams.taps});
   }
 
   LayerInput layer_input(const std::string& prefix) {

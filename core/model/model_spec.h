@@ -78,6 +78,21 @@ struct SharedBlock {
   bool operator==(const SharedBlock&) const = default;
 };
 
+/// A table of n-grams of token ids, whose rows join the residual streams before a layer through a
+/// gate and a short convolution (Qwen3.8-Flash-Next, for plans alone).
+struct NgramSpec {
+  int64_t rows = 0, width = 0;  // of the table, which vLLM may keep in the host's memory
+  int64_t inputs = 0;           // rows that a token looks up, side by side
+  int64_t channels = 0;         // of the convolution: all residual streams
+  int64_t taps = 0, dilation = 1;
+  int64_t numbers = 0;  // int64 that hash the n-grams
+
+  /// Inputs of the convolution that a sequence keeps.
+  [[nodiscard]] int64_t held() const { return (taps - 1) * dilation; }
+
+  bool operator==(const NgramSpec&) const = default;
+};
+
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
   Blend attention_blend{}, mlp_blend{};  // NormPlacement::residual
@@ -98,6 +113,7 @@ struct LayerSpec {
   /// MLP; or those for images, where `mlp` has those for text (ERNIE 4.5 VL, for plans alone).
   std::optional<MlpSpec> shortcut{};
   bool ends_shortcut = false;  // this is the next layer of such a layer
+  std::optional<NgramSpec> ngrams{};
 
   [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
   [[nodiscard]] bool has_experts() const {

@@ -101,6 +101,7 @@ struct EngineArgs {
   int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
   int64_t blocks_override = 0;                  // --num-gpu-blocks-override
   int64_t cpu_offload = 0;                      // bytes
+  std::optional<bool> table_offload;            // --engram-config's cpu_offload
   int64_t available_kv = 0;                     // --available-kv-memory: stands in for the budget
   int64_t reserved = 0;                         // memory that other processes hold
   std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"

@@ -48,6 +48,7 @@ const std::map<std::string, std::string> kOthers = {
     {"--max-cudagraph-capture-size", "8"},
     {"--optimization-level", "1"},
     {"--compilation-config", R"({"cudagraph_capture_sizes": [4]})"},
+    {"--engram-config", R"({"cpu_offload": false})"},
     {"--hf-overrides", R"({"a": 1})"},
     {"--rope-scaling", R"({"a": 1})"},
     {"--rope-theta", "5"},

@@ -32,6 +32,14 @@ inline std::string refusal_of(const Json& config, const EngineArgs& args,
   return "";
 }
 
+/// Bytes of a part of the plan; 0: it has no such part.
+inline int64_t part_bytes(const PlanResult& result, const std::string& name) {
+  for (const PlanPart& part : result.parts) {
+    if (part.name == name) return part.bytes;
+  }
+  return 0;
+}
+
 inline EngineArgs at(VllmVersion version) {
   EngineArgs args;
   args.version = version;

@@ -32,13 +32,6 @@ Json mixture() {
           {"tie_word_embeddings", false}};
 }
 
-int64_t part_bytes(const PlanResult& result, const std::string& name) {
-  for (const PlanPart& part : result.parts) {
-    if (part.name == name) return part.bytes;
-  }
-  return 0;
-}
-
 /// Bytes of the experts of `layers` layers, each with its router, which every rank holds.
 constexpr int64_t experts(int64_t layers, int64_t count, int64_t intermediate) {
   return layers * (count * 3 * kHidden * intermediate + kExperts * kHidden) * 2;

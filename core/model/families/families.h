@@ -159,6 +159,7 @@ ModelSpec make_kimi_k3(const ConfigReader& config);
 ModelSpec make_ling_2_5(const ConfigReader& config);
 ModelSpec make_ling_3(const ConfigReader& config);
 ModelSpec make_minimax_m3(const ConfigReader& config);
+ModelSpec make_qwen4_exp(const ConfigReader& config);
 ModelSpec make_modern_bert(const ConfigReader& config);
 ModelSpec make_molmo2(const ConfigReader& config);
 ModelSpec make_muse_glimmer(const ConfigReader& config);

@@ -32,7 +32,8 @@ bool same_type(const KvSpec& a, const KvSpec& b) {
   if (a.block_size != b.block_size) return false;
   if (is_full(a.kind) && is_full(b.kind)) return true;
   if (a.kind != b.kind || a.window != b.window) return false;
-  return a.kind != KvKind::state || a.padded_page == b.padded_page;
+  return a.kind != KvKind::state ||
+         (a.padded_page == b.padded_page && a.replicated == b.replicated);
 }
 
 bool is_uniform(const std::vector<KvSpec>& specs) {

@@ -124,6 +124,7 @@ void KvPlan::make_specs(const ModelShape& shape) {
       const StateBlocks& states = options_.states;
       spec.page = state_page_;
       spec.exports = layer.checkpoint > 0;
+      spec.replicated = layer.replicated;
       if (states.mode == StateMode::none)
         spec.block_size = states.block_size > 0 ? states.block_size : options_.max_model_len;
     } else {

@@ -55,7 +55,8 @@ struct KvSpec {
   Amount padded_page;  // after pages of unequal size are made equal
   int64_t window = 0;
   std::string kernel;
-  size_t layer = 0;      // in the shape's list of caches
+  size_t layer = 0;  // in the shape's list of caches
+  bool replicated = false;
   bool exports = false;  // a state that a prefill can export before its end
 };
 

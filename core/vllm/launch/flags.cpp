@@ -30,6 +30,7 @@ constexpr FlagReleases kFlags[] = {
     {"--enable-batch-sharded-sampling", {0, 29, 0}},
     {"--enable-expert-parallel", {0, 8, 0}},
     {"--enable-sleep-mode", {0, 7, 0}},
+    {"--engram-config", {0, 30, 0}},
     {"--hf-overrides", {0, 6, 4}},
     {"--kv-cache-memory-bytes", {0, 10, 2}},
     {"--language-model-only", {0, 17, 0}},

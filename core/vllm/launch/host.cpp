@@ -30,6 +30,11 @@ void add_processed(std::vector<PlanPart>& parts, const EngineArgs& args) {
 
 }  // namespace
 
+bool keeps_tables_on_host(const EngineArgs& args) {
+  constexpr VllmVersion kOnHost{0, 30, 0};
+  return args.table_offload.value_or(args.version >= kOnHost);
+}
+
 int64_t host_processes(const EngineArgs& args) {
   const int64_t ranks = ranks_of(args);
   return 1 + args.data_parallel + (ranks > args.data_parallel ? ranks : 0);
@@ -44,6 +49,12 @@ std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
     parts.push_back({"offloaded weights", (Amount{terms.offloaded_bytes} * ranks).value(),
                      fmt::format("{} B x {} ranks, pinned", terms.offloaded_bytes, ranks),
                      "--cpu-offload-gb"});
+  }
+  if (shape.host_table_bytes > Amount{0}) {  // which replicas share
+    parts.push_back({"tables of n-grams", (shape.host_table_bytes * args.tensor_parallel).value(),
+                     fmt::format("{} B x {} ranks, pinned", shape.host_table_bytes.value(),
+                                 args.tensor_parallel),
+                     "--engram-config"});
   }
   if (!shape.pooling) {
     const Amount rows = terms.max_num_seqs;

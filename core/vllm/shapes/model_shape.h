@@ -35,6 +35,7 @@ struct KvLayer {
   int64_t compression = 1;  // tokens covered by one stored entry (DeepSeek-V4)
   int64_t alignment = 0;    // pages are padded to a multiple of this; 0: not padded
   int64_t checkpoint = 0;   // a prefill exports the state at a multiple of so many tokens; 0: never
+  bool replicated = false;  // a state that every rank has whole
   std::string kernel;       // layers with different kernels differ even where sizes agree
   auto operator<=>(const KvLayer&) const = default;
 };
@@ -156,6 +157,7 @@ struct ShapeOptions {
   CacheType cache = CacheType::whole;
   std::vector<std::string> absent;  // modalities without requests: their towers are not built
   std::string state_dtype;          // --mamba-ssm-cache-dtype
+  bool tables_on_host = false;      // those of n-grams
   int64_t lora_slots = 0;           // adapters held at once; 0: none
   int64_t lora_rank = 0;
   ExpertKernel mxfp4;
@@ -191,6 +193,8 @@ struct ModelShape {
   Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
+  Amount chosen_bytes = 0;         // numbers of keys that indexers choose, by token of a step
+  Amount host_table_bytes = 0;     // of n-grams, in the host's memory
   Amount adapted_table_bytes = 0;  // of adapters of the token table, by token and slot
   ActivationShape activation;
   VisionShape vision;

@@ -34,7 +34,9 @@ ModelSpec make_glm5_next(const ConfigReader& config) {
   decoder.parts = read_parts(config, decoder.sizes.layers);
   read_indexer(config, decoder, kIndexHeads, true);
   decoder.latent->chooses.clear();  // vLLM's class reads no `indexer_types`
-  decoder.latent->attention.indexer.pool = config.integer({"index_kpool"}, kUsualPool, kPools);
+  IndexerSpec& indexer = decoder.latent->attention.indexer;
+  indexer.pool = config.integer({"index_kpool"}, kUsualPool, kPools);
+  indexer.ring = 2 * indexer.head_dim;  // key and score
   decoder.recurrent = read_channel_delta(config, decoder.norm.epsilon);
   if (config.boolean({"mhc"}, false)) {
     const int64_t streams = config.integer({"hc_mult"}, 4, {1, 1 << 10});

@@ -1,6 +1,7 @@
 // Qwen3-Next, Qwen3.5 and OLMo Hybrid: three layers of the gated delta rule, then one of attention,
 // whose output Qwen gates.
-#include "model/decoder.h"
+#include "model/families/recurrent/gated_delta.h"
+
 #include "model/families/families.h"
 #include "model/families/mixtures/qwen_mixture.h"
 
@@ -36,7 +37,8 @@ std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
           .value_or(sparse_every(layers, period)));
 }
 
-/// The decoder with those fields that Qwen's three classes share.
+}  // namespace
+
 Decoder read_qwen(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder);
@@ -53,8 +55,6 @@ Decoder read_qwen(const ConfigReader& config, const char* family) {
   decoder.vllm.counted_positions = true;
   return decoder;
 }
-
-}  // namespace
 
 ModelSpec make_qwen3_5(const ConfigReader& config) {
   return build(read_qwen(config, "qwen3_5"));

@@ -40,6 +40,9 @@ void tile_experts(Builder& build, const RankWeights::Experts& experts);
 /// The caches of an attention with AttentionSpec::compression.
 void add_compressed_caches(const model::AttentionSpec& attention, Builder& build);
 
+/// The state of the convolution of a layer's n-grams.
+void add_ngram_state(const model::ModelSpec& spec, const model::NgramSpec& ngrams, Builder& build);
+
 /// The state of one layer's mixer. With attention side by side its projection has factors.
 void add_state(const model::ModelSpec& spec, const model::RecurrentSpec& mixer,
                bool beside_attention, Builder& build);

@@ -42,6 +42,7 @@ class Layers {
       : spec_(spec), build_(build), weights_(build.weights), shape_(build.shape) {}
 
   void add(const LayerSpec& layer) {
+    if (layer.ngrams) add_ngrams(*layer.ngrams, &layer - spec_.layers.data());
     if (layer.has_attention()) add_attention(layer.attention);
     const bool beside = layer.has_attention() && !layer.shared_block;
     if (layer.recurrent) add_mixer(*layer.recurrent, beside);
@@ -125,10 +126,17 @@ class Layers {
 
   void add_cache(const AttentionSpec& attention, bool latent) {
     const int64_t index = attention.indexer.chooses() ? attention.indexer.head_dim : 0;
+    const model::IndexerSpec& indexer = attention.indexer;
+    if (indexer.most > 0) note_chosen(indexer, latent);
+    const bool pools = indexer.chooses() && indexer.pool > 1;
     if (latent && index > 0) {
       constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
-      shape_.kv_layers.push_back(index_cache(index + index / kScaledGroup * kFloat32));
-      add_pool(attention.indexer);
+      add_index(index + index / kScaledGroup * kFloat32, indexer.pool);
+      if (pools) add_ring(indexer);
+    }
+    if (!latent && pools) {
+      add_ring(indexer);
+      add_index(Amount{index} * build_.options.element, indexer.pool);
     }
     if (latent) {
       const int64_t elements = attention.latent.kv_rank + attention.latent.rotated;
@@ -148,21 +156,74 @@ class Layers {
     KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
     if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
-    if (index > 0) shape_.kv_layers.push_back(index_cache(Amount{index} * build_.options.element));
+    if (index > 0 && !pools) add_index(Amount{index} * build_.options.element, 1);
   }
 
-  /// Keys of an indexer that stand for several tokens, and keys and scores of tokens that are still
-  /// to be pooled (vllm/models/glm5next/common/attention.py).
-  void add_pool(const model::IndexerSpec& indexer) {
-    if (indexer.pool == 1) return;
-    shape_.kv_layers.back().compression = indexer.pool;
+  /// The keys of an indexer, each of which stands for `pool` tokens.
+  void add_index(Amount key_bytes, int64_t pool) {
+    KvLayer keys = index_cache(key_bytes);
+    keys.compression = pool;
+    shape_.kv_layers.push_back(std::move(keys));
+  }
+
+  /// What is kept of tokens that are still to be pooled (vllm/models/glm5next/common/attention.py,
+  /// qwen4_exp/common/qsa_cache.py).
+  void add_ring(const model::IndexerSpec& indexer) {
     constexpr int64_t kBfloat16 = 2;
     KvLayer ring;
     ring.kind = KvKind::ring;
-    ring.token_bytes = Amount{2} * indexer.head_dim * kBfloat16;
+    ring.token_bytes = Amount{indexer.ring} * kBfloat16;
     ring.fixed_block = indexer.pool;
-    shape_.kv_layers.push_back(ring);
+    shape_.kv_layers.push_back(std::move(ring));
     shape_.packs_pages = true;
+  }
+
+  /// Numbers of the keys that are chosen for each token of a step: of latents in one buffer for all
+  /// layers, else in one for each.
+  void note_chosen(const model::IndexerSpec& indexer, bool latent) {
+    constexpr int64_t kNumber = 4, kTile = 128;
+    const int64_t spare = indexer.pool > 1 ? indexer.pool - 1 : 0;  // not yet pooled
+    if (!latent) {
+      shape_.chosen_bytes += (Amount{indexer.most} + spare + 1) * kNumber;  // and their count
+      return;
+    }
+    const Amount width =
+        spare > 0 ? padded_to(Amount{indexer.most} + spare, kTile) : Amount{indexer.most};
+    shape_.chosen_bytes = width * kNumber;
+  }
+
+  /// The state of the convolution, which every rank has whole, and a rank's part of the table.
+  void add_ngrams(const model::NgramSpec& ngrams, int64_t layer) {
+    if (build_.options.pipeline_parallel > 1) {
+      fail(
+          ExitCode::usage,
+          "N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks "
+          "do not receive the raw input_ids it needs. Leave --pipeline-parallel-size out.");
+    }
+    constexpr int64_t kNumber = 8;
+    weights_.buffer(Amount{ngrams.numbers} * kNumber);
+    add_ngram_state(spec_, ngrams, build_);
+    const Amount rows = weights_.share(ngrams.rows, "the rows of a table of n-grams");
+    const std::string module = fmt::format("layers.{}.ple.ple_embedding", layer);
+    const int64_t element = is_fp8_table(module) ? 1 : build_.options.element;
+    const Amount bytes = rows * ngrams.width * element;
+    if (build_.options.tables_on_host) {
+      shape_.host_table_bytes += bytes;
+    } else {
+      weights_.parameters(Part::embedding, bytes);
+    }
+  }
+
+  /// A checkpoint in fp8 has tables in fp8, unless it names them or their pieces as plain
+  /// (vllm/models/qwen4_exp/common/ngram_embedding.py: from_quant_config).
+  [[nodiscard]] bool is_fp8_table(const std::string& module) const {
+    const Quantization& quantization = weights_.quantization();
+    if (quantization.method() != "fp8" || quantization.is_online()) return false;
+    const auto plain = [&](const ModuleName& name) {
+      return quantization.linear(name).format == quantization::WeightFormat::plain;
+    };
+    return !plain({module, "ngram_embedding", {}}) &&
+           !plain({module + ".ngram_embedding", "shard_0", {}});
   }
 
   void add_latent(const AttentionSpec& attention) {

@@ -134,6 +134,22 @@ int64_t own_outputs(const model::WeightSpec& weight, const Shares& shares) {
 
 }  // namespace
 
+void add_ngram_state(const model::ModelSpec& spec, const model::NgramSpec& ngrams, Builder& build) {
+  // It is exported where the layers of the delta rule export theirs.
+  const auto mixes = [](const model::LayerSpec& layer) { return layer.recurrent.has_value(); };
+  const auto mixer = std::ranges::find_if(spec.layers, mixes);
+  const bool exports =
+      mixer != spec.layers.end() && checkpoint_of(spec, *mixer->recurrent, build) > 0;
+  KvLayer cache;
+  cache.kind = KvKind::state;
+  cache.token_bytes = Amount{ngrams.held()} * ngrams.channels * build.options.element;
+  cache.checkpoint = exports ? 1 : 0;
+  cache.kernel = "short_conv";
+  cache.replicated = true;
+  build.shape.kv_layers.push_back(cache);
+  build.shape.recurrent = true;
+}
+
 void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool beside_attention,
                Builder& build) {
   RankWeights& weights = build.weights;

@@ -1,0 +1,127 @@
+// Qwen3.8-Flash-Next: Qwen3.5's layers, whose attention sees keys that an index over pooled keys
+// chooses, with gated residual streams and tables of n-grams. `plan` alone counts it.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/rounding.h"
+#include "model/families/families.h"
+#include "model/families/mixtures/qwen_mixture.h"
+#include "model/families/recurrent/gated_delta.h"
+
+namespace plimsoll::model {
+namespace {
+
+bool is_prime(int64_t number) {
+  for (int64_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
+  }
+  return number > 1;
+}
+
+/// Tables of n-grams of the layers that `ple_layer_ids` counts from 1. Each head of a table has a
+/// prime number of rows: all heads of all tables the primes from `ngram_vocab_size_base` on.
+std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, int64_t layers,
+                                                  int64_t channels) {
+  constexpr IntegerRange kHeads{1, 256}, kOrders{2, 64}, kRows{2, int64_t{1} << 31};
+  std::vector<std::optional<NgramSpec>> tables(static_cast<size_t>(layers));
+  const auto chosen = read_layer_list(config, "ple_layer_ids", layers, 1);
+  if (!chosen) return tables;
+  const int64_t order = config.required({"ngram_size"}, kOrders);
+  const int64_t heads = (order - 1) * config.required({"heads_per_ngram"}, kHeads);
+  const int64_t inputs = config.required({"ple_embed_dim"}, kWidths);
+  if (inputs % heads != 0) {
+    config.refuse("ple_embed_dim", fmt::format("a multiple of the {} heads of n-grams", heads));
+  }
+  const int64_t divisor = config.integer({"make_ngram_vocab_size_divisible_by"}, 128, kWidths);
+  int64_t prime = config.required({"ngram_vocab_size_base"}, kRows) - 1;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (!(*chosen)[i]) continue;
+    NgramSpec& table = tables[i].emplace();
+    for (int64_t head = 0; head < heads; ++head) {
+      do ++prime;
+      while (!is_prime(prime));
+      table.rows += prime;
+    }
+    table.rows = round_up(table.rows, divisor);
+    table.width = inputs / heads;
+    table.inputs = inputs;
+    table.channels = channels;
+    table.taps = config.integer({"ple_conv_kernel_size"}, 4, {1, kMostTaps});
+    table.dilation = order;
+    table.numbers = order + 2 * heads;
+  }
+  return tables;
+}
+
+/// Weights that mix residual streams around both branches of a layer, and at the end.
+void add_gated_streams(const ConfigReader& config, int64_t streams, Decoder& decoder) {
+  constexpr int64_t kMultiple = 16;  // rows that make the mix, and a number for each stream
+  const int64_t width = streams * decoder.sizes.hidden;
+  const int64_t rank = config.integer({"hc_lowrank"}, 16, kWidths);
+  const std::vector<VllmParameter> mix = {
+      {"hc_norm.weight", {width}, DType::bf16},
+      {"input_mix_weight_down_block_inject.weight",
+       {round_up(rank + streams, kMultiple), width},
+       DType::bf16},
+      {"input_mix_weight_up.weight", {width, rank}, DType::bf16}};
+  for (const char* branch : {"attn_", "mlp_"}) {
+    for (VllmParameter parameter : mix) {
+      parameter.name = branch + ("hyper_connection." + parameter.name);
+      decoder.layer_parameters.push_back(std::move(parameter));
+    }
+  }
+  const std::string end = "hyper_connection_mixer.";
+  decoder.end_parameters = {{end + "hc_norm.weight", {width}, DType::bf16},
+                            {end + "input_mix_weight_down.weight", {rank, width}, DType::bf16},
+                            {end + "input_mix_weight_up.weight", {width, rank}, DType::bf16}};
+  decoder.names.attention_norm = decoder.names.mlp_norm = decoder.names.final_norm = "";
+}
+
+/// An index over pooled keys, which keep their positions in time, height and width beside images.
+PooledIndex read_pooled_index(const ConfigReader& config) {
+  constexpr IntegerRange kCounts{1, 1 << 20};
+  constexpr int64_t kElementsOfNumber = 4;  // an int64 in 16-bit elements
+  PooledIndex index;
+  IndexerSpec& indexer = index.indexer;
+  indexer.heads = config.required({"indexer_n_heads"}, kCounts);
+  index.key_heads = config.required({"indexer_kv_heads"}, kCounts);
+  indexer.head_dim = config.required({"indexer_head_dim"}, kHeadDims);
+  indexer.most = config.required({"indexer_budget"}, kCounts);
+  indexer.pool = config.required({"indexer_compress_ratio"}, kCounts);
+  indexer.ring = indexer.head_dim;
+  if (config.object_or_empty("rope_parameters").find({"mrope_section"}) != nullptr) {
+    indexer.ring = round_up(indexer.ring, kElementsOfNumber) + 3 * kElementsOfNumber;
+  }
+  return index;
+}
+
+/// Attention has several names: what is no layer of the delta rule is one of it.
+std::vector<LayerParts> read_mixers(const ConfigReader& config, int64_t layers) {
+  const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
+  auto attends = read_layer_types(config, "layer_types", layers, "linear_attention", "");
+  if (attends) attends->flip();
+  return attention_or_recurrent(attends.value_or(sparse_every(layers, period)));
+}
+
+}  // namespace
+
+ModelSpec make_qwen4_exp(const ConfigReader& config) {
+  Decoder decoder = read_qwen(config, "qwen4_exp");
+  const Sizes& sizes = decoder.sizes;
+  decoder.parts = read_mixers(config, sizes.layers);
+  decoder.mixture = read_qwen_mixture(config, sizes.layers);
+  decoder.mixture->sizes.router.normalize = true;
+  add_gated_shared(config, *decoder.mixture);
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
+  if (config.find({"indexer_n_heads"}) != nullptr) {
+    decoder.pooled_index = read_pooled_index(config);
+    decoder.vllm.idle_scales = true;
+  }
+  const int64_t streams = config.integer({"hc_count"}, 4, {1, 1 << 10});
+  add_gated_streams(config, streams, decoder);
+  decoder.ngrams = read_ngrams(config, sizes.layers, streams * sizes.hidden);
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,151 @@
+// Models whose indexers pool keys: caches of unequal pages, rings, tables of n-grams. Weights and
+// caches by vLLM's classes are rows of tests/data/families.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "plan/configs.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+/// GLM-5.3-Flash as published, without its tower.
+Json glm() {
+  return parse_json<Json>(R"({"architectures":["Glm5NextForCausalLM"],"model_type":"glm5_next_text",
+    "dtype":"bfloat16","hidden_size":4096,"intermediate_size":12288,"moe_intermediate_size":2048,
+    "num_hidden_layers":45,"num_attention_heads":64,"num_key_value_heads":64,"n_shared_experts":1,
+    "n_routed_experts":288,"num_experts_per_tok":8,"n_group":1,"topk_group":1,"kv_lora_rank":512,
+    "q_lora_rank":1536,"qk_rope_head_dim":0,"qk_nope_head_dim":256,"v_head_dim":256,"head_dim":0,
+    "index_topk":2048,"index_head_dim":128,"index_n_heads":32,"index_kpool":4,
+    "indexer_rope_interleave":true,"hc_mult":4,"mhc":true,"mla_use_nope":true,
+    "linear_attn_config":{"num_heads":64,"head_dim":128,"short_conv_kernel_size":4,
+      "gate_lower_bound":-5.0},
+    "max_position_embeddings":1048576,"vocab_size":154880,"scoring_func":"sigmoid",
+    "topk_method":"noaux_tc","tie_word_embeddings":false})");
+}
+
+/// Qwen3.8-Flash-Next's text model with fewer layers and experts, and a small table.
+Json qwen() {
+  return parse_json<Json>(R"({"architectures":["Qwen4ExpForCausalLM"],"model_type":"qwen4_exp_text",
+    "dtype":"bfloat16","hidden_size":2560,"moe_intermediate_size":640,"num_hidden_layers":8,
+    "num_attention_heads":24,"num_key_value_heads":2,"head_dim":256,"num_experts":16,
+    "num_experts_per_tok":4,"shared_expert_intermediate_size":640,"full_attention_interval":4,
+    "hc_count":4,"hc_lowrank":320,"heads_per_ngram":8,"ngram_size":3,"ngram_vocab_size_base":20000,
+    "ple_embed_dim":2560,"ple_conv_kernel_size":4,"ple_layer_ids":[2],"indexer_budget":2048,
+    "indexer_compress_ratio":4,"indexer_head_dim":128,"indexer_kv_heads":1,"indexer_n_heads":4,
+    "linear_num_key_heads":16,"linear_num_value_heads":48,"linear_key_head_dim":128,
+    "linear_value_head_dim":128,"linear_conv_kernel_dim":4,"partial_rotary_factor":0.25,
+    "max_position_embeddings":65536,"vocab_size":32768,"rms_norm_eps":1e-6,
+    "tie_word_embeddings":false})");
+}
+
+/// Rows of Qwen's table: 16 heads with the primes from 20000 on, padded to 128.
+constexpr int64_t kPrimes[] = {20011, 20021, 20023, 20029, 20047, 20051, 20063, 20071,
+                               20089, 20101, 20107, 20113, 20117, 20123, 20129, 20143};
+int64_t table_bytes() {
+  int64_t rows = 0;
+  for (const int64_t prime : kPrimes) rows += prime;
+  return (rows + 127) / 128 * 128 * (2560 / 16) * 2;
+}
+
+int64_t host_table(const PlanResult& result) {
+  for (const PlanPart& part : result.host) {
+    if (part.name == "tables of n-grams") return part.bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
+  // Eight H200, 81.79 GiB of cache: "GPU KV cache size: 7,228,559 tokens", 55.15 requests.
+  EngineArgs args = at({0, 30, 0});
+  args.tensor_parallel = 8;
+  args.max_model_len = 131072;
+  args.kv_cache_memory = int64_t{8179} * kGib / 100;
+  const PlanResult plan = plan_of(glm(), args, "h200");
+  CHECK(plan.block_size == 640);  // a state of 530 tokens' latents
+  CHECK(plan.group_sizes == std::vector<int64_t>{9, 9, 8, 8, 22, 11});
+  CHECK(plan.num_gpu_blocks == 11801);
+  CHECK(plan.max_concurrency == Approx(55.15).epsilon(0.0005));
+  CHECK(static_cast<double>(plan.kv_tokens) == Approx(7228559).epsilon(0.0005));
+  // FlashKDA exports a state before the end of a prefill: a block more for each group of states.
+  args.version = {0, 32, 0};
+  const PlanResult exports = plan_of(glm(), args, "h200");
+  CHECK(exports.max_concurrency == Approx(11801.0 / (205 + 4 * 3 + 1)));
+}
+
+TEST_CASE("what GLM-5.3-Flash's class looks up is asked for") {
+  for (const char* key :
+       {"indexer_rope_interleave", "mhc", "mla_use_nope", "scoring_func", "topk_method"}) {
+    Json config = glm();
+    config.erase(key);
+    CHECK_THROWS_WITH(plan_of(config), Catch::Contains(key) && Catch::Contains("looks it up"));
+  }
+}
+
+TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
+  Json config = glm();
+  EngineArgs args = at({0, 33, 0});
+  args.tensor_parallel = 8;
+  const PlanResult plain = plan_of(config, args, "h200");
+  config["quantization_config"] = {
+      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
+  const PlanResult quantized = plan_of(config, args, "h200");
+  CHECK(part_bytes(quantized, "weights: attention") == part_bytes(plain, "weights: attention"));
+  CHECK(part_bytes(quantized, "weights: experts") < part_bytes(plain, "weights: experts") * 6 / 10);
+  CHECK(part_bytes(plain, "chosen keys") == plain.max_num_batched_tokens * (2048 + 128) * 4);
+}
+
+TEST_CASE("a table of n-grams lies in the host's memory, unless the launch says otherwise") {
+  EngineArgs args = at({0, 33, 0});
+  const PlanResult usual = plan_of(qwen(), args, "h200");
+  CHECK(host_table(usual) == table_bytes());
+  args.table_offload = false;
+  const PlanResult loaded = plan_of(qwen(), args, "h200");
+  CHECK(host_table(loaded) == 0);
+  CHECK(loaded.parameter_bytes == usual.parameter_bytes + table_bytes());
+  CHECK(plan_of(qwen(), at({0, 29, 0}), "h200").parameter_bytes == loaded.parameter_bytes);
+  args.table_offload = true;
+  args.tensor_parallel = 2;
+  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
+}
+
+TEST_CASE("a table of n-grams is in fp8 where the checkpoint is, unless it is listed") {
+  Json config = qwen();
+  config["quantization_config"] = {
+      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
+  CHECK(host_table(plan_of(config, at({0, 33, 0}), "h200")) == table_bytes() / 2);
+  for (const char* name : {"ngram_embedding", "ngram_embedding.shard_0"}) {
+    config["quantization_config"]["modules_to_not_convert"] = {
+        std::string("model.layers.1.ple.ple_embedding.") + name};
+    INFO(name);
+    CHECK(host_table(plan_of(config, at({0, 33, 0}), "h200")) == table_bytes());
+  }
+}
+
+TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config leaves out") {
+  EngineArgs args = at({0, 33, 0});
+  args.pipeline_parallel = 2;
+  CHECK_THAT(refusal_of(qwen(), args, "h200"), Catch::Contains("pipeline_parallel_size=1"));
+  Json plain = qwen();
+  plain["ple_layer_ids"] = Json::array();
+  CHECK(refusal_of(plain, args, "h200").empty());
+  Json config = qwen();
+  config["ple_embed_dim"] = 2561;
+  CHECK_THROWS_WITH(plan_of(config), Catch::Contains("a multiple of the 16 heads"));
+  config = qwen();
+  config["ple_layer_ids"] = {9};
+  CHECK_THROWS_WITH(plan_of(config), Catch::Contains("layers from 1 to 8"));
+  // Without an index it is Qwen3.5's attention.
+  config = qwen();
+  config["indexer_n_heads"] = nullptr;
+  const PlanResult without = plan_of(config, at({0, 33, 0}), "h200");
+  CHECK(part_bytes(without, "chosen keys") == 0);
+  const auto is_ring = [](const KvKindCount& kind) { return kind.spec.kind == KvKind::ring; };
+  CHECK(std::ranges::none_of(without.kv_kinds, is_ring));
+  const PlanResult with = plan_of(qwen(), at({0, 33, 0}), "h200");
+  CHECK(std::ranges::count_if(with.kv_kinds, is_ring) == 1);
+  CHECK(part_bytes(with, "chosen keys") == with.max_num_batched_tokens * 2 * (2048 + 4) * 4);
+}
