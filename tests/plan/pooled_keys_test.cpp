@@ -36,7 +36,7 @@ Json qwen() {
     "indexer_compress_ratio":4,"indexer_head_dim":128,"indexer_kv_heads":1,"indexer_n_heads":4,
     "linear_num_key_heads":16,"linear_num_value_heads":48,"linear_key_head_dim":128,
     "linear_value_head_dim":128,"linear_conv_kernel_dim":4,"partial_rotary_factor":0.25,
-    "max_position_embeddings":65536,"vocab_size":32768,"rms_norm_eps":1e-6,
+    "max_position_embeddings":65536,"eos_token_id":7,"vocab_size":32768,"rms_norm_eps":1e-6,
     "tie_word_embeddings":false})");
 }
 
@@ -98,6 +98,21 @@ TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
   CHECK(part_bytes(plain, "chosen keys") == plain.max_num_batched_tokens * (2048 + 128) * 4);
 }
 
+TEST_CASE("layers that predict, as vLLM 0.33's classes hold them") {
+  const auto draft = [](Json config, int64_t ranks) {
+    config["num_nextn_predict_layers"] = config["mtp_num_hidden_layers"] = 1;
+    EngineArgs args = at({0, 33, 0});
+    args.tensor_parallel = ranks;
+    args.draft_method = "mtp";
+    args.draft_tokens = 1;
+    return part_bytes(plan_of(config, args, "h200"), "weights: draft model");
+  };
+  CHECK(draft(glm(), 1) == 14865186944);  // without streams
+  CHECK(draft(glm(), 2) == 7483211904);
+  CHECK(draft(qwen(), 1) == 336375296);  // with a mixer of their own behind them
+  CHECK(draft(qwen(), 2) == 189902336);
+}
+
 TEST_CASE("a table of n-grams lies in the host's memory, unless the launch says otherwise") {
   EngineArgs args = at({0, 33, 0});
   const PlanResult usual = plan_of(qwen(), args, "h200");
@@ -135,6 +150,9 @@ TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config 
   Json config = qwen();
   config["ple_embed_dim"] = 2561;
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("a multiple of the 16 heads"));
+  config = qwen();
+  config.erase("eos_token_id");
+  CHECK_THROWS_WITH(plan_of(config), Catch::Contains("eos_token_id"));
   config = qwen();
   config["ple_layer_ids"] = {9};
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("layers from 1 to 8"));

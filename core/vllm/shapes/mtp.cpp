@@ -24,6 +24,8 @@ struct Predictor {
   int64_t usual;     // where the config does not say
   const char* path;  // of the layers in checkpoints; nullptr: they follow the model's own
   Split projection = Split::none;
+  const char* without = nullptr;  // switch of the config that is off for these layers
+  bool mixes_streams = false;     // behind them, as behind the model's own (Qwen3.8-Flash-Next)
 };
 
 std::optional<Predictor> find_predictor(std::string_view language) {
@@ -33,10 +35,14 @@ std::optional<Predictor> find_predictor(std::string_view language) {
       return std::nullopt;
     case model::Predictors::appended:
       return Predictor{"num_nextn_predict_layers", 0, nullptr};
+    case model::Predictors::glm5_next:
+      return Predictor{"num_nextn_predict_layers", 0, nullptr, Split::none, "mhc"};
     case model::Predictors::qwen3_next:
       return Predictor{"num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs};
     case model::Predictors::qwen3_5:
       return Predictor{"mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs};
+    case model::Predictors::qwen4_exp:
+      return Predictor{"mtp_num_hidden_layers", 1, "mtp.layers.0", Split::outputs, nullptr, true};
   }
   return std::nullopt;
 }
@@ -74,6 +80,16 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
   build.weights.buffer(Amount{0} - build.weights.buffer_bytes());
 }
 
+/// Norms and projections of residual streams, of which the projections make one.
+void mix_streams(const ConfigView& text, Builder& build) {
+  constexpr Bounds kSizes{1, 1 << 20};
+  const int64_t width = (text.integer({"hc_count"}, 4, kSizes) * build.dims.hidden);
+  const int64_t rank = text.integer({"hc_lowrank"}, 16, kSizes);
+  build.norm(width - build.dims.hidden);  // of hidden states that are streams
+  build.norm(width);
+  build.weights.plain(Part::mlp, Amount{2} * rank * width);
+}
+
 }  // namespace
 
 bool has_mtp(const ConfigView& config) {
@@ -99,7 +115,9 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   const std::string name = architecture_name(config);
   const std::string language(language_architecture(config, name));
   const Predictor row = find_predictor(language).value();
-  const DescribedModel model(*model::describe_language_model(language, wrapped_text(config, name)));
+  nlohmann::json described = wrapped_text(config, name);
+  if (row.without != nullptr) described[row.without] = false;
+  const DescribedModel model(*model::describe_language_model(language, std::move(described)));
   const ConfigView text = text_config(config);
   ModelShape shape;
   shape.architecture = name;
@@ -113,11 +131,13 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   for (int64_t i = 0; i < layers; ++i) {
     add_layers(model, layer, build);
     count_table(model, layer, build);
-    build.norm(hidden * 3);  // of embedding, hidden states and output
+    // Of embedding, hidden states and output.
+    build.norm(row.mixes_streams ? 2 * hidden : 3 * hidden);
     Linear projection{{"mtp", "fc", {}}, 2 * hidden, {hidden}, row.projection};
     projection.quantized = row.projection == Split::outputs;
     weights.linear(Part::mlp, projection);
   }
+  if (row.mixes_streams) mix_streams(text, build);
   take_out(model, layer, layers, build);
   return shape;
 }

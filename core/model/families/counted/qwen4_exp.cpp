@@ -1,5 +1,7 @@
 // Qwen3.8-Flash-Next: Qwen3.5's layers, whose attention sees keys that an index over pooled keys
 // chooses, with gated residual streams and tables of n-grams. `plan` alone counts it.
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,7 +28,10 @@ std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, in
   constexpr IntegerRange kHeads{1, 256}, kOrders{2, 64}, kRows{2, int64_t{1} << 31};
   std::vector<std::optional<NgramSpec>> tables(static_cast<size_t>(layers));
   const auto chosen = read_layer_list(config, "ple_layer_ids", layers, 1);
-  if (!chosen) return tables;
+  if (!chosen || std::ranges::none_of(*chosen, std::identity())) return tables;
+  if (config.find({"eos_token_id"}) == nullptr) {
+    config.refuse("eos_token_id", "a number: no n-gram goes beyond it");
+  }
   const int64_t order = config.required({"ngram_size"}, kOrders);
   const int64_t heads = (order - 1) * config.required({"heads_per_ngram"}, kHeads);
   const int64_t inputs = config.required({"ple_embed_dim"}, kWidths);
