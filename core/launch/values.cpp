@@ -198,10 +198,14 @@ void read_tables(const std::string& text, vllm::EngineArgs& args) {
     const bool known = key == "cpu_offload" || key == "embedding_across_dp" ||
                        key == "dp_shared_memory" || key == "use_thp";
     if (!known) throw std::invalid_argument("EngramConfig has no \"" + key + "\"");
+    if (key == "dp_shared_memory" && value.is_null()) continue;
     if (!value.is_boolean()) {
       throw std::invalid_argument("expected true or false for \"" + key + "\"");
     }
-    if (key == "cpu_offload") args.table_offload = value.get<bool>();
+    const bool on = value.get<bool>();
+    if (key == "cpu_offload") args.table_offload = on;
+    if (key == "embedding_across_dp") args.table_over_replicas = on;
+    if (key == (on ? "use_thp" : "dp_shared_memory")) args.table_in_each_replica = true;
   }
 }
 

@@ -23,7 +23,7 @@ void read_graph_sizes(const std::string& text, vllm::EngineArgs& args);
 void read_speculation(const std::string& text, vllm::EngineArgs& args);
 /// Reads --hf-overrides: an object, whose keys are added to those given before.
 void read_overrides(const std::string& text, vllm::EngineArgs& args);
-/// Reads --engram-config: cpu_offload, and keys that move no memory of a card.
+/// Reads --engram-config: where embeddings of n-grams lie, and over what they are divided.
 void read_tables(const std::string& text, vllm::EngineArgs& args);
 /// Reads --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.

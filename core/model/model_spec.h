@@ -166,8 +166,10 @@ struct VllmClass {
   /// Latent attention has a scale of 1, and nothing computed from its weights.
   bool unit_scale = false;
   bool whole_attention = false;  // no scheme quantizes attention, its indexer and recurrent mixers
-  bool idle_scales = false;      // attention has scales, but takes none from quantized checkpoints
-  std::string refused;           // why vLLM does not serve the model; empty: it does
+  bool plain_fp4_queries =
+      false;                 // ModelOpt's NVFP4 leaves q, k, v and the index beside them whole
+  bool idle_scales = false;  // attention has scales, but takes none from quantized checkpoints
+  std::string refused;       // why vLLM does not serve the model; empty: it does
   std::string whole;  // why vLLM's shards of several ranks are unusable; empty: they are usable
 };
 

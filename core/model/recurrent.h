@@ -56,7 +56,7 @@ std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers
 /// The delta rule with a decay for each channel; what it reads of the input has the rank of a head.
 RecurrentTable channel_delta_table(int64_t heads, int64_t head_dim, int64_t taps, float epsilon);
 
-/// Reads it from `linear_attn_config`, or from keys of transformers' spelling.
+/// Reads such a table from `linear_attn_config`, or from keys of transformers' spelling.
 RecurrentTable read_channel_delta(const ConfigReader& config, float epsilon);
 
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,

@@ -101,7 +101,9 @@ struct EngineArgs {
   int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
   int64_t blocks_override = 0;                  // --num-gpu-blocks-override
   int64_t cpu_offload = 0;                      // bytes
-  std::optional<bool> table_offload;            // --engram-config's cpu_offload
+  std::optional<bool> table_offload;            // --engram-config's cpu_offload,
+  bool table_over_replicas = false;             // and embedding_across_dp
+  bool table_in_each_replica = false;           // its dp_shared_memory is false, or use_thp true
   int64_t available_kv = 0;                     // --available-kv-memory: stands in for the budget
   int64_t reserved = 0;                         // memory that other processes hold
   std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"

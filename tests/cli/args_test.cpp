@@ -69,6 +69,7 @@ const std::vector<Row> kVllm = {
     {"--speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 3, "
      "\"prompt_lookup_max\": 4}'"},
     {"--hf-overrides '{\"num_hidden_layers\": 20}'"},
+    {"--engram-config '{\"cpu_offload\": false}'"},
     {"--rope-scaling '{\"rope_type\":\"yarn\",\"factor\":2.0,\"original_max_position_embeddings\":"
      "131072}' --max-model-len 200000"},
     {"--rope-theta 1000000"},

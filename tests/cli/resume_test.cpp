@@ -172,7 +172,7 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       // No launch of our engine heeds these.
       "--cpu-offload-gb 1", "--mamba-ssm-cache-dtype float32", "--mamba-cache-mode align",
       "--mamba-block-size 64", "--skip-mm-profiling", "--mm-processor-cache-gb 1",
-      "--hf-overrides '{}'", "--rope-theta 5", "--rope-scaling '{}'",
+      "--hf-overrides '{}'", "--engram-config '{}'", "--rope-theta 5", "--rope-scaling '{}'",
       "--disable-hybrid-kv-cache-manager", "--allow-deprecated-quantization", "--async-scheduling",
       "--performance-mode throughput", "--usage offline", "--enable-lora", "--max-loras 2",
       "--max-lora-rank 8", "--speculative-config '{}'", "--flashinfer-sampler",

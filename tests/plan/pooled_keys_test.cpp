@@ -51,7 +51,7 @@ int64_t table_bytes() {
 
 int64_t host_table(const PlanResult& result) {
   for (const PlanPart& part : result.host) {
-    if (part.name == "tables of n-grams") return part.bytes;
+    if (part.name == "embeddings of n-grams") return part.bytes;
   }
   return 0;
 }
@@ -71,9 +71,43 @@ TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
   CHECK(plan.max_concurrency == Approx(55.15).epsilon(0.0005));
   CHECK(static_cast<double>(plan.kv_tokens) == Approx(7228559).epsilon(0.0005));
   // FlashKDA exports a state before the end of a prefill: a block more for each group of states.
+  // From 0.32 on a block is a whole number of latents of 1,024 bytes and of the index's pages of
+  // 4,224: 7,468,032 bytes for 7,441,280.
   args.version = {0, 32, 0};
   const PlanResult exports = plan_of(glm(), args, "h200");
-  CHECK(exports.max_concurrency == Approx(11801.0 / (205 + 4 * 3 + 1)));
+  CHECK(exports.num_gpu_blocks == args.kv_cache_memory / 7468032);
+  CHECK(exports.max_concurrency ==
+        Approx(static_cast<double>(exports.num_gpu_blocks) / (205 + 4 * 3 + 1)));
+}
+
+TEST_CASE("blocks of latents without positions, by card and type of cache") {
+  struct Row {
+    const char* card;
+    const char* type;
+    int64_t block, latent;  // tokens; bytes of a token
+  };
+  for (const auto& [card, type, block, latent] :
+       {Row{"h200", "auto", 640, 1024}, Row{"h200", "fp8", 1152, 512},
+        Row{"h200", "fp8_e4m3", 1152, 512}, Row{"h200", "fp8_ds_mla", 1152, 656},
+        Row{"b200", "auto", 1152, 512}, Row{"rtx-pro-6000", "auto", 1280, 656}}) {
+    INFO(card << " " << type);
+    EngineArgs args = at({0, 33, 0});
+    args.tensor_parallel = 8;
+    args.kv_cache_dtype = type;
+    args.kv_cache_memory = 40 * kGib;
+    const PlanResult plan = plan_of(glm(), args, card);
+    CHECK(plan.block_size == block);
+    const auto latents = std::ranges::find_if(plan.kv_kinds, [](const KvKindCount& kind) {
+      return kind.spec.kind == KvKind::latent && kind.spec.kernel.empty();
+    });
+    REQUIRE(latents != plan.kv_kinds.end());
+    CHECK(latents->spec.page == Amount{block} * latent);
+  }
+  Json config = glm();  // blocks are a multiple of 32 pooled keys
+  config["index_kpool"] = 16;
+  EngineArgs args = at({0, 33, 0});
+  args.tensor_parallel = 8;
+  CHECK(plan_of(config, args, "h200").block_size == 1024);
 }
 
 TEST_CASE("what GLM-5.3-Flash's class looks up is asked for") {
@@ -95,7 +129,7 @@ TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
   const PlanResult quantized = plan_of(config, args, "h200");
   CHECK(part_bytes(quantized, "weights: attention") == part_bytes(plain, "weights: attention"));
   CHECK(part_bytes(quantized, "weights: experts") < part_bytes(plain, "weights: experts") * 6 / 10);
-  CHECK(part_bytes(plain, "chosen keys") == plain.max_num_batched_tokens * (2048 + 128) * 4);
+  CHECK(part_bytes(plain, "top-k indices") == plain.max_num_batched_tokens * (2048 + 128) * 4);
 }
 
 TEST_CASE("layers that predict, as vLLM 0.33's classes hold them") {
@@ -140,16 +174,68 @@ TEST_CASE("a table of n-grams is in fp8 where the checkpoint is, unless it is li
   }
 }
 
+TEST_CASE("an embedding of n-grams by its own key of the config") {
+  for (const auto& [type, bytes] : {std::pair{"float8_e4m3fn", table_bytes() / 2},
+                                    std::pair{"nvfp4", table_bytes() / 32 * 9}}) {
+    Json config = qwen();
+    config["ple_embedding_dtype"] = type;
+    INFO(type);
+    CHECK(host_table(plan_of(config, at({0, 33, 0}), "h200")) == bytes);
+  }
+}
+
+TEST_CASE("ModelOpt's NVFP4 leaves queries, keys and values beside an index whole") {
+  Json config = qwen();
+  const PlanResult plain = plan_of(config, at({0, 33, 0}), "b200");
+  config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}};
+  const PlanResult quantized = plan_of(config, at({0, 33, 0}), "b200");
+  constexpr int64_t kAttends = 2, kOutputs = (24 * 2 + 2 + 2) * 256 + (4 + 1) * 128;
+  CHECK(part_bytes(quantized, "weights: attention") > kAttends * kOutputs * 2560 * 2);
+  CHECK(part_bytes(quantized, "weights: attention") < part_bytes(plain, "weights: attention"));
+}
+
+TEST_CASE("replicas divide, share or repeat embeddings of n-grams") {
+  EngineArgs args = at({0, 33, 0});
+  args.data_parallel = 2;
+  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
+  args.table_in_each_replica = true;
+  CHECK(host_table(plan_of(qwen(), args, "h200")) == 2 * table_bytes());
+  args.version = {0, 30, 0};
+  args.table_in_each_replica = false;
+  CHECK(host_table(plan_of(qwen(), args, "h200")) == 2 * table_bytes());
+  args.table_over_replicas = true;
+  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
+  args.table_offload = false;
+  const PlanResult divided = plan_of(qwen(), args, "h200");
+  args.table_over_replicas = false;
+  CHECK(plan_of(qwen(), args, "h200").parameter_bytes - divided.parameter_bytes ==
+        table_bytes() / 2);
+}
+
 TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config leaves out") {
   EngineArgs args = at({0, 33, 0});
   args.pipeline_parallel = 2;
   CHECK_THAT(refusal_of(qwen(), args, "h200"), Catch::Contains("pipeline_parallel_size=1"));
+  EngineArgs types = at({0, 33, 0});
+  types.kv_cache_dtype = "fp8_e5m2";
+  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("BF16 or FP8-e4m3"));
+  types.kv_cache_dtype = "fp8";
+  CHECK(refusal_of(qwen(), types, "h200").empty());
+  types.version = {0, 30, 0};
+  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("requires a BF16 main"));
+  types = at({0, 33, 0});
+  types.dtype = "float16";
+  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("currently requires BF16"));
   Json plain = qwen();
   plain["ple_layer_ids"] = Json::array();
   CHECK(refusal_of(plain, args, "h200").empty());
   Json config = qwen();
   config["ple_embed_dim"] = 2561;
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("a multiple of the 16 heads"));
+  config = qwen();
+  config["ple_layer_ids"] = {1, 2, 3, 4, 5};
+  config["heads_per_ngram"] = 256;
+  CHECK_THROWS_WITH(plan_of(config), Catch::Contains("at most 1024 heads"));
   config = qwen();
   config.erase("eos_token_id");
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("eos_token_id"));
@@ -160,10 +246,10 @@ TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config 
   config = qwen();
   config["indexer_n_heads"] = nullptr;
   const PlanResult without = plan_of(config, at({0, 33, 0}), "h200");
-  CHECK(part_bytes(without, "chosen keys") == 0);
+  CHECK(part_bytes(without, "top-k indices") == 0);
   const auto is_ring = [](const KvKindCount& kind) { return kind.spec.kind == KvKind::ring; };
   CHECK(std::ranges::none_of(without.kv_kinds, is_ring));
   const PlanResult with = plan_of(qwen(), at({0, 33, 0}), "h200");
   CHECK(std::ranges::count_if(with.kv_kinds, is_ring) == 1);
-  CHECK(part_bytes(with, "chosen keys") == with.max_num_batched_tokens * 2 * (2048 + 4) * 4);
+  CHECK(part_bytes(with, "top-k indices") == with.max_num_batched_tokens * 2 * (2048 + 4) * 4);
 }

@@ -17,7 +17,7 @@ View Model::take_choice(const backend::BatchMeta& batch) {
   }
   if (most == 0) return {};
   const int64_t longest = batch.table_stride * caches_.front().block_size;
-  return take("chosen keys", std::ssize(batch.positions), std::min(most, longest), DType::i32);
+  return take("top-k indices", std::ssize(batch.positions), std::min(most, longest), DType::i32);
 }
 
 void Model::choose_keys(const Step& step, size_t index, View input, View q_latent) {

@@ -87,7 +87,7 @@ std::vector<Parameter> of_vllm() {
       {kVllm, "--hf-overrides", "JSON", "keys of config.json in place of the model's", kAlone,
        for_vllm(read_overrides)},
       {kVllm, "--engram-config", "JSON",
-       "tables of n-grams: cpu_offload (true: in the host's memory)", kAlone,
+       "embeddings of n-grams: cpu_offload (true: in the host's memory)", kAlone,
        for_vllm(read_tables,
                 [](const LaunchRequest& request) { return json_of(request.args.table_offload); })},
       {kVllm, "--rope-scaling", "JSON", "that key of config.json (older releases)", kAlone,

@@ -23,8 +23,8 @@ enum class Tying : uint8_t { config, text_config, never };
 enum class Tower : uint8_t {
   none, aria, audio_flamingo, bagel, bee, blip2, cohere, deepseek_ocr, deepseek_ocr2, deepseek_vl2,
   dots, eagle, ernie, gemma3, gemma3n, gemma4, gemma4_unified, glm, glm4v, glm_asr, glm_next,
-  glm_ocr, granite_speech, h2o, hyperclova, idefics3, intern, intern_hf, isaac, keye, keye15, kimi, lfm2,
-  llama3v, llama4, llava, llava_next, llava_onevision, llava_video, locate_anything, logics,
+  glm_ocr, granite_speech, h2o, hyperclova, idefics3, intern, intern_hf, isaac, keye, keye15, kimi,
+  lfm2, llama3v, llama4, llava, llava_next, llava_onevision, llava_video, locate_anything, logics,
   minicpm, minicpm46, minicpm_omni, minimax, mistral, molmo, molmo2, moon, muse, nemotron,
   nemotron_hybrid, nvlm, ovis, ovis25, paddle, paligemma, perception, phi3, phi4_senses, pixtral,
   qwen2, qwen2_5, qwen3, qwen3_5, qwen3_asr, qwen3_omni, qwen_audio, qwen_omni, rvl, skywork, step3,

@@ -124,8 +124,8 @@ struct IndexerSpec {
   int64_t heads = 0;  // 0: the layer uses the choice of a layer before it
   int64_t head_dim = 0;
   RopePairs rope_pairs = RopePairs::halves;  // in the leading part of q and k
-  int64_t pool = 1;                          // tokens that one stored key stands for, and
-  int64_t ring = 0;  // elements kept of each that is not yet pooled (for plans alone)
+  int64_t pool = 1;  // tokens that one stored key stands for (above 1 for plans alone)
+  int64_t ring = 0;  // elements that are kept of a token until its pool is full
   Linear q_up{};     // [heads * head_dim, q_rank]
   Linear down{};     // [head_dim + heads, hidden]: k, weights
   Norm k_norm{};     // [head_dim], before RoPE

@@ -59,6 +59,15 @@ void pad_to_latents(std::vector<KvSpec>& specs) {
   }
 }
 
+/// Bytes of which a packed block with such a page is a multiple (vllm/v1/kv_cache_interface.py:
+/// get_block_stride_alignment); 0: none.
+Amount stride_of(const KvLayer& layer, int64_t block) {
+  if (layer.kernel_block == 0) return layer.stride;
+  const int64_t kernel = std::gcd(layer.kernel_block, block);
+  if (kernel == block) return 0;
+  return layer.token_bytes * (kernel / layer.compression);
+}
+
 Amount bytes_of(const KvGroup& group) {
   Amount bytes = 0;
   for (const KvSpec& spec : group.layers) bytes += spec.padded_page;
@@ -93,7 +102,9 @@ void KvPlan::resolve_block_size(const ModelShape& shape) {
   for (const KvLayer& layer : shape.kv_layers) {
     if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
   }
-  if (state > Amount{0}) resolve_state_page(shape, state, rule.multiple);
+  if (state > Amount{0}) {
+    resolve_state_page(shape, state, std::lcm(rule.multiple, shape.block_multiple));
+  }
 }
 
 /// A hybrid's block is made large enough that one attention page holds a state
@@ -130,6 +141,7 @@ void KvPlan::make_specs(const ModelShape& shape) {
     } else {
       spec.page = layer.token_bytes * (spec.block_size / layer.compression);
       if (layer.alignment > 0) spec.page = padded_to(spec.page, layer.alignment);
+      spec.stride = stride_of(layer, spec.block_size);
     }
     spec.padded_page = spec.page;
     spec.layer = specs_.size();
@@ -209,6 +221,15 @@ void KvPlan::weigh_block() {
   for (const KvGroup& group : groups_) {
     bytes_per_block_ = std::max(bytes_per_block_, bytes_of(group));
   }
+  if (packed_) bytes_per_block_ = padded_to(bytes_per_block_, block_stride());
+}
+
+Amount KvPlan::block_stride() const {
+  int64_t stride = 1;
+  for (const KvSpec& spec : specs_) {
+    if (spec.stride > Amount{0}) stride = std::lcm(stride, spec.stride.value());
+  }
+  return stride;
 }
 
 KvPlan KvPlan::part(size_t first, size_t count) const {

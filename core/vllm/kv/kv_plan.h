@@ -55,7 +55,8 @@ struct KvSpec {
   Amount padded_page;  // after pages of unequal size are made equal
   int64_t window = 0;
   std::string kernel;
-  size_t layer = 0;  // in the shape's list of caches
+  size_t layer = 0;   // in the shape's list of caches
+  Amount stride = 0;  // bytes of which a packed block is a multiple; 0: none
   bool replicated = false;
   bool exports = false;  // a state that a prefill can export before its end
 };
@@ -123,6 +124,7 @@ class KvPlan {
   void promote_to_full();
   void count_kinds();
   void weigh_block();
+  [[nodiscard]] Amount block_stride() const;
   [[nodiscard]] Amount pages_of_each_size() const;
   [[nodiscard]] Amount group_blocks(const KvGroup& group, int64_t length) const;
   [[nodiscard]] GroupNeed need_of(const KvSpec& spec) const;

@@ -241,11 +241,11 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                                  step.tokens.value(), step.hidden.value(), element),
                      "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
   }
-  if (shape.chosen_bytes > Amount{0}) {
-    const Amount bytes = step.tokens * shape.chosen_bytes;
-    parts.push_back({"chosen keys", bytes.value(),
-                     fmt::format("{} tokens x {} B (keys that indexers choose, by number)",
-                                 step.tokens.value(), shape.chosen_bytes.value()),
+  if (shape.top_k_bytes > Amount{0}) {
+    const Amount bytes = step.tokens * shape.top_k_bytes;
+    parts.push_back({"top-k indices", bytes.value(),
+                     fmt::format("{} tokens x {} B (indices of the keys that indexers choose)",
+                                 step.tokens.value(), shape.top_k_bytes.value()),
                      "topk_indices_buffer", true});
   }
   return parts;

@@ -14,7 +14,9 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kGlmFp8{0, 32, 0};     // on data-centre Blackwell
+constexpr VllmVersion kGlmFp8{0, 32, 0};  // on data-centre Blackwell
+constexpr VllmVersion kGlmNextFp8{0, 33, 0};
+constexpr VllmVersion kQsaFp8{0, 31, 0};     // Qwen3.8-Flash-Next's attention
 constexpr VllmVersion kV4Settles{0, 30, 0};  // DeepSeek-V4 makes fp8 of "auto"
 
 std::string full_name(std::string dtype) {
@@ -44,16 +46,31 @@ std::string stated_dtype(const ConfigView& config) {
   return full_name(text_config(config).text({"dtype", "torch_dtype"}, outer));
 }
 
+/// True for Qwen3.8-Flash-Next with an index over pooled keys.
+bool has_pooled_index(const ConfigView& config, const std::string& architecture) {
+  return architecture.starts_with("Qwen4Exp") && text_config(config).has("indexer_n_heads");
+}
+
 }  // namespace
 
 std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
                                 const hardware::Gpu* gpu) {
-  if (args.kv_cache_dtype != "auto") return args.kv_cache_dtype;
   const std::string architecture = architecture_name(config);
+  const std::string& asked = args.kv_cache_dtype;
+  if (has_pooled_index(config, architecture) && asked.starts_with("fp8") &&
+      (args.version < kQsaFp8 || asked == "fp8_e5m2")) {
+    fail(ExitCode::usage,
+         "Qwen4Exp QSA requires a BF16{} main KV cache. Use --kv-cache-dtype auto.",
+         args.version < kQsaFp8 ? "" : " or FP8-e4m3");
+  }
+  if (asked != "auto") return asked;
   const bool blackwell =
       hardware::capability_of(gpu).architecture == hardware::Architecture::blackwell;
   if (architecture == "GlmMoeDsaForCausalLM" && blackwell && args.version >= kGlmFp8) {
     return "fp8_e4m3";
+  }
+  if (architecture.starts_with("Glm5Next") && blackwell && args.version >= kGlmNextFp8) {
+    return "fp8";
   }
   if (architecture.starts_with("DeepseekV4For") && args.version < kV4Settles) {
     fail(ExitCode::usage,
@@ -79,6 +96,9 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
          "The model type '{}' does not support float16. Reason: Numerical instability. Please use "
          "bfloat16 or float32 instead. Use --dtype {}.",
          type, wide ? "bfloat16" : "float32");
+  }
+  if (dtype != "bfloat16" && has_pooled_index(config, architecture_name(config))) {
+    fail(ExitCode::usage, "Qwen4Exp QSA currently requires BF16. Use --dtype bfloat16.");
   }
   if (dtype == "bfloat16" && !wide) {
     fail(ExitCode::usage,

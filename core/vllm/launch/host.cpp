@@ -30,7 +30,7 @@ void add_processed(std::vector<PlanPart>& parts, const EngineArgs& args) {
 
 }  // namespace
 
-bool keeps_tables_on_host(const EngineArgs& args) {
+bool keeps_ngrams_on_host(const EngineArgs& args) {
   constexpr VllmVersion kOnHost{0, 30, 0};
   return args.table_offload.value_or(args.version >= kOnHost);
 }
@@ -50,11 +50,16 @@ std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
                      fmt::format("{} B x {} ranks, pinned", terms.offloaded_bytes, ranks),
                      "--cpu-offload-gb"});
   }
-  if (shape.host_table_bytes > Amount{0}) {  // which replicas share
-    parts.push_back({"tables of n-grams", (shape.host_table_bytes * args.tensor_parallel).value(),
-                     fmt::format("{} B x {} ranks, pinned", shape.host_table_bytes.value(),
-                                 args.tensor_parallel),
-                     "--engram-config"});
+  if (shape.host_table_bytes > Amount{0}) {
+    // Replicas have parts of one table, share a copy, or have one each.
+    constexpr VllmVersion kShared{0, 31, 0};
+    const bool each = args.table_in_each_replica || args.version < kShared;
+    const int64_t copies = args.table_over_replicas || each ? args.data_parallel : 1;
+    const Amount holders = Amount{args.tensor_parallel} * copies;
+    parts.push_back(
+        {"embeddings of n-grams", (shape.host_table_bytes * holders).value(),
+         fmt::format("{} B x {} ranks, pinned", shape.host_table_bytes.value(), holders.value()),
+         "--engram-config"});
   }
   if (!shape.pooling) {
     const Amount rows = terms.max_num_seqs;

@@ -22,8 +22,8 @@ struct HostTerms {
 std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
                                  const ModelShape& shape);
 
-/// True where tables of n-grams lie in the host's memory (vllm/config/engram.py).
-bool keeps_tables_on_host(const EngineArgs& args);
+/// True where embeddings of n-grams lie in the host's memory (vllm/config/engram.py).
+bool keeps_ngrams_on_host(const EngineArgs& args);
 
 /// Processes of the launch: server, engines, and where there are several cards a worker for each.
 int64_t host_processes(const EngineArgs& args);

@@ -79,6 +79,9 @@ ModelShape whole_shape(const std::vector<Stage>& stages) {
     whole.mixture |= shape.mixture;
     whole.recurrent |= shape.recurrent;
     whole.flashinfer &= shape.flashinfer;
+    whole.packs_pages |= shape.packs_pages;
+    whole.block_multiple = std::max(whole.block_multiple, shape.block_multiple);
+    whole.host_table_bytes += shape.host_table_bytes;
   }
   return whole;
 }

@@ -5,6 +5,7 @@ namespace plimsoll::vllm {
 namespace {
 
 constexpr model::VllmVersion kUnevenTypes{0, 32, 0};
+constexpr model::VllmVersion kStrides{0, 31, 0};  // of packed blocks
 
 }  // namespace
 
@@ -20,19 +21,23 @@ KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size
   return cache;
 }
 
-void add_latent_cache(Builder& build, int64_t elements, bool sparse) {
+void add_latent_cache(Builder& build, const model::LatentSpec& latent, bool sparse) {
   ModelShape& shape = build.shape;
+  const ShapeOptions& options = build.options;
   const LatentBackend backend =
-      latent_backend({build.options.version, build.options.card, build.options.cache}, sparse);
+      latent_backend({options.version, options.card, options.cache, latent.rotated > 0}, sparse);
   if (sparse || shape.kernel != AttentionKernel::sparse_mla) {
     shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
     shape.latent = backend;
   }
   KvLayer cache;
   cache.kind = KvKind::latent;
-  cache.token_bytes =
-      backend.packed ? Amount{kPackedLatent} : Amount{elements} * build.kv_element();
-  shape.attention_token_bytes = cache.token_bytes;
+  const Amount plain =
+      Amount{latent.kv_rank + latent.rotated} * (backend.packed ? 1 : build.kv_element());
+  cache.token_bytes = backend.packed ? Amount{kPackedLatent} : plain;
+  if (options.version >= kStrides) cache.stride = cache.token_bytes * backend.rows;
+  // Of whatever layout, a hybrid's blocks go by the plain one's where latents have no positions.
+  shape.attention_token_bytes = latent.rotated > 0 ? cache.token_bytes : plain;
   shape.kv_layers.push_back(cache);
 }
 

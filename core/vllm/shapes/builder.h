@@ -54,9 +54,8 @@ struct Builder {
 KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
                         int64_t value_size, int64_t window, KvKind kind);
 
-/// Appends the cache of a layer with latents of so many elements; `sparse`: an indexer chooses
-/// keys.
-void add_latent_cache(Builder& build, int64_t elements, bool sparse);
+/// Appends the cache of a layer with latents; `sparse`: an indexer chooses keys.
+void add_latent_cache(Builder& build, const model::LatentSpec& latent, bool sparse);
 
 /// The keys of an indexer, `token_bytes` of each token: a cache of one kind wherever it stands.
 KvLayer index_cache(Amount token_bytes);

@@ -50,6 +50,11 @@ constexpr VllmVersion kSparseFlashAttention{0, 25, 0};
 constexpr VllmVersion kSparseHopper{0, 30, 0};
 constexpr VllmVersion kSparseConsumer{0, 24, 0};
 
+/// Of latents without positions, before those of all (vllm/platforms/cuda.py: head_size == 512).
+constexpr auto kUnrotatedRows = std::to_array<Row>({
+    {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, kDense, {kSparseHopper}},
+});
+
 /// The first that fits is chosen.
 constexpr auto kDenseRows = std::to_array<Row>({
     {{"FLASHMLA", 64}, {kHopper}, kDense, {{0, 0, 0}, kByPriority}},
@@ -70,7 +75,7 @@ constexpr auto kSparseRows = std::to_array<Row>({
      {CacheType::e4m3},
      {{0, 0, 0}, kSparseE4m3}},
     {{"FLASH_ATTN_MLA_SPARSE", 64, 64}, {kHopper}, kWhole, {kSparseFlashAttention}},
-    {{"FLASHINFER_MLA_SPARSE", 64, 64}, {kBlackwell}, kFp8, {kSparseE4m3}},
+    {{"FLASHINFER_MLA_SPARSE", 64, 64, false, 32}, {kBlackwell}, kFp8, {kSparseE4m3}},
     {{"FLASHMLA_SPARSE", 64, 64}, {kHopper, kBlackwell}, kWhole},
     {{"FLASHMLA_SPARSE", 64, 64, true}, {kHopper, kBlackwell}, kPacked},
     {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
@@ -115,7 +120,8 @@ LatentBackend latent_backend(const LatentCache& cache, bool sparse) {
     }
     return nullptr;
   };
-  const Row* row = sparse ? choose(kSparseRows) : choose(kDenseRows);
+  const Row* row = sparse && !cache.positions ? choose(kUnrotatedRows) : nullptr;
+  if (row == nullptr) row = sparse ? choose(kSparseRows) : choose(kDenseRows);
   if (row != nullptr) return row->backend;
   const bool hinders = cache.type != CacheType::whole;
   fail(ExitCode::usage,

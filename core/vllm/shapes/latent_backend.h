@@ -28,6 +28,7 @@ struct LatentBackend {
   int64_t block = 16;     // tokens, without --block-size
   int64_t multiple = 16;  // of which --block-size must be one
   bool packed = false;    // its pages are fp8_ds_mla's
+  int64_t rows = 1;       // tokens of which packed blocks have a whole number
 };
 
 /// Bytes of a token of a layer in fp8_ds_mla.
@@ -37,6 +38,7 @@ struct LatentCache {
   model::VllmVersion version;
   hardware::Architecture card = hardware::Architecture::hopper;
   CacheType type = CacheType::whole;
+  bool positions = true;  // latents have a part with RoPE
 };
 
 /// The backend that the release chooses; `sparse`: an indexer chooses the keys. Throws Error(usage)

@@ -35,8 +35,10 @@ struct KvLayer {
   int64_t compression = 1;  // tokens covered by one stored entry (DeepSeek-V4)
   int64_t alignment = 0;    // pages are padded to a multiple of this; 0: not padded
   int64_t checkpoint = 0;   // a prefill exports the state at a multiple of so many tokens; 0: never
-  bool replicated = false;  // a state that every rank has whole
-  std::string kernel;       // layers with different kernels differ even where sizes agree
+  Amount stride = 0;        // bytes of which a packed block is a multiple, and
+  int64_t kernel_block = 0;  // tokens of the kernel's blocks, of whole pages of which it is one
+  bool replicated = false;   // a state that every rank has whole
+  std::string kernel;        // layers with different kernels differ even where sizes agree
   auto operator<=>(const KvLayer&) const = default;
 };
 
@@ -157,7 +159,8 @@ struct ShapeOptions {
   CacheType cache = CacheType::whole;
   std::vector<std::string> absent;  // modalities without requests: their towers are not built
   std::string state_dtype;          // --mamba-ssm-cache-dtype
-  bool tables_on_host = false;      // those of n-grams
+  bool ngrams_on_host = false;      // embeddings of n-grams lie in the host's memory
+  int64_t ngram_replicas = 1;       // replicas over which these embeddings are divided
   int64_t lora_slots = 0;           // adapters held at once; 0: none
   int64_t lora_rank = 0;
   ExpertKernel mxfp4;
@@ -182,8 +185,9 @@ struct ModelShape {
   int64_t state_chunk = 0;     // tokens of a chunk of Mamba's kernels
   bool attention_free = false;
   bool multimodal = false;
-  bool packs_pages = false;  // caches of unequal pages lie side by side in a block
-  bool pooling = false;      // no cache and no generation (encoders)
+  int64_t block_multiple = 1;  // tokens, of which a hybrid's block is one for its indexers
+  bool packs_pages = false;    // caches of unequal pages lie side by side in a block
+  bool pooling = false;        // no cache and no generation (encoders)
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   bool flashinfer = true;      // its kernels take these heads: their sizes, no sinks
@@ -193,8 +197,8 @@ struct ModelShape {
   Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
-  Amount chosen_bytes = 0;         // numbers of keys that indexers choose, by token of a step
-  Amount host_table_bytes = 0;     // of n-grams, in the host's memory
+  Amount top_k_bytes = 0;       // indices of the keys that indexers choose, of one token of a step
+  Amount host_table_bytes = 0;  // embeddings of n-grams in the host's memory, of a rank
   Amount adapted_table_bytes = 0;  // of adapters of the token table, by token and slot
   ActivationShape activation;
   VisionShape vision;

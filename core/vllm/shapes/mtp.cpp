@@ -84,7 +84,7 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
 void mix_streams(const ConfigView& text, Builder& build) {
   constexpr Bounds kSizes{1, 1 << 20};
   const int64_t width = (text.integer({"hc_count"}, 4, kSizes) * build.dims.hidden);
-  const int64_t rank = text.integer({"hc_lowrank"}, 16, kSizes);
+  const int64_t rank = text.integer({"hc_lowrank"}, 320, kSizes);
   build.norm(width - build.dims.hidden);  // of hidden states that are streams
   build.norm(width);
   build.weights.plain(Part::mlp, Amount{2} * rank * width);

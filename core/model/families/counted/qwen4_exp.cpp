@@ -24,22 +24,26 @@ bool is_prime(int64_t number) {
 /// Tables of n-grams of the layers that `ple_layer_ids` counts from 1. Each head of a table has a
 /// prime number of rows: all heads of all tables the primes from `ngram_vocab_size_base` on.
 std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, int64_t layers,
-                                                  int64_t channels) {
+                                                  int64_t hidden, int64_t channels) {
   constexpr IntegerRange kHeads{1, 256}, kOrders{2, 64}, kRows{2, int64_t{1} << 31};
+  constexpr int64_t kMostHeads = 1024;  // for whose prime numbers the time is short
   std::vector<std::optional<NgramSpec>> tables(static_cast<size_t>(layers));
   const auto chosen = read_layer_list(config, "ple_layer_ids", layers, 1);
   if (!chosen || std::ranges::none_of(*chosen, std::identity())) return tables;
   if (config.find({"eos_token_id"}) == nullptr) {
     config.refuse("eos_token_id", "a number: no n-gram goes beyond it");
   }
-  const int64_t order = config.required({"ngram_size"}, kOrders);
-  const int64_t heads = (order - 1) * config.required({"heads_per_ngram"}, kHeads);
-  const int64_t inputs = config.required({"ple_embed_dim"}, kWidths);
+  const int64_t order = config.integer({"ngram_size"}, 3, kOrders);
+  const int64_t heads = (order - 1) * config.integer({"heads_per_ngram"}, 8, kHeads);
+  if (heads * std::ranges::count(*chosen, true) > kMostHeads) {
+    config.refuse("heads_per_ngram", fmt::format("at most {} heads in all tables", kMostHeads));
+  }
+  const int64_t inputs = config.integer({"ple_embed_dim"}, hidden, kWidths);
   if (inputs % heads != 0) {
     config.refuse("ple_embed_dim", fmt::format("a multiple of the {} heads of n-grams", heads));
   }
   const int64_t divisor = config.integer({"make_ngram_vocab_size_divisible_by"}, 128, kWidths);
-  int64_t prime = config.required({"ngram_vocab_size_base"}, kRows) - 1;
+  int64_t prime = config.integer({"ngram_vocab_size_base"}, 20000000, kRows) - 1;
   for (size_t i = 0; i < tables.size(); ++i) {
     if (!(*chosen)[i]) continue;
     NgramSpec& table = tables[i].emplace();
@@ -63,7 +67,7 @@ std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, in
 void add_gated_streams(const ConfigReader& config, int64_t streams, Decoder& decoder) {
   constexpr int64_t kMultiple = 16;  // rows that make the mix, and a number for each stream
   const int64_t width = streams * decoder.sizes.hidden;
-  const int64_t rank = config.integer({"hc_lowrank"}, 16, kWidths);
+  const int64_t rank = config.integer({"hc_lowrank"}, 320, kWidths);
   const std::vector<VllmParameter> mix = {
       {"hc_norm.weight", {width}, DType::bf16},
       {"input_mix_weight_down_block_inject.weight",
@@ -121,11 +125,11 @@ ModelSpec make_qwen4_exp(const ConfigReader& config) {
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
   if (config.find({"indexer_n_heads"}) != nullptr) {
     decoder.pooled_index = read_pooled_index(config);
-    decoder.vllm.idle_scales = true;
+    decoder.vllm.idle_scales = decoder.vllm.plain_fp4_queries = true;
   }
   const int64_t streams = config.integer({"hc_count"}, 4, {1, 1 << 10});
   add_gated_streams(config, streams, decoder);
-  decoder.ngrams = read_ngrams(config, sizes.layers, streams * sizes.hidden);
+  decoder.ngrams = read_ngrams(config, sizes.layers, sizes.hidden, streams * sizes.hidden);
   return build(decoder);
 }
 

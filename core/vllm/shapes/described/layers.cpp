@@ -127,11 +127,12 @@ class Layers {
   void add_cache(const AttentionSpec& attention, bool latent) {
     const int64_t index = attention.indexer.chooses() ? attention.indexer.head_dim : 0;
     const model::IndexerSpec& indexer = attention.indexer;
-    if (indexer.most > 0) note_chosen(indexer, latent);
+    if (indexer.most > 0) note_top_k(indexer, latent);
     const bool pools = indexer.chooses() && indexer.pool > 1;
     if (latent && index > 0) {
       constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
       add_index(index + index / kScaledGroup * kFloat32, indexer.pool);
+      if (pools) fit_kernel_blocks(indexer.pool);
       if (pools) add_ring(indexer);
     }
     if (!latent && pools) {
@@ -139,8 +140,7 @@ class Layers {
       add_index(Amount{index} * build_.options.element, indexer.pool);
     }
     if (latent) {
-      const int64_t elements = attention.latent.kv_rank + attention.latent.rotated;
-      return add_latent_cache(build_, elements, attention.indexer.most > 0);
+      return add_latent_cache(build_, attention.latent, indexer.most > 0);
     }
     const int64_t own = weights_.kv_heads(attention.kv_heads);
     const int64_t values = attention.value_dim > 0 && !spec_.vllm.expands_latents
@@ -166,6 +166,18 @@ class Layers {
     shape_.kv_layers.push_back(std::move(keys));
   }
 
+  /// Blocks for kernels that read 32 or 64 pooled keys at once, on consumers' Blackwell 64 alone
+  /// (vllm/v1/attention/backends/mla/indexer.py: get_paged_mqa_page_sizes).
+  void fit_kernel_blocks(int64_t pool) {
+    constexpr int64_t kLargest = 64, kSmallest = 32;
+    constexpr model::VllmVersion kKernelBlocks{0, 32, 0};
+    const bool large = build_.options.card == hardware::Architecture::consumer_blackwell;
+    shape_.block_multiple = pool * (large ? kLargest : kSmallest);
+    if (build_.options.version >= kKernelBlocks) {
+      shape_.kv_layers.back().kernel_block = pool * kLargest;
+    }
+  }
+
   /// What is kept of tokens that are still to be pooled (vllm/models/glm5next/common/attention.py,
   /// qwen4_exp/common/qsa_cache.py).
   void add_ring(const model::IndexerSpec& indexer) {
@@ -178,18 +190,18 @@ class Layers {
     shape_.packs_pages = true;
   }
 
-  /// Numbers of the keys that are chosen for each token of a step: of latents in one buffer for all
+  /// Indices of the keys that are chosen for each token of a step: of latents in one buffer for all
   /// layers, else in one for each.
-  void note_chosen(const model::IndexerSpec& indexer, bool latent) {
+  void note_top_k(const model::IndexerSpec& indexer, bool latent) {
     constexpr int64_t kNumber = 4, kTile = 128;
     const int64_t spare = indexer.pool > 1 ? indexer.pool - 1 : 0;  // not yet pooled
     if (!latent) {
-      shape_.chosen_bytes += (Amount{indexer.most} + spare + 1) * kNumber;  // and their count
+      shape_.top_k_bytes += (Amount{indexer.most} + spare + 1) * kNumber;  // and their count
       return;
     }
     const Amount width =
         spare > 0 ? padded_to(Amount{indexer.most} + spare, kTile) : Amount{indexer.most};
-    shape_.chosen_bytes = width * kNumber;
+    shape_.top_k_bytes = width * kNumber;
   }
 
   /// The state of the convolution, which every rank has whole, and a rank's part of the table.
@@ -203,27 +215,35 @@ class Layers {
     constexpr int64_t kNumber = 8;
     weights_.buffer(Amount{ngrams.numbers} * kNumber);
     add_ngram_state(spec_, ngrams, build_);
-    const Amount rows = weights_.share(ngrams.rows, "the rows of a table of n-grams");
+    const Amount rows = ceil_div(weights_.share(ngrams.rows, "the rows of a table of n-grams"),
+                                 build_.options.ngram_replicas);
     const std::string module = fmt::format("layers.{}.ple.ple_embedding", layer);
-    const int64_t element = is_fp8_table(module) ? 1 : build_.options.element;
-    const Amount bytes = rows * ngrams.width * element;
-    if (build_.options.tables_on_host) {
+    const Amount bytes = embedding_bytes(rows * ngrams.width, module);
+    if (build_.options.ngrams_on_host) {
       shape_.host_table_bytes += bytes;
     } else {
       weights_.parameters(Part::embedding, bytes);
     }
   }
 
-  /// A checkpoint in fp8 has tables in fp8, unless it names them or their pieces as plain
-  /// (vllm/models/qwen4_exp/common/ngram_embedding.py: from_quant_config).
-  [[nodiscard]] bool is_fp8_table(const std::string& module) const {
+  /// By `ple_embedding_dtype`, else by the checkpoint's quantization, which in fp8 may name the
+  /// embedding or its pieces as plain (vllm/models/qwen4_exp/common/ngram_embedding.py:
+  /// from_quant_config).
+  [[nodiscard]] Amount embedding_bytes(Amount elements, const std::string& module) const {
+    constexpr int64_t kGroup = 16;  // of NVFP4, with a scale of a byte
+    const std::string type = build_.config.text({"ple_embedding_dtype"}, "");
     const Quantization& quantization = weights_.quantization();
-    if (quantization.method() != "fp8" || quantization.is_online()) return false;
-    const auto plain = [&](const ModuleName& name) {
-      return quantization.linear(name).format == quantization::WeightFormat::plain;
-    };
-    return !plain({module, "ngram_embedding", {}}) &&
-           !plain({module + ".ngram_embedding", "shard_0", {}});
+    const auto format = [&](const ModuleName& name) { return quantization.linear(name).format; };
+    const quantization::WeightFormat own = format({module, "ngram_embedding", {}});
+    const bool mixed = quantization.method().starts_with("modelopt");
+    if (type == "nvfp4" || (mixed && own == quantization::WeightFormat::nvfp4)) {
+      return elements / 2 + elements / kGroup;
+    }
+    const bool stored =
+        quantization.method() == "fp8" && !quantization.is_online() &&
+        format({module + ".ngram_embedding", "shard_0", {}}) != quantization::WeightFormat::plain;
+    const bool fp8 = (stored || mixed) && own == quantization::WeightFormat::fp8;
+    return elements * (type == "float8_e4m3fn" || fp8 ? 1 : build_.options.element);
   }
 
   void add_latent(const AttentionSpec& attention) {

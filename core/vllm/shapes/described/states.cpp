@@ -19,8 +19,8 @@ constexpr VllmVersion kFloatStates{0, 20, 0};     // Nemotron-H's, where its con
 constexpr VllmVersion kConvolutionCopied{0, 12, 0};  // Mamba-2's
 
 // Since when a prefill exports a state before its end.
-constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA,
-constexpr VllmVersion kBoundedDeltaExports{0, 32, 0};  // and GLM-5.3-Flash with it
+constexpr VllmVersion kChannelDeltaExports{0, 29, 0};  // FlashKDA, in Kimi's classes
+constexpr VllmVersion kBoundedDeltaExports{0, 32, 0};  // FlashKDA, in GLM-5.3-Flash's class
 constexpr VllmVersion kMamba2Exports{0, 32, 0};
 constexpr VllmVersion kGatedDeltaExports{0, 33, 0};  // FlashInfer
 

@@ -171,6 +171,14 @@ class Table {
     return widths;
   }
 
+  /// vllm/models/qwen4_exp/nvidia/model.py: without_modelopt_fp4.
+  [[nodiscard]] bool is_plain_query(const Role& role, const ModuleName& name) const {
+    const Quantization& quantization = weights_.quantization();
+    return spec_.vllm.plain_fp4_queries && role.attention != nullptr &&
+           quantization.method().starts_with("modelopt") &&
+           quantization.linear(name).format == quantization::WeightFormat::nvfp4;
+  }
+
   void count_linear(const WeightSpec& weight, const Role& role) {
     if (role.attention != nullptr) {
       static_cast<void>(weights_.share(role.attention->heads, "the number of attention heads"));
@@ -189,7 +197,7 @@ class Table {
       name.path.replace(name.path.rfind('.') + 1, std::string::npos, role.module);
     }
     const std::vector<int64_t> widths = widths_of(weight, role, split);
-    const bool quantized = role.form == Form::layer;
+    const bool quantized = role.form == Form::layer && !is_plain_query(role, name);
     // Keys of an indexer in the scheme of their module, and whole weights of the heads.
     const bool indexer = role.indexer && build_.options.version < kFusesIndexer;
     if (!indexer && !(role.gate_and_up && spec_.vllm.gate_apart)) {
