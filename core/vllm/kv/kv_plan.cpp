@@ -187,7 +187,7 @@ void KvPlan::make_groups() {
     if (options_.pages_apart) pad_to_latents(specs_);
     groups_ = packed_groups(specs_);
     if (options_.latents_first) {
-      std::ranges::stable_partition(groups_, [](const KvGroup& group) {
+      std::stable_partition(groups_.begin(), groups_.end(), [](const KvGroup& group) {
         return group.layers.front().kind == KvKind::latent;
       });
     }
@@ -195,8 +195,9 @@ void KvPlan::make_groups() {
     unify_pages(specs_);
     groups_ = groups_of_equal_pages(specs_, options_.group_factor);
     if (options_.states_last) {
-      std::ranges::stable_partition(
-          groups_, [](const KvGroup& group) { return group.layers.front().kind != KvKind::state; });
+      std::stable_partition(groups_.begin(), groups_.end(), [](const KvGroup& group) {
+        return group.layers.front().kind != KvKind::state;
+      });
     }
   }
   weigh_block();

@@ -117,7 +117,7 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   const Predictor row = find_predictor(language).value();
   nlohmann::json described = wrapped_text(config, name);
   if (row.without != nullptr) described[row.without] = false;
-  const DescribedModel model(*model::describe_language_model(language, std::move(described)));
+  const DescribedModel model(*model::describe_language_model(language, described));
   const ConfigView text = text_config(config);
   ModelShape shape;
   shape.architecture = name;
