@@ -53,6 +53,11 @@ struct RecurrentTable {
 /// layer.
 std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers);
 
+/// Attention, which has several names, in each layer that `layer_types` does not call
+/// "linear_attention"; where it does not say, in every `period`-th layer.
+std::vector<LayerParts> attention_or_linear(const ConfigReader& config, int64_t layers,
+                                            int64_t period);
+
 /// The delta rule with a decay for each channel; what it reads of the input has the rank of a head.
 RecurrentTable channel_delta_table(int64_t heads, int64_t head_dim, int64_t taps, float epsilon);
 

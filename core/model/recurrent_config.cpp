@@ -1,4 +1,6 @@
 // Reads the settings of recurrent layers from configs.
+#include "model/decoder_config.h"
+#include "model/mixture.h"
 #include "model/recurrent.h"
 
 namespace plimsoll::model {
@@ -8,6 +10,13 @@ std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attentio
   for (const bool attends : attention)
     parts.push_back({.attention = attends, .recurrent = !attends});
   return parts;
+}
+
+std::vector<LayerParts> attention_or_linear(const ConfigReader& config, int64_t layers,
+                                            int64_t period) {
+  auto attends = read_layer_types(config, "layer_types", layers, "linear_attention", "");
+  if (attends) attends->flip();
+  return attention_or_recurrent(attends.value_or(sparse_every(layers, period)));
 }
 
 RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden) {

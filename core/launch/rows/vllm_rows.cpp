@@ -89,7 +89,11 @@ std::vector<Parameter> of_vllm() {
       {kVllm, "--engram-config", "JSON",
        "embeddings of n-grams: cpu_offload (true: in the host's memory)", kAlone,
        for_vllm(read_tables,
-                [](const LaunchRequest& request) { return json_of(request.args.table_offload); })},
+                [](const LaunchRequest& request) {
+                  return OrderedJson{json_of(request.args.table_offload),
+                                     request.args.table_over_replicas,
+                                     request.args.table_in_each_replica};
+                })},
       {kVllm, "--rope-scaling", "JSON", "that key of config.json (older releases)", kAlone,
        for_vllm([](const std::string& text, EngineArgs& args) {
          read_overrides("{\"rope_scaling\":" + text + "}", args);

@@ -41,10 +41,11 @@ void add_latent_cache(Builder& build, const model::LatentSpec& latent, bool spar
   shape.kv_layers.push_back(cache);
 }
 
-KvLayer index_cache(Amount token_bytes) {
+KvLayer index_cache(Amount key_bytes, int64_t pool) {
   KvLayer cache;
   cache.kind = KvKind::latent;
-  cache.token_bytes = token_bytes;
+  cache.token_bytes = key_bytes;
+  cache.compression = pool;
   cache.kernel = "indexer";
   return cache;
 }

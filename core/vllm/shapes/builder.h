@@ -57,8 +57,9 @@ KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size
 /// Appends the cache of a layer with latents; `sparse`: an indexer chooses keys.
 void add_latent_cache(Builder& build, const model::LatentSpec& latent, bool sparse);
 
-/// The keys of an indexer, `token_bytes` of each token: a cache of one kind wherever it stands.
-KvLayer index_cache(Amount token_bytes);
+/// The keys of an indexer, each of which stands for `pool` tokens: a cache of one kind wherever it
+/// stands.
+KvLayer index_cache(Amount key_bytes, int64_t pool);
 
 /// Adds the pooler or classifier of models that do not generate, in place of an output projection.
 /// Returns false in models that have one.

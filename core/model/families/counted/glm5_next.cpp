@@ -5,19 +5,6 @@
 #include "model/families/mixtures/deepseek.h"
 
 namespace plimsoll::model {
-namespace {
-
-/// Attention in each fourth layer, where `layer_types` does not say.
-std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
-  const auto recurs = read_layer_types(config, "layer_types", layers, "linear_attention", "");
-  if (!recurs) return attention_or_recurrent(sparse_every(layers, 4));
-  std::vector<bool> attends = *recurs;
-  attends.flip();
-  return attention_or_recurrent(attends);
-}
-
-}  // namespace
-
 ModelSpec make_glm5_next(const ConfigReader& config) {
   constexpr IntegerRange kPools{2, 1 << 10};
   constexpr int64_t kIndexHeads = 32, kUsualPool = 16;
@@ -31,7 +18,7 @@ ModelSpec make_glm5_next(const ConfigReader& config) {
   use_v3(config, decoder, 3);
   Mixture& mixture = *decoder.mixture;
   mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(decoder.sizes.layers, 3));
-  decoder.parts = read_parts(config, decoder.sizes.layers);
+  decoder.parts = attention_or_linear(config, decoder.sizes.layers, 4);
   read_indexer(config, decoder, kIndexHeads, true);
   decoder.latent->chooses.clear();  // vLLM's class reads no `indexer_types`
   IndexerSpec& indexer = decoder.latent->attention.indexer;

@@ -105,20 +105,13 @@ PooledIndex read_pooled_index(const ConfigReader& config) {
   return index;
 }
 
-/// Attention has several names: what is no layer of the delta rule is one of it.
-std::vector<LayerParts> read_mixers(const ConfigReader& config, int64_t layers) {
-  const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
-  auto attends = read_layer_types(config, "layer_types", layers, "linear_attention", "");
-  if (attends) attends->flip();
-  return attention_or_recurrent(attends.value_or(sparse_every(layers, period)));
-}
-
 }  // namespace
 
 ModelSpec make_qwen4_exp(const ConfigReader& config) {
   Decoder decoder = read_qwen(config, "qwen4_exp");
   const Sizes& sizes = decoder.sizes;
-  decoder.parts = read_mixers(config, sizes.layers);
+  const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
+  decoder.parts = attention_or_linear(config, sizes.layers, period);
   decoder.mixture = read_qwen_mixture(config, sizes.layers);
   decoder.mixture->sizes.router.normalize = true;
   add_gated_shared(config, *decoder.mixture);

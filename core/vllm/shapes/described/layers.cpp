@@ -129,15 +129,17 @@ class Layers {
     const model::IndexerSpec& indexer = attention.indexer;
     if (indexer.most > 0) note_top_k(indexer, latent);
     const bool pools = indexer.chooses() && indexer.pool > 1;
+    const Amount plain_keys = Amount{index} * build_.options.element;
     if (latent && index > 0) {
       constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
-      add_index(index + index / kScaledGroup * kFloat32, indexer.pool);
+      shape_.kv_layers.push_back(
+          index_cache(index + index / kScaledGroup * kFloat32, indexer.pool));
       if (pools) fit_kernel_blocks(indexer.pool);
       if (pools) add_ring(indexer);
     }
     if (!latent && pools) {
       add_ring(indexer);
-      add_index(Amount{index} * build_.options.element, indexer.pool);
+      shape_.kv_layers.push_back(index_cache(plain_keys, indexer.pool));
     }
     if (latent) {
       return add_latent_cache(build_, attention.latent, indexer.most > 0);
@@ -156,14 +158,7 @@ class Layers {
     KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
     if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
-    if (index > 0 && !pools) add_index(Amount{index} * build_.options.element, 1);
-  }
-
-  /// The keys of an indexer, each of which stands for `pool` tokens.
-  void add_index(Amount key_bytes, int64_t pool) {
-    KvLayer keys = index_cache(key_bytes);
-    keys.compression = pool;
-    shape_.kv_layers.push_back(std::move(keys));
+    if (index > 0 && !pools) shape_.kv_layers.push_back(index_cache(plain_keys, 1));
   }
 
   /// Blocks for kernels that read 32 or 64 pooled keys at once, on consumers' Blackwell 64 alone
