@@ -23,7 +23,7 @@ void resolve_kept(const Json& config, const Checkpoint* checkpoint, const Keepin
   const quantization::FindStored find =
       checkpoint == nullptr ? nullptr : find_stored(*checkpoint, spec);
   if (checkpoint != nullptr && checkpoint->gguf() != nullptr) {
-    gguf::keep_blocks(*checkpoint, spec);
+    gguf::keep_blocks(*checkpoint, keeping.activations, spec);
     return quantization::assign_online(keeping.online, keeping.activations, spec);
   }
   quantization::assign_packings(config, find, keeping.activations, spec);

@@ -121,8 +121,11 @@ std::vector<std::string> dtype_notes(const model::ModelSpec& spec, const EngineA
 }
 
 checkpoint::Keeping keeping(const EngineArgs& args) {
-  return {.activations = args.whole_activations ? quantization::Activations::whole
-                                                : quantization::Activations::rounded,
+  using enum quantization::Activations;
+  const std::string& asked = args.quantized_activations;
+  return {.activations = asked == "off"  ? whole
+                         : asked == "on" ? rounded_blocks
+                                         : rounded,
           .online = args.quantization};
 }
 

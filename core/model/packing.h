@@ -67,6 +67,8 @@ enum class InputRounding : uint8_t {
   int8_zeros,         // steps of (largest - least) / 255 of each row, with a zero point
   int8_static,        // by the checkpoint's input_scale
   int8_static_zeros,  // by the checkpoint's input_scale and input_zero_point
+  int8_group32,       // amax / 127 of each 32 inputs of a row
+  int8_group256,      // of each 256
   fp8_token,          // amax / 448 of each row
   fp8_bounded,  // amax of each row / 448, amax below a bound from the configuration (fbgemm_fp8)
   fp8_group,    // amax / 448 of each 128 inputs of a row
@@ -84,9 +86,12 @@ constexpr int64_t rounded_together(InputRounding rounding) {
       return 128;
     case InputRounding::nvfp4_group:
       return 16;
+    case InputRounding::int8_group32:
     case InputRounding::mxfp4_group:
     case InputRounding::mxfp8_group:
       return 32;
+    case InputRounding::int8_group256:
+      return 256;
     default:
       return 1;
   }

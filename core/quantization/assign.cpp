@@ -149,7 +149,7 @@ class Assignment {
     const bool together = part.block_count == 1 && part.order == model::RowOrder::stored;
     if (part.packing->scale == model::ScaleType::nested && !together)
       part.packing->scale = model::ScaleType::f32;
-    const bool rounded = activations_ == Activations::rounded;
+    const bool rounded = activations_ != Activations::whole;
     if (rounded && !scheme.whole_inputs && scheme.inputs_not_run != nullptr) {
       fail(ExitCode::checkpoint_unusable,
            "{}: its inputs are rounded to {}, which is not run; --quantized-activations off "

@@ -15,8 +15,9 @@ namespace plimsoll::quantization {
 /// Finds the tensor of a checkpoint that has this name, or another spelling of it.
 using FindStored = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
-/// Whether products round their inputs where the checkpoint's format asks for it.
-enum class Activations : uint8_t { whole, rounded };
+/// Which inputs of products are rounded: none; those for which the checkpoint's format asks for it;
+/// those of blocks of a GGUF file too, for which llama.cpp does it.
+enum class Activations : uint8_t { whole, rounded, rounded_blocks };
 
 /// Gives parts of the table their packing, by config's quantization_config, and empties
 /// spec.quantization. `find` null: by the configuration alone, without a checkpoint. The stored

@@ -96,8 +96,7 @@ void assign_online(std::string_view method, Activations activations, ModelSpec& 
     if (!is_layer(spec, static_cast<model::WeightId>(i))) continue;
     for (model::Part& part : spec.weights[i].parts) {
       part.packing = kOnline;
-      if (activations == Activations::rounded)
-        part.packing->inputs = model::InputRounding::fp8_token;
+      if (activations != Activations::whole) part.packing->inputs = model::InputRounding::fp8_token;
     }
   }
   model::slice_sums(spec);

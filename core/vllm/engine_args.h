@@ -63,7 +63,7 @@ struct EngineArgs {
   std::string dtype = "auto";
   std::string quantization;
   bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
-  bool whole_activations = false;  // quantized checkpoints are computed from exact weights alone
+  std::string quantized_activations = "auto";  // inputs of products are rounded: auto, on, off
   std::string kv_cache_dtype = "auto";
   std::string state_dtype;       // --mamba-ssm-cache-dtype
   std::string state_mode;        // --mamba-cache-mode; empty: not given

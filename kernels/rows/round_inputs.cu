@@ -1,6 +1,7 @@
 #include "kernels/rows/round_inputs.h"
 
 #include <algorithm>
+#include <cfloat>
 
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"
@@ -49,6 +50,8 @@ struct Step {
   __device__ Step(InputRounding rounding, const float* most, const model::InputScale* stated) {
     switch (rounding) {
       case InputRounding::int8_token:
+      case InputRounding::int8_group32:
+      case InputRounding::int8_group256:
         scale = *most / 127;
         break;
       case InputRounding::int8_zeros:
@@ -76,12 +79,14 @@ struct Step {
       default:
         scale = stated->scale;
     }
-    inverse = scale > 0 ? 1 / scale : 0;
+    inverse = scale >= FLT_MIN ? 1 / scale : 0;
   }
   __device__ float round(InputRounding rounding, float x) const {
     switch (rounding) {
       case InputRounding::int8_token:
       case InputRounding::int8_static:
+      case InputRounding::int8_group32:
+      case InputRounding::int8_group256:
         return to_byte(x * inverse) * scale;
       case InputRounding::int8_zeros:
       case InputRounding::int8_static_zeros:

@@ -1,5 +1,6 @@
 // Fixed-point rows: what they hold, and that products with them are the formula's to the bit.
 #include <array>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/layout.h"
 #include "backend/cpu/packed_layout.h"
+#include "backend/cpu/round_inputs.h"
 #include "backend/cpu_fixture.h"
 
 namespace plimsoll::testing {
@@ -133,6 +135,36 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
       }
 }
 
+TEST_CASE("rows of int8 are the nearest multiples of each group's largest input / 127") {
+  if (kernels().empty()) return;
+  constexpr int32_t kZero = 8;
+  for (const int64_t bits : {2, 3, 4, 5, 6, 8})
+    for (const auto& [group, rounded] : {std::pair{16, 32}, {32, 32}, {16, 256}, {32, 256}}) {
+      CAPTURE(bits, group, rounded);
+      const FixedRow row{1, 2, 512, group, 0, rounded, kZero};
+      std::vector<float> in = random_row(2 * row.columns);
+      for (size_t i = 256; i < 512; ++i) in[i] = 0;
+      for (size_t i = 512; i < 768; ++i) in[i] *= 1e-41f;  // their scale has no inverse
+      in[900] = -1e30f;
+      std::vector<float> expected(in.size());
+      const auto rounding =
+          rounded == 32 ? model::InputRounding::int8_group32 : model::InputRounding::int8_group256;
+      backend::round_inputs(in.data(), 2 * row.columns, {.rounding = rounding}, {},
+                            expected.data());
+      const Stored stored(row, in, bits);
+      for (const auto& [c, begin, end] : all_chunks(row)) {
+        int64_t sum = 0;
+        for (int64_t k = begin; k < end; ++k) {
+          sum += stored.integer(k);
+          REQUIRE(static_cast<float>(stored.integer(k)) * stored.scale(c) ==
+                  expected[static_cast<size_t>(k)]);
+        }
+        REQUIRE(stored.sum(c, 0) == -kZero * sum);
+        REQUIRE(std::bit_cast<float>(stored.sum(c, 1)) == static_cast<float>(-sum));
+      }
+    }
+}
+
 /// Twice what codes of e2m1 stand for.
 constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
                                              0, -1, -2, -3, -4, -6, -8, -12};
@@ -155,20 +187,28 @@ class Codes {
   std::vector<float> scales;
   std::vector<float> minimums;  // of codes of 2 and of 5 bits
 
-  /// `all`: the code of all weights; -1: random ones.
-  Codes(int64_t bits, FixedCodes as, int all = -1)
-      : packing{.bits = bits, .group = kGroup, .zero = as == FixedCodes::integers ? 3 : 0} {
+  /// `all`: the code of all weights; -1: random ones. `group`, where it is not 0: inputs that share
+  /// a scale, for rows of int8, as blocks of ggml have them.
+  Codes(int64_t bits, FixedCodes as, int all = -1, int64_t group = 0)
+      : packing{.bits = bits,
+                .group = group == 0 ? kGroup : group,
+                .zero = as == FixedCodes::integers ? 3 : 0} {
     if (as != FixedCodes::integers) packing.code = model::Code::table;
     if (as == FixedCodes::halves) packing.format = model::PackedFormat::nvfp4;
-    if (as == FixedCodes::signed_bytes) packing.scale = model::ScaleType::blocks;
+    if (as == FixedCodes::signed_bytes || group > 0) packing.scale = model::ScaleType::blocks;
+    if (group > 0) {
+      packing.blocks = as == FixedCodes::halves ? GgmlType::mxfp4 : GgmlType::iq4_nl;
+      packing.inputs = model::InputRounding::int8_group32;
+    }
+    factor_ = as == FixedCodes::halves && group == 0 ? 0.5f : 1;  // ggml's numbers are doubled
     for (size_t i = 0; i < table_.size(); ++i)
       table_[i] = as == FixedCodes::levels         ? kLevels[i]
                   : as == FixedCodes::signed_bytes ? static_cast<float>(kBytes[i])
-                                                   : 0.5f * static_cast<float>(kHalves[i]);
+                                                   : factor_ * static_cast<float>(kHalves[i]);
     std::mt19937 random(1);
     for (int64_t i = 0; i < kStrip * kColumns; ++i)
       codes.push_back(static_cast<uint8_t>(all < 0 ? random() % (1u << bits) : all));
-    for (int64_t i = 0; i < kStrip * (kColumns / kGroup + 1); ++i)
+    for (int64_t i = 0; i < kStrip * (kColumns / packing.group + 1); ++i)
       scales.push_back(0.01f * static_cast<float>(1 + random() % 100));
     if (bits == 2 || bits == 5) minimums.assign(scales.rbegin(), scales.rend());
     words_.resize(static_cast<size_t>(kColumns * bits / 32 * kStrip));
@@ -187,30 +227,36 @@ class Codes {
             .table = table_.data(),
             .columns = kColumns};
   }
+  /// The formula of fixed.h with rows of int8, rounded as it says.
+  [[nodiscard]] float product_of_bytes(const Stored& in, int64_t o) const {
+    float total = 0, part = 0;
+    for (const backend::FixedChunk& chunk : in.row.chunks(0)) {
+      const auto at = static_cast<size_t>(chunk.group * kStrip + o);
+      int64_t sum = 0;
+      for (int64_t k = chunk.begin; k < chunk.end; ++k) sum += number(code(o, k)) * in.integer(k);
+      part = std::fma(static_cast<float>(sum), scales[at], part);
+      if (!minimums.empty())
+        part = std::fma(minimums[at], std::bit_cast<float>(in.sum(chunk.index, 1)), part);
+      if (chunk.end % in.row.rounded != 0) continue;
+      total = std::fma(part, in.scale(chunk.index), total);
+      part = 0;
+    }
+    return total;
+  }
   /// The formula of fixed.h, rounded as it says.
   [[nodiscard]] float product(const Stored& in, int64_t o) const {
     float total = 0;
     for (const backend::FixedChunk& chunk : in.row.chunks(0)) {
       const auto at = static_cast<size_t>(chunk.group * kStrip + o);
       const auto sum = [&](const auto& number) { return this->sum(in, o, chunk, number); };
-      float of_chunk = 0, factor = 1;
-      switch (backend::fixed_codes(packing)) {
-        case FixedCodes::integers:
-          of_chunk = sum([&](int code) { return code - packing.zero; });
-          break;
-        case FixedCodes::halves:
-          of_chunk = sum([](int code) { return kHalves[static_cast<size_t>(code)]; });
-          factor = 0.5f;
-          break;
-        case FixedCodes::signed_bytes:
-          of_chunk = sum([](int code) { return kBytes[static_cast<size_t>(code)]; });
-          break;
-        case FixedCodes::levels:
-          factor = 1.f / 32767;
-          // Bytes of the level, the upper one signed.
-          of_chunk = std::fma(sum([&](int code) { return level(code) >> 8; }), 256.f,
-                              sum([&](int code) { return level(code) & 255; }));
-          break;
+      float of_chunk = 0, factor = factor_;
+      if (backend::fixed_codes(packing) == FixedCodes::levels) {
+        factor = 1.f / 32767;
+        // Bytes of the level, the upper one signed.
+        of_chunk = std::fma(sum([&](int code) { return level(code) >> 8; }), 256.f,
+                            sum([&](int code) { return level(code) & 255; }));
+      } else {
+        of_chunk = sum([&](int code) { return number(code); });
       }
       total = std::fma(of_chunk, scales[at] * factor * in.scale(chunk.index), total);
       if (minimums.empty()) continue;
@@ -224,6 +270,17 @@ class Codes {
   }
 
  private:
+  /// The integer that a code stands for; of `halves` its half, or it, is the number.
+  [[nodiscard]] int64_t number(int code) const {
+    switch (backend::fixed_codes(packing)) {
+      case FixedCodes::halves:
+        return kHalves[static_cast<size_t>(code)];
+      case FixedCodes::signed_bytes:
+        return kBytes[static_cast<size_t>(code)];
+      default:
+        return code - packing.zero;
+    }
+  }
   [[nodiscard]] static int64_t level(int code) {
     return std::lrint(kLevels[static_cast<size_t>(code)] * 32767);
   }
@@ -253,11 +310,12 @@ class Codes {
     if (unit.upper > 0) put(unit.upper_place(k % unit.columns), code(o, k) >> unit.lower());
   }
 
+  float factor_ = 1;
   std::array<float, 16> table_{};
   std::vector<uint32_t> words_;
 };
 
-/// Up to kFixedRows rows times all of `codes`.
+/// One row to all of them times all of `codes`.
 void check_products(const FixedKernels& fixed, const Codes& codes, const FixedRow& row,
                     const std::vector<Stored>& stored) {
   const backend::PackedTile weight = codes.tile();
@@ -278,7 +336,9 @@ void check_products(const FixedKernels& fixed, const Codes& codes, const FixedRo
     for (size_t r = 0; r < count; ++r)
       for (int64_t o = 0; o < kStrip; ++o) {
         CAPTURE(fixed.most_bits, row.planes, codes.packing.bits, codes.packing.code, count, r, o);
-        REQUIRE(c[r * kStrip + static_cast<size_t>(o)] == codes.product(stored[r], o));
+        REQUIRE(
+            c[r * kStrip + static_cast<size_t>(o)] ==
+            (row.planes == 1 ? codes.product_of_bytes(stored[r], o) : codes.product(stored[r], o)));
       }
   }
 }
@@ -314,6 +374,32 @@ TEST_CASE("products of fixed-point rows have the formula's bits, whatever rows a
       }
 }
 
+TEST_CASE("products of rows of int8 have the formula's bits, whatever rows are beside them") {
+  constexpr int kRows = 21;  // in tiles of 12, 8 and 1
+  for (const FixedKernels* fixed : kernels())
+    for (const int64_t group : {16, 32})
+      for (const auto& [bits, as, largest] : kKinds)
+        for (const int code : {-1, largest}) {
+          const Codes codes(bits, as, code, group);
+          if (as == FixedCodes::levels || !suits(*fixed, codes, 1)) continue;
+          const FixedRow row{.planes = 1,
+                             .slices = 1,
+                             .columns = Codes::kColumns,
+                             .group = group,
+                             .lead = 0,
+                             .rounded = 32,
+                             .zero = backend::fixed_zero(codes.packing)};
+          std::vector<Stored> stored;
+          for (int r = 0; r < kRows; ++r) {
+            std::vector<float> in = random_row(Codes::kColumns);
+            for (float& x : in) x *= std::ldexp(1.f, r);
+            if (r % 2 == 1) std::fill(in.begin(), in.end(), r % 4 == 1 ? 5.f : -5.f);  // 127
+            stored.emplace_back(row, in, bits);
+          }
+          check_products(*fixed, codes, row, stored);
+        }
+}
+
 TEST_CASE("the largest codes and inputs do not overflow") {
   for (const FixedKernels* fixed : kernels())
     for (const int planes : {2, 3})
@@ -332,9 +418,11 @@ TEST_CASE("the largest codes and inputs do not overflow") {
 }
 
 TEST_CASE("a chunk with an input that is no number makes none of its row's sums") {
-  const Codes codes(4, FixedCodes::integers);
+  const auto planes = GENERATE(1, 2);
+  const int64_t group = planes == 1 ? 32 : Codes::kGroup;
+  const Codes codes(4, FixedCodes::integers, -1, planes == 1 ? group : 0);
   const backend::PackedTile weight = codes.tile();
-  const FixedRow row{2, 1, Codes::kColumns, Codes::kGroup, 32};
+  const FixedRow row{planes, 1, Codes::kColumns, group, planes == 1 ? 0 : 32, 32, 3};
   const FixedChunks chunks = row.chunks(0);
   for (const float wrong :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

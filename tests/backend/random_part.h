@@ -161,7 +161,8 @@ class RandomPart final : public model::PackedRows {
 };
 
 /// The packing of a type of a GGUF file.
-inline model::Packing ggml_case(GgmlType type, bool factors = false) {
+inline model::Packing ggml_case(GgmlType type, bool factors = false,
+                                model::InputRounding inputs = model::InputRounding::none) {
   const GgmlBlocks& blocks = *find_ggml_blocks(type);
   return {.format = model::PackedFormat::ggml,
           .code = blocks.table ? model::Code::table : model::Code::integer,
@@ -170,7 +171,8 @@ inline model::Packing ggml_case(GgmlType type, bool factors = false) {
           .group = blocks.group,
           .scale = model::ScaleType::blocks,
           .zero = blocks.zero,
-          .factors = factors};
+          .factors = factors,
+          .inputs = inputs};
 }
 
 struct PackedCase {
@@ -286,12 +288,21 @@ inline const std::vector<PackedCase> kGgmlCases = {
     {"IQ4_XS", ggml_case(GgmlType::iq4_xs)},
     {"ggml's MXFP4", ggml_case(GgmlType::mxfp4)},
     {"ggml's NVFP4 and factors", ggml_case(GgmlType::nvfp4, true)},
+    {"Q4_K, inputs in int8", ggml_case(GgmlType::q4_k, false, model::InputRounding::int8_group256)},
+    {"Q8_0, inputs in int8", ggml_case(GgmlType::q8_0, false, model::InputRounding::int8_group32)},
 };
 
-/// Both.
+/// Both, and every type of a GGUF file with inputs in int8.
 inline std::vector<PackedCase> cpu_cases() {
+  using enum GgmlType;
   std::vector<PackedCase> all = kPackedCases;
   all.insert(all.end(), kGgmlCases.begin(), kGgmlCases.end());
+  for (const GgmlType type : {q4_0, q4_1, q5_0, q5_1, iq4_nl, mxfp4, nvfp4})
+    all.push_back({"blocks of 32 to 64, inputs in int8",
+                   ggml_case(type, type == nvfp4, model::InputRounding::int8_group32)});
+  for (const GgmlType type : {q2_k, q3_k, q5_k, q6_k, iq4_xs})
+    all.push_back({"blocks of 256, inputs in int8",
+                   ggml_case(type, false, model::InputRounding::int8_group256)});
   return all;
 }
 

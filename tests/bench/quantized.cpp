@@ -36,7 +36,18 @@ struct Format {
   Packing packing;
 };
 
-const std::array<Format, 9> kFormats = {{
+constexpr Packing blocks(GgmlType type, int64_t bits, int64_t group, int64_t zero,
+                         InputRounding inputs = InputRounding::none) {
+  return {.format = PackedFormat::ggml,
+          .blocks = type,
+          .bits = bits,
+          .group = group,
+          .scale = ScaleType::blocks,
+          .zero = zero,
+          .inputs = inputs};
+}
+
+const std::array<Format, 15> kFormats = {{
     {"int4, groups of 128", {.bits = 4, .group = 128, .scale = ScaleType::bf16, .zero = 8}},
     {"int4, zero points", {.bits = 4, .group = 128, .scale = ScaleType::f16, .zeros = true}},
     {"int3, zero points", {.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}},
@@ -62,6 +73,12 @@ const std::array<Format, 9> kFormats = {{
     {"int8", {.bits = 8, .zero = 128}},
     {"int8, inputs too", {.bits = 8, .zero = 128, .inputs = InputRounding::int8_token}},
     {"fp8", {.code = Code::e4m3, .bits = 8}},
+    {"Q4_K", blocks(GgmlType::q4_k, 4, 32, 0)},
+    {"Q4_K, int8 inputs", blocks(GgmlType::q4_k, 4, 32, 0, InputRounding::int8_group256)},
+    {"Q6_K", blocks(GgmlType::q6_k, 6, 16, 32)},
+    {"Q6_K, int8 inputs", blocks(GgmlType::q6_k, 6, 16, 32, InputRounding::int8_group256)},
+    {"Q8_0", blocks(GgmlType::q8_0, 8, 32, 128)},
+    {"Q8_0, int8 inputs", blocks(GgmlType::q8_0, 8, 32, 128, InputRounding::int8_group32)},
 }};
 
 /// Llama-3.2-1B's up projection, in enough copies that none is in a cache when its turn comes.

@@ -237,8 +237,8 @@ TEST_CASE("inputs are rounded as on the processor, in the order of slots") {
   const model::InputScale stated{0.03f, 20};
   const DeviceArray<model::InputScale> scale(std::vector{stated});
   for (const InputRounding rounding :
-       {none, int8_token, int8_zeros, int8_static, int8_static_zeros, fp8_token, fp8_bounded,
-        fp8_group, fp8_static, nvfp4_group, mxfp4_group, mxfp8_group}) {
+       {none, int8_token, int8_zeros, int8_static, int8_static_zeros, int8_group32, int8_group256,
+        fp8_token, fp8_bounded, fp8_group, fp8_static, nvfp4_group, mxfp4_group, mxfp8_group}) {
     INFO(static_cast<int>(rounding));
     Matrix in = random_matrix(3, 300, DType::f32, 1, 2);
     for (int64_t i = 0; i < 300; ++i) in.at(1, i) = 0;

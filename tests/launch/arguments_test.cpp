@@ -260,7 +260,7 @@ TEST_CASE("weights are kept as the flags say") {
   CHECK(keeping({}).activations == quantization::Activations::rounded);
   CHECK(keeping({}).online.empty());
   const auto kept = keeping(args_with([](EngineArgs& args) {
-    args.whole_activations = true;
+    args.quantized_activations = "off";
     args.quantization = "fp8";
   }));
   CHECK(kept.activations == quantization::Activations::whole);

@@ -186,7 +186,7 @@ TEST_CASE("launches of one source differ by their arguments alone") {
   const auto spec_with = [&](bool divided, bool whole, const char* quantization) {
     EngineArgs args;
     args.expert_parallel = divided;
-    args.whole_activations = whole;
+    if (whole) args.quantized_activations = "off";
     args.quantization = quantization;
     return source.spec(args);
   };

@@ -230,13 +230,14 @@ class CpuBackend final : public Backend {
     const int64_t columns = weight.spec->columns() / weight.spec->slices;
     InputRule rule = input_rule(part, weight.spec->columns(), data);
     rule.integers = has_integers(part, columns);
-    const int planes = weight.dtype == DType::f32 ? 3 : 2;
+    const int planes = rounds_to_bytes(rule.rounding) ? 1 : weight.dtype == DType::f32 ? 3 : 2;
     if (fixed_ != nullptr && !rule.integers &&
         suits_fixed(*fixed_, *part.packing, columns, planes)) {
       rule.planes = planes;
       rule.bits = part.packing->bits;
       rule.group = part.packing->group;
       rule.lead = part.packing->inputs_before(weight.first_input());
+      rule.zero = fixed_zero(*part.packing);
     }
     return rule;
   }

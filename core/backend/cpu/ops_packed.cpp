@@ -274,13 +274,14 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   const auto stride = static_cast<int64_t>(packed_rows_bytes(1, product.k));
   // Several strips are multiplied together when there are few rows: between two calls memory would
   // stand idle. Slices of one strip lie one after the other.
+  const int64_t most_rows = fixed_rows(job.planes);
   const int64_t together = product.slices == 1 ? std::max<int64_t>(kFixedRows / job.rows, 1) : 1;
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     PackedTile tile = packed_tile(view, strip, product.first_input);
     tile.strips = static_cast<int>(std::min(together, last_strip - strip));
     decode_scales(kernels_, view, strip, decoded_scales_[thread], tile);
-    for (int64_t first = 0; first < job.rows; first += kFixedRows) {
-      const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
+    for (int64_t first = 0; first < job.rows; first += most_rows) {
+      const int64_t count = std::min(most_rows, job.rows - first);
       const std::byte* const a = job.rows_packed + first * stride;
       const auto make = [&](int64_t slice, float* to) {
         const PackedTile part = slice_of(tile, width, slice);
@@ -295,7 +296,7 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
                           .rows = static_cast<int>(count),
                           .c = to});
       };
-      add_slices<kFixedRows * kStrip>(product, job, {first, count, strip, tile.strips}, make);
+      add_slices<kByteRows * kStrip>(product, job, {first, count, strip, tile.strips}, make);
     }
   }
 }

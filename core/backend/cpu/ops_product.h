@@ -102,10 +102,12 @@ template <typename RowOf>
 void CpuBackend::pack_fixed(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
                             const PackedRowsRule& how) {
   const InputRule& rule = how.rule;
-  const FixedRow layout{rule.planes, how.slices, k / how.slices, rule.group, rule.lead};
+  const FixedRow layout{rule.planes, how.slices, k / how.slices,
+                        rule.group,  rule.lead,  model::rounded_together(rule.rounding),
+                        rule.zero};
   pool_.run(rows, 8 * rows * k, [&](int64_t r, int thread) {
     const float* from = row(r);
-    if (rule) {
+    if (rule && rule.planes > 1) {
       float* const rounded = rounded_rows(thread, 1, k);
       round_inputs(from, k, rule, how.most.of_row(r), rounded);
       from = rounded;

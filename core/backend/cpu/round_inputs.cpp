@@ -36,7 +36,7 @@ float int8_scale(const float* from, int64_t count, const InputRule& rule, const 
 }
 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
-  const float inverse = scale > 0 ? 1 / scale : 0;
+  const float inverse = int8_inverse(scale);
   for (int64_t i = 0; i < count; ++i) to[i] = to_byte(from[i] * inverse) * scale;
 }
 
@@ -155,14 +155,19 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, const
       return to_int8_zeros(from, count, most, to);
     case InputRounding::int8_static_zeros:
       return to_int8_from(from, count, rule.stated.scale, rule.stated.zero, to);
+    case InputRounding::int8_group32:
+    case InputRounding::int8_group256:
+      return for_groups(count, group, most.lead, [&](int64_t number, int64_t first, int64_t n) {
+        to_int8(from + first, n, largest_of(from + first, n, most.of_group(number)) / 127,
+                to + first);
+      });
     case InputRounding::fp8_token:
       return to_fp8_by(largest_of(from, count, most), from, count, to);
     case InputRounding::fp8_bounded:
       return to_fp8_by(std::min(largest_of(from, count, most), rule.stated.scale), from, count, to);
     case InputRounding::fp8_group:
       return for_groups(count, group, most.lead, [&](int64_t number, int64_t first, int64_t n) {
-        const RowMost of_group{most.largest == nullptr ? nullptr : most.largest + number};
-        to_fp8_by(largest_of(from + first, n, of_group), from + first, n, to + first);
+        to_fp8_by(largest_of(from + first, n, most.of_group(number)), from + first, n, to + first);
       });
     case InputRounding::fp8_static:
       return to_fp8(from, count, rule.stated.scale, to);
@@ -189,7 +194,7 @@ IntegerRows::IntegerRows(std::byte* at, int64_t row_count, int64_t columns, int6
 void store_integers(const float* from, int64_t columns, const InputRule& rule, const RowMost& most,
                     IntegerRows& to, int64_t row) {
   const float scale = int8_scale(from, columns, rule, most);
-  const float inverse = scale > 0 ? 1 / scale : 0;
+  const float inverse = int8_inverse(scale);
   int8_t* const codes = to.codes + row * to.stride;
   const int64_t width = columns / to.slices;
   for (int64_t slice = 0; slice < to.slices; ++slice) {

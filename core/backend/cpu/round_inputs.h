@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "model/packing.h"
 
@@ -19,6 +20,7 @@ struct InputRule {
   /// `bits` bits in groups, the first of which has `lead` inputs before them; 0: they do not.
   int planes = 0;
   int64_t bits = 0, group = 0, lead = 0;
+  int32_t zero = 0;  // of the codes
 
   bool operator==(const InputRule&) const = default;
   explicit operator bool() const { return rounding != model::InputRounding::none; }
@@ -30,7 +32,17 @@ struct RowMost {
   /// that it has inputs of; null: all inputs that are rounded together are here.
   const float* largest = nullptr;
   int64_t lead = 0;  // inputs of the first group that lie before the share
+
+  [[nodiscard]] RowMost of_group(int64_t number) const {
+    return {largest == nullptr ? nullptr : largest + number};
+  }
 };
+
+/// What inputs are multiplied by to become codes of int8; 0, so that all become 0, where the scale
+/// is NaN or so small that it has no inverse.
+[[gnu::always_inline]] constexpr float int8_inverse(float scale) {
+  return scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
+}
 
 /// The largest absolute value of a row.
 float largest_input(const float* from, int64_t count);

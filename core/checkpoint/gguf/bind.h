@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
+#include "quantization/assign.h"
 
 namespace plimsoll::checkpoint::gguf {
 
@@ -18,8 +19,10 @@ void bind_tensors(Checkpoint& checkpoint, model::ModelSpec& spec);
 DType stored_dtype(const Checkpoint& checkpoint);
 
 /// Lets weights that are stored in another type than `spec.dtype` be kept as the file's blocks, and
-/// float32 vectors as float32. Throws Error(checkpoint_unusable), naming the tensor, for types that
+/// float32 vectors as float32; with Activations::rounded_blocks the inputs of packed blocks are
+/// rounded. Throws Error(checkpoint_unusable), naming the tensor, for types that
 /// `run` does not decode.
-void keep_blocks(const Checkpoint& checkpoint, model::ModelSpec& spec);
+void keep_blocks(const Checkpoint& checkpoint, quantization::Activations activations,
+                 model::ModelSpec& spec);
 
 }  // namespace plimsoll::checkpoint::gguf

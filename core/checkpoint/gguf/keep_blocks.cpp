@@ -29,7 +29,15 @@ DType stored_dtype(const Checkpoint& checkpoint) {
   return floats ? DType::f32 : DType::bf16;
 }
 
-void keep_blocks(const Checkpoint& checkpoint, ModelSpec& spec) {
+/// How llama.cpp's products round the inputs of a packed type (its vec_dot_type: Q8_K with blocks
+/// of 256, else Q8_0 or Q8_1).
+model::InputRounding rounding_for(const GgmlTypeInfo& type) {
+  return type.values == 256 ? model::InputRounding::int8_group256
+                            : model::InputRounding::int8_group32;
+}
+
+void keep_blocks(const Checkpoint& checkpoint, quantization::Activations activations,
+                 ModelSpec& spec) {
   const quantization::FindStored find = find_stored(checkpoint, spec);
   for (size_t i = 0; i < spec.weights.size(); ++i) {
     WeightSpec& weight = spec.weights[i];
@@ -48,6 +56,8 @@ void keep_blocks(const Checkpoint& checkpoint, ModelSpec& spec) {
       if (!tensor->is_packed() && tensor->dtype == spec.dtype) continue;
       part.packing = quantization::packing_of({.format = quantization::WeightFormat::ggml},
                                               quantization::stored_matrix(weight, part, find));
+      if (activations == quantization::Activations::rounded_blocks && part.packing->has_blocks())
+        part.packing->inputs = rounding_for(part.packing->block_type());
     }
   }
   model::slice_sums(spec);

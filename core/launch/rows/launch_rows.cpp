@@ -139,6 +139,11 @@ std::vector<Parameter> memory() {
   };
 }
 
+/// A reader of one of some words, each a pair: the word as written and what the field holds.
+auto word(Choices<std::string> words) {
+  return [words = std::move(words)](const std::string& text) { return chosen(text, words); };
+}
+
 std::vector<Parameter> numbers() {
   using enum Memory;
   return {
@@ -156,14 +161,11 @@ std::vector<Parameter> numbers() {
        text(&EngineArgs::quantization)},
       {kNumbers,
        "--quantized-activations",
-       "on|off",
-       "off: inputs of products are not rounded as the format asks (default on)",
+       "auto|on|off",
+       "round inputs of products: as the format asks (auto), GGUF's blocks too (on), none (off)",
        {Engine::plimsoll, Place::anywhere, Answers::others, beside},
-       {Form::value,
-        [](LaunchRequest& request, const std::string& text) {
-          request.args.whole_activations = !chosen<bool>(text, {{"on", true}, {"off", false}});
-        },
-        [](const LaunchRequest& request) { return !request.args.whole_activations; }}},
+       read(&EngineArgs::quantized_activations,
+            word({{"auto", "auto"}, {"on", "on"}, {"off", "off"}}))},
       {kNumbers,
        "--kv-cache-dtype",
        "auto|fp8|...",
@@ -229,9 +231,6 @@ std::vector<Parameter> ranks() {
 
 std::vector<Parameter> device() {
   using enum Memory;
-  const auto word = [](Choices<std::string> words) {
-    return [words = std::move(words)](const std::string& text) { return chosen(text, words); };
-  };
   return {
       {kDevice,
        "--device",

@@ -1,6 +1,7 @@
 // Products of fixed-point rows with quantized weights: a row's numbers are integers of 16 or 24
-// bits times a power of two for each chunk of inputs, a byte of them a plane. Codes times planes
-// are sums of integers, exact in any order, so that bits depend on nothing but row and column.
+// bits times a power of two for each chunk of inputs, a byte of them a plane; or, of inputs that
+// are rounded to int8 in groups, these bytes times the groups' scales. Codes times planes are sums
+// of integers, exact in any order, so that bits depend on nothing but row and column.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +28,11 @@ constexpr int64_t fixed_stride(int64_t bits) {
 constexpr int64_t fixed_block(int64_t bits) {
   return std::max(4 * fixed_stride(bits), kFixedUnit);
 }
-/// Most rows of one tile.
-inline constexpr int kFixedRows = 6;
+/// Most rows of one tile, by planes.
+inline constexpr int kFixedRows = 6, kByteRows = 32;
+constexpr int fixed_rows(int planes) {
+  return planes == 1 ? kByteRows : kFixedRows;
+}
 
 /// A chunk: inputs [begin, end) of a slice; empty where the slice begins or ends in their group.
 struct FixedChunk {
@@ -94,18 +98,21 @@ struct FixedChunks {
 };
 
 /// A fixed-point row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes
-/// signed bytes.
+/// signed bytes. With one plane the chunks of `rounded` inputs have the same scale.
 ///   bytes  [slices][columns / 8][planes][8]; four by four, the i-th four of a block of 4 stride
 ///          columns being i, i + stride, i + 2 stride, i + 3 stride
 ///   scales [slices][room]
 ///   sums   [slices][room][2]: sum of a chunk's integers; with 24 bits the sum without their last
-///          bytes, then the sum of the last bytes
+///          bytes, then the sum of the last bytes; with 8 bits the sum times -zero, then the
+///          negated sum as a float
 struct FixedRow {
-  int planes;  // 2 or 3
+  int planes;  // 1 to 3
   int64_t slices;
-  int64_t columns;  // of a slice
-  int64_t group;    // Packing::group
-  int64_t lead;     // inputs of the first group that lie before the first slice
+  int64_t columns;      // of a slice
+  int64_t group;        // Packing::group
+  int64_t lead;         // inputs of the first group that lie before the first slice
+  int64_t rounded = 0;  // with one plane: inputs that are rounded together
+  int32_t zero = 0;     // with one plane: zero point of the codes
 
   [[nodiscard]] FixedChunks chunks(int64_t slice) const {
     return {group, columns, group > 0 ? (lead + slice * columns) % group : 0};
@@ -120,7 +127,7 @@ struct FixedRow {
 /// A product of rows with some strips of codes (packed_layout.h), in one slice:
 ///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
 ///   integer[r, k]) * scale[r, chunk] - minimum[o, g] * (sum over k of integer[r, k]) * scale[r,
-///   chunk].
+///   chunk]; with one plane chunks of one scale[r] are summed before they are scaled by it.
 struct FixedTile {
   const PackedTile* weight = nullptr;  // its rows are not read
   int planes = 0;
@@ -168,6 +175,19 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
   return ggml ? FixedCodes::signed_bytes : FixedCodes::levels;
 }
 
+/// The zero point that all codes have in a product, as unsigned bytes.
+constexpr int32_t fixed_zero(const model::Packing& packing) {
+  const FixedCodes codes = fixed_codes(packing);
+  if (codes == FixedCodes::integers) return static_cast<int32_t>(packing.zero);
+  return codes == FixedCodes::halves ? 12 : 128;
+}
+
+/// True when inputs are rounded to int8 in groups, as rows of one plane have them.
+constexpr bool rounds_to_bytes(model::InputRounding rounding) {
+  return rounding == model::InputRounding::int8_group32 ||
+         rounding == model::InputRounding::int8_group256;
+}
+
 /// True when weights suit products of `kernels` with rows of `planes` planes; `columns` are a
 /// slice's. Levels are as exact as rows of two planes, not of three. Rows take no more memory then
 /// than as floats.
@@ -179,6 +199,12 @@ constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& pa
   const bool levels = codes == FixedCodes::levels;
   const bool bytes = levels || codes == FixedCodes::signed_bytes;
   if ((bytes ? 8 : packing.bits) > kernels.most_bits || (levels && planes > 2)) return false;
+  if (planes == 1) {  // each chunk is a group
+    const int64_t rounded = model::rounded_together(packing.inputs);
+    if (!packing.has_blocks() || rounded % packing.group != 0 || columns % rounded != 0 ||
+        packing.lead != 0)
+      return false;
+  }
   const int64_t block = fixed_block(packing.bits);
   return columns % block == 0 && packing.group % block == 0 &&
          12 * FixedChunks::most(packing.group, columns) <= columns;

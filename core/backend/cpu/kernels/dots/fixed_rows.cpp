@@ -3,10 +3,12 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/kernels/vec.h"
+#include "backend/cpu/round_inputs.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -96,7 +98,9 @@ void store_chunk(const float* from, int64_t count, float factor, const Order& or
     const __m256 numbers = _mm256_mul_ps(order.load_unit(from, unit), _mm256_set1_ps(factor));
     const __m256i integers = _mm256_cvtps_epi32(numbers);
     const __m256i upper = without_last_byte(integers);
-    if constexpr (kPlanes == 2) {
+    if constexpr (kPlanes == 1) {
+      all = _mm256_add_epi32(all, integers);
+    } else if constexpr (kPlanes == 2) {
       all = _mm256_add_epi32(all, integers);
       store_plane(upper, to);
     } else {
@@ -111,6 +115,44 @@ void store_chunk(const float* from, int64_t count, float factor, const Order& or
   sums[1] = reduce(last, sum_of);
 }
 
+/// Stores a slice in chunks of which each has a power of two.
+void store_slice(const float* from, const FixedRow& row, int64_t slice, const Order& order,
+                 std::byte* to, float* scales, int32_t* sums) {
+  for (const auto& [c, group, begin, end] : row.chunks(slice)) {
+    const int64_t count = end - begin;
+    const int32_t most = largest_bits(from + begin, count);
+    const bool finite = most < 0x7f800000;
+    const int32_t power = finite ? power_for(most, row.planes) : 0;
+    // A chunk with an infinity or NaN gets the scale NaN, which makes NaN of every sum that it is
+    // in.
+    scales[c] = finite ? power_of_two(-power) : __builtin_nanf("");
+    const auto store = row.planes == 2 ? store_chunk<2> : store_chunk<3>;
+    store(from + begin, count, power_of_two(power), order, to + begin * row.planes, sums + 2 * c);
+    if (!finite) sums[2 * c] = sums[2 * c + 1] = 0;
+  }
+}
+
+/// Stores a slice that is rounded to int8, each group by its largest input / 127 (round_inputs.h).
+void store_byte_slice(const float* from, const FixedRow& row, int64_t slice, const Order& order,
+                      std::byte* to, float* scales, int32_t* sums) {
+  float scale = 0, inverse = 0;
+  for (const auto& [c, group, begin, end] : row.chunks(slice)) {
+    if (begin % row.rounded == 0) {
+      const int32_t most = largest_bits(from + begin, row.rounded);
+      // An infinity or NaN makes NaN of every sum that it is in.
+      scale = most < 0x7f800000 ? load_scalar<float>(&most) / 127 : __builtin_nanf("");
+      inverse = int8_inverse(scale);
+    }
+    int32_t* const of_chunk = sums + 2 * c;
+    store_chunk<1>(from + begin, end - begin, inverse, order, to + begin, of_chunk);
+    if (!(scale >= 0)) of_chunk[0] = 0;
+    const auto negated = static_cast<float>(-of_chunk[0]);
+    of_chunk[0] *= -row.zero;
+    std::memcpy(of_chunk + 1, &negated, sizeof negated);
+    scales[c] = scale;
+  }
+}
+
 }  // namespace
 
 void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::byte* to) {
@@ -118,17 +160,10 @@ void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::
   auto* scales = reinterpret_cast<float*>(to + row.scales_at());
   auto* sums = reinterpret_cast<int32_t*>(to + row.sums_at());
   for (int64_t slice = 0; slice < row.slices; ++slice) {
-    for (const auto& [c, group, begin, end] : row.chunks(slice)) {
-      const int64_t count = end - begin;
-      const int32_t most = largest_bits(from + begin, count);
-      const bool finite = most < 0x7f800000;
-      const int32_t power = finite ? power_for(most, row.planes) : 0;
-      // A chunk with an infinity or NaN gets the scale NaN, which makes NaN of every sum that it is
-      // in.
-      scales[c] = finite ? power_of_two(-power) : __builtin_nanf("");
-      const auto store = row.planes == 2 ? store_chunk<2> : store_chunk<3>;
-      store(from + begin, count, power_of_two(power), order, to + begin * row.planes, sums + 2 * c);
-      if (!finite) sums[2 * c] = sums[2 * c + 1] = 0;
+    if (row.planes == 1) {
+      store_byte_slice(from, row, slice, order, to, scales, sums);
+    } else {
+      store_slice(from, row, slice, order, to, scales, sums);
     }
     from += row.columns;
     to += row.columns * row.planes;
