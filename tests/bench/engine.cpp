@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -38,6 +39,7 @@ struct Options {
   std::string isa{isa_name(backend::detect_isa())};
   int rounds = 3;
   std::string model;
+  quantization::Activations activations = quantization::Activations::rounded;
   int sequences = 1, prompt = 8, generated = 48;
 };
 
@@ -120,7 +122,7 @@ void measure_checkpoint(const Options& options) {
   auto [config, spec] = checkpoint::read_model(options.model);
   auto files = checkpoint::Checkpoint::open(options.model);
   checkpoint::resolve_stored(files, spec);
-  checkpoint::resolve_kept(config, &files, {}, spec);
+  checkpoint::resolve_kept(config, &files, {.activations = options.activations}, spec);
   const auto cpu =
       backend::make_cpu_backend({*backend::isa_from_name(options.isa), options.threads});
   engine::Engine engine(spec, checkpoint::WeightReader(files, spec), *cpu, nullptr,
@@ -174,6 +176,12 @@ int main(int argc, char** argv) {
   app.add_option("--isa", options.isa, "portable, avx2, avx512 or avx512bf16");
   app.add_option("--rounds", options.rounds, "Runs of which the best counts");
   app.add_option("--model", options.model, "A checkpoint or a GGUF file");
+  const std::map<std::string, quantization::Activations> words{
+      {"auto", quantization::Activations::rounded},
+      {"on", quantization::Activations::rounded_blocks},
+      {"off", quantization::Activations::whole}};
+  app.add_option("--quantized-activations", options.activations, "Of it: auto, on or off, as run's")
+      ->transform(CLI::Transformer(words));
   app.add_option("--sequences", options.sequences, "Of it: sequences at once");
   app.add_option("--prompt", options.prompt, "Tokens of each prompt");
   app.add_option("--generated", options.generated, "Tokens of each answer");
