@@ -67,6 +67,12 @@ std::string hub_cache() {
   return variable("HOME").value_or("") + "/.cache/huggingface/hub";
 }
 
+std::string own_cache() {
+  if (const auto cache = variable("XDG_CACHE_HOME")) return *cache + "/plimsoll";
+  const auto home = variable("HOME");
+  return home ? *home + "/.cache/plimsoll" : "";
+}
+
 std::string ollama_store() {
   if (const auto folder = variable("OLLAMA_MODELS")) return *folder;
   const auto home = variable("HOME");
@@ -190,6 +196,7 @@ Environment read_environment() {
   environment.hopper_from = setting<int64_t>("PLIMSOLL_HOPPER_FROM", 0, environment.fault);
   environment.nccl = variable("VLLM_NCCL_SO_PATH").value_or("");
   environment.temporary_folder = variable("TMPDIR").value_or("");
+  environment.cache = own_cache();
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

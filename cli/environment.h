@@ -44,13 +44,14 @@ struct Environment {
   std::vector<std::string> unknown;              // other variables of vLLM that may move memory
   std::optional<int64_t> source_date_epoch;      // SOURCE_DATE_EPOCH, seconds
   std::string temporary_folder;                  // TMPDIR
-  int ranks_per_device = 1;                      // PLIMSOLL_RANKS_PER_DEVICE
-  std::optional<int64_t> hopper_from;            // PLIMSOLL_HOPPER_FROM, tokens
-  std::string nccl;                              // VLLM_NCCL_SO_PATH
-  std::optional<int> columns;                    // COLUMNS
-  std::optional<JobPlace> job_place;             // Kubernetes, Slurm, MPI, torchrun
-  std::optional<MpiPlace> mpi;                   // mpirun, mpiexec, srun --mpi=pmi2 or pmix
-  bool dumb_terminal = false;                    // TERM is "dumb" or missing
+  std::string cache;  // XDG_CACHE_HOME/plimsoll, else ~/.cache/plimsoll; empty: neither is known
+  int ranks_per_device = 1;            // PLIMSOLL_RANKS_PER_DEVICE
+  std::optional<int64_t> hopper_from;  // PLIMSOLL_HOPPER_FROM, tokens
+  std::string nccl;                    // VLLM_NCCL_SO_PATH
+  std::optional<int> columns;          // COLUMNS
+  std::optional<JobPlace> job_place;   // Kubernetes, Slurm, MPI, torchrun
+  std::optional<MpiPlace> mpi;         // mpirun, mpiexec, srun --mpi=pmi2 or pmix
+  bool dumb_terminal = false;          // TERM is "dumb" or missing
   /// Message for a user's variable that should hold a number and does not; empty: none.
   std::string fault;
 };

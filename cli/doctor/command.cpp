@@ -1,9 +1,11 @@
 #include "cli/doctor/command.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <ctime>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/pci_cards.h"
@@ -13,6 +15,7 @@
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/host_limits.h"
+#include "cli/measured_rates.h"
 #include "cli/run/device.h"
 #include "cli/run/no_card.h"
 #include "cli/value_flag.h"
@@ -67,8 +70,26 @@ MakeBackend on_processor(backend::CpuIsa isa, const Findings& findings) {
   return [isa, threads = findings.threads] { return backend::make_cpu_backend({isa, threads}); };
 }
 
-void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
-                  Findings& findings) {
+/// Keeps the rates that were measured for launches that choose limits by them. A home that cannot
+/// be written to is told, and is no fault of the machine's.
+void keep_roofs(const Environment& environment, const std::string& subject, Findings& findings) {
+  const std::string file = rates_file(environment);
+  if (file.empty()) return;
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  gmtime_r(&now, &day);
+  try {
+    keep_rates(file, subject,
+               {findings.roofs->bytes_per_second, findings.roofs->flops,
+                fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday)});
+    findings.roofs->kept = file;
+  } catch (const Error& error) {
+    findings.roofs->notes.push_back(fmt::format("these rates are not kept: {}", error.what()));
+  }
+}
+
+void examine_card(const DoctorOptions& options, const Environment& environment,
+                  const backend::DeviceInfo& card, Findings& findings) {
   findings.facts = backend::device_facts(card.index);
   findings.facts->overlaps = findings.facts->overlaps && kernels_may_overlap();
   backend::DeviceOptions device{
@@ -79,24 +100,32 @@ void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
   ask_all(usual_questions(), subject, twin, twin_name, findings);
   device.hopper_from = 1;
   ask_all(questions_of_hopper(), subject, twin, twin_name, findings);
-  if (options.measure) findings.roofs = measure_roofs(*subject(), kCardRoofs);
+  if (options.measure) {
+    findings.roofs = measure_roofs(*subject(), kCardRoofs);
+    keep_roofs(environment, card_subject(card.name), findings);
+  }
 }
 
-void examine_processor(const DoctorOptions& options, Findings& findings) {
+void examine_processor(const DoctorOptions& options, const Environment& environment,
+                       Findings& findings) {
   const MakeBackend subject = on_processor(backend::detect_isa(), findings);
   const MakeBackend twin = on_processor(backend::CpuIsa::portable, findings);
   ask_all(usual_questions(), subject, twin, "portable code", findings);
-  if (options.measure) findings.roofs = measure_roofs(*subject(), kHostRoofs);
+  if (options.measure) {
+    findings.roofs = measure_roofs(*subject(), kHostRoofs);
+    const backend::CpuOptions cpu{backend::detect_isa(), findings.threads};
+    keep_roofs(environment, processor_subject(cpu), findings);
+  }
 }
 
 // Examines the card, or the processor where there is none. An error becomes the findings' trouble,
 // beside what was found before it.
-void examine(const DoctorOptions& options, Findings& findings) {
+void examine(const DoctorOptions& options, const Environment& environment, Findings& findings) {
   const backend::DeviceInfo* card = subject(options, findings);
   findings.subject = card != nullptr ? card->name : "the processor";
   try {
-    if (card != nullptr) return examine_card(options, *card, findings);
-    examine_processor(options, findings);
+    if (card != nullptr) return examine_card(options, environment, *card, findings);
+    examine_processor(options, environment, findings);
   } catch (const Error& error) {
     findings.trouble = error.what();
     findings.trouble_code = error.code();
@@ -127,7 +156,7 @@ int doctor_command(const DoctorOptions& options) {
   findings.version = PLIMSOLL_VERSION;
   look_at_host(environment, findings);
   look_at_devices(findings);
-  if (findings.trouble.empty()) examine(options, findings);
+  if (findings.trouble.empty()) examine(options, environment, findings);
   const std::string text =
       options.format == DoctorFormat::json ? findings_json(findings) : findings_text(findings);
   std::fputs(text.c_str(), stdout);

@@ -137,6 +137,9 @@ std::string findings_text(const Findings& f) {
     text += row("reads", fmt::format("{:.1f} GB/s", f.roofs->bytes_per_second / 1e9));
     text +=
         row("products", fmt::format("{:.2f} TFLOP/s in {}", f.roofs->flops / 1e12, f.roofs->dtype));
+    if (!f.roofs->kept.empty())
+      text += row("kept", f.roofs->kept + ", for --max-num-seqs auto and the like");
+    for (const std::string& note : f.roofs->notes) text += row("note", note);
   }
   return text;
 }
@@ -170,7 +173,7 @@ std::string findings_json(const Findings& f) {
     out.key("product_flops").number(f.roofs->flops);
     out.key("dtype").string(f.roofs->dtype);
     write_notes(out, f.roofs->notes);
-    out.end_object();
+    out.key("kept").string(f.roofs->kept).end_object();
   } else {
     out.null();
   }

@@ -31,6 +31,7 @@ struct MeasuredRoofs {
   double flops = 0;             // products of many rows
   std::string dtype;
   std::vector<std::string> notes{};  // of the launch on a device, as in Check
+  std::string kept{};                // the file that launches read them from; empty: not kept
 };
 
 struct Findings {

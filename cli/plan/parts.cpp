@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/model.h"
+#include "cli/host_limits.h"
+#include "cli/measured_rates.h"
 #include "cli/own_arguments.h"
 #include "cli/run/fleet.h"
 #include "cli/run/launch.h"
@@ -64,11 +66,22 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
   };
 }
 
+/// The processor that `run` would take.
+backend::CpuOptions processor_of(const launch::LaunchRequest& flags,
+                                 const Environment& environment) {
+  const backend::CpuIsa best = backend::detect_isa();
+  const auto asked = flags.cpu_isa ? backend::isa_from_name(*flags.cpu_isa) : std::nullopt;
+  return {asked.value_or(best), host_threads(flags.threads, environment)};
+}
+
 /// The plan with the limits that `run` would choose by the lengths of its input.
 plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs args,
-                              const PlanOptions& options, const hardware::Gpu* gpu,
-                              const LengthsOf& lengths_of) {
+                              const PlanOptions& options, const Environment& environment,
+                              const hardware::Gpu* gpu, const LengthsOf& lengths_of) {
   const launch::LaunchRequest& flags = options.launch;
+  const StepRates rates =
+      step_rates(environment, gpu != nullptr ? card_subject(gpu->name)
+                                             : processor_subject(processor_of(flags, environment)));
   const auto with = [&](const batch::StepLimits& limits) {
     vllm::EngineArgs changed = args;
     changed.max_num_seqs = limits.sequences;
@@ -80,7 +93,9 @@ plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs a
     try {
       const plan::PlanResult result = with(limits);
       if (!result.schedule || !result.fits.value_or(true)) return std::nullopt;
-      return *result.schedule;
+      engine::ScheduleShape schedule = *result.schedule;
+      if (rates.weight_rows) schedule.step_tokens = *rates.weight_rows;
+      return schedule;
     } catch (const Error& error) {
       if (error.code() == ExitCode::usage) return std::nullopt;
       throw;
@@ -95,20 +110,20 @@ plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs a
                             : flags.solve_sequences ? plan::solve_sequences(plan, args, gpu)
                                                     : plan(args, gpu);
   result.solved = limits_text(flags, {result.max_num_seqs, result.max_num_batched_tokens},
-                              reason_of(flags, lengths, chosen)) +
+                              reason_of(flags, lengths, rates, chosen)) +
                   ".";
   return result;
 }
 
 plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
-                       const PlanOptions& options, const hardware::Gpu* gpu,
-                       const LengthsOf& lengths_of) {
+                       const PlanOptions& options, const Environment& environment,
+                       const hardware::Gpu* gpu, const LengthsOf& lengths_of) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0 && gpu == nullptr)
     fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
   if (lengths_of && limits_are_open(options.launch))
-    return solve_limits(plan, args, options, gpu, lengths_of);
+    return solve_limits(plan, args, options, environment, gpu, lengths_of);
   if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
   return plan(args, gpu);
 }
@@ -178,7 +193,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
   plan::PlanResult result = [&] {
     try {
-      return solve(plan, args, options, gpu, lengths_of);
+      return solve(plan, args, options, environment, gpu, lengths_of);
     } catch (const Error& error) {
       if (!by_cards) throw;
       fail(error.code(), "--gpus {}, taken as --tensor-parallel-size {}: {}", *options.gpus,

@@ -12,6 +12,7 @@
 #include "checkpoint/find_model.h"
 #include "checkpoint/read_model.h"
 #include "cli/host_limits.h"
+#include "cli/measured_rates.h"
 #include "cli/own_arguments.h"
 #include "cli/run/limits.h"
 #include "cli/terminal.h"
@@ -130,6 +131,11 @@ void check_cards(const RunOptions& options, Launch& launch) {
   }
 }
 
+/// The name of the launch's device among measured rates.
+std::string subject_of(const DeviceChoice& device) {
+  return device.card ? card_subject(device.card->name) : processor_subject(device.cpu);
+}
+
 /// Holds the images that are kept against what `before` had of the host's memory.
 void bound_images(const RunOptions& options, const memory::Available& before, Launch& launch) {
   const engine::EnginePlan& plan = launch.engine->plan();
@@ -246,8 +252,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   if (limits_are_open(options.launch)) {
     const auto lengths_of = [&](int64_t context) { return input.lengths(*launch, context); };
     settle = [&, lengths_of] {
+      const StepRates rates = step_rates(environment, subject_of(launch->device));
       launch->limits =
-          settle_limits(options.launch, lengths_of, footprint, processes, launch->resolved);
+          settle_limits(options.launch, rates, lengths_of, footprint, processes, launch->resolved);
     };
   }
   launch->setup = apply_device(options.launch, launch->device, launch->backends(), processes,

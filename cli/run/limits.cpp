@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/measured_rates.h"
 #include "launch/sequences.h"
 
 namespace plimsoll::cli {
@@ -63,13 +64,23 @@ int64_t of_first(engine::Processes* processes, int64_t value) {
 
 }  // namespace
 
+StepRates step_rates(const Environment& environment, const std::string& subject) {
+  const KeptRates kept = kept_rates(rates_file(environment), subject);
+  if (!kept.fault.empty())
+    return {std::nullopt, fmt::format("; {}: plimsoll doctor measures anew", kept.fault)};
+  if (!kept.rates)
+    return {std::nullopt, "; by usual rates: plimsoll doctor measures this machine's"};
+  return {kept.rates->weight_rows(),
+          fmt::format("; by the rates that doctor measured on {}", kept.rates->day)};
+}
+
 bool limits_are_open(const launch::LaunchRequest& flags) {
   return flags.solve_sequences || flags.solve_tokens;
 }
 
 std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLengths& lengths,
-                      const std::optional<batch::ChosenLimits>& chosen) {
-  if (chosen) return chosen->reason;
+                      const StepRates& rates, const std::optional<batch::ChosenLimits>& chosen) {
+  if (chosen) return chosen->reason + rates.said;
   std::string_view why = lengths.not_looked;
   if (lengths.index) {
     why = asks_for_answers(*lengths.index) ? "no limits that were tried fit"
@@ -115,7 +126,7 @@ std::string limits_text(const launch::LaunchRequest& flags, const batch::StepLim
   return fmt::format("{} ({})", text, reason);
 }
 
-std::string settle_limits(const launch::LaunchRequest& flags,
+std::string settle_limits(const launch::LaunchRequest& flags, const StepRates& rates,
                           const std::function<batch::InputLengths(int64_t context)>& lengths_of,
                           const backend::Footprint& footprint, engine::Processes* processes,
                           launch::ResolvedLaunch& launch) {
@@ -132,13 +143,15 @@ std::string settle_limits(const launch::LaunchRequest& flags,
             .max_model_len;
     const batch::InputLengths lengths = lengths_of(context);
     const auto launch_of = [&](const batch::StepLimits& limits) {
-      return schedule_of(launch, limits, footprint);
+      auto schedule = schedule_of(launch, limits, footprint);
+      if (schedule && rates.weight_rows) schedule->step_tokens = *rates.weight_rows;
+      return schedule;
     };
     if (lengths.index) {
       chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked_limits(flags),
                                     launch_of);
     }
-    reason = reason_of(flags, lengths, chosen);
+    reason = reason_of(flags, lengths, rates, chosen);
   }
   const batch::StepLimits limits = chosen ? chosen->limits : batch::StepLimits{};
   const int64_t sequences = of_first(processes, limits.sequences);

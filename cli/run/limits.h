@@ -7,6 +7,7 @@
 
 #include "batch/order/step_limits.h"
 #include "batch/prompt_survey.h"
+#include "cli/environment.h"
 #include "engine/ranks/processes.h"
 #include "files/input_file.h"
 #include "launch/request.h"
@@ -14,10 +15,19 @@
 
 namespace plimsoll::cli {
 
+/// How many tokens a step's fixed cost is worth where limits are chosen.
+struct StepRates {
+  std::optional<double> weight_rows;  // as measured; absent: by the ratio that is usual
+  std::string said;                   // what the reason ends with
+};
+
+/// By the rates that `doctor` kept of the subject on this machine.
+StepRates step_rates(const Environment& environment, const std::string& subject);
+
 /// Why the open limits are what they are: by lengths (`chosen`), or else what they are, and why
 /// not.
 std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLengths& lengths,
-                      const std::optional<batch::ChosenLimits>& chosen);
+                      const StepRates& rates, const std::optional<batch::ChosenLimits>& chosen);
 
 /// True where the flags leave a limit of a step open.
 bool limits_are_open(const launch::LaunchRequest& flags);
@@ -40,7 +50,7 @@ std::string limits_text(const launch::LaunchRequest& flags, const batch::StepLim
 /// launch (null: there are none) follow process 0, which alone calls `lengths_of`, with the context
 /// of the launch. Limits without lengths: the most sequences of the whole context that fit, and the
 /// default of tokens. Returns the reason. Throws Error(does_not_fit, input_unusable).
-std::string settle_limits(const launch::LaunchRequest& flags,
+std::string settle_limits(const launch::LaunchRequest& flags, const StepRates& rates,
                           const std::function<batch::InputLengths(int64_t context)>& lengths_of,
                           const backend::Footprint& footprint, engine::Processes* processes,
                           launch::ResolvedLaunch& launch);

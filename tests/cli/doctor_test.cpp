@@ -36,6 +36,33 @@ TEST_CASE("the doctor examines a processor against portable code") {
   CHECK(found["host"]["available_bytes"] > 0);
 }
 
+TEST_CASE("the doctor keeps what it measured beside what was measured before") {
+  const Scratch scratch;
+  const std::string file = "cache/plimsoll/rates.json";
+  REQUIRE(shell(scratch, "mkdir -p cache/plimsoll").status == 0);
+  const auto kept = [&] { return parse_json<Json>(scratch.read(file)); };
+  const std::string isa{backend::isa_name(backend::detect_isa())};
+  for (const char* before : {R"({"H200-SXM-141GB": {"product_flops": 1}})", "{damaged"}) {
+    scratch.write(file, before);
+    const Json found =
+        parse_json<Json>(shell(scratch, "OMP_NUM_THREADS=1 plimsoll doctor --format json").out);
+    CHECK(found["roofs"]["kept"] == scratch.path(file));
+    const Json rates = kept()["cpu, " + isa + ", 1 thread"];
+    CHECK(rates["product_flops"] == found["roofs"]["product_flops"]);
+    CHECK(rates["read_bytes_per_second"] == found["roofs"]["read_bytes_per_second"]);
+    CHECK(rates["day"].get<std::string>().size() == 10);
+    CHECK(kept().contains("H200-SXM-141GB") == (before[1] == '"'));
+  }
+  const auto text = shell(scratch, "plimsoll doctor");
+  CHECK_THAT(text.out, Contains("kept  "));
+  REQUIRE(shell(scratch, "rm -r cache && touch cache").status == 0);
+  const auto refused = shell(scratch, "plimsoll doctor");
+  CHECK(refused.status == 0);
+  CHECK_THAT(refused.out, Contains("these rates are not kept: "));
+  REQUIRE(shell(scratch, "rm cache && plimsoll doctor --no-measure && ! test -e cache").status ==
+          0);
+}
+
 TEST_CASE("a device that is not there cannot be examined") {
   if (!backend::list_devices().empty()) return;
   const auto outcome = shell(Scratch(), "plimsoll doctor --device cuda");

@@ -2,6 +2,7 @@
 // choose the same limits, and say why.
 #include <catch2/catch.hpp>
 
+#include "backend/cpu/cpu_backend.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
@@ -62,6 +63,61 @@ TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' len
   CHECK(lone["plan"]["max_num_batched_tokens"] == 512);
   CHECK(!parse_json<Json>(scratch.read("plain.run.json"))["report"]["plan"].contains(
       "limits_reason"));
+}
+
+TEST_CASE("limits are chosen by the rates that doctor measured on this machine") {
+  const Scratch scratch;
+  std::string lines;  // whose prompts and answers take equally many steps at the usual rates
+  for (int i = 0; i < 64; ++i) {
+    lines += "{\"prompt_token_ids\":[7";
+    for (int k = 0; k < 199; ++k) lines += ",8";
+    lines += "],\"max_tokens\":2,\"ignore_eos\":true}\n";
+  }
+  scratch.write("in", lines);
+  REQUIRE(shell(scratch, "mkdir -p cache/plimsoll").status == 0);
+  const std::string isa{backend::isa_name(backend::detect_isa())};
+  struct Chosen {
+    int64_t sequences = 0, tokens = 0;
+    std::string reason;
+  };
+  const auto choose = [&](const std::string& rates, const std::string& flags = "") {
+    scratch.write("cache/plimsoll/rates.json", rates);
+    const auto limits = [&](const Json& json) {
+      return std::pair(json["max_num_seqs"], json["max_num_batched_tokens"]);
+    };
+    const std::string both = kBoth + " --threads 2" + flags;
+    const Outcome ran =
+        shell(scratch, "plimsoll run $MODEL -q -i in --overwrite -o out --report r" + both);
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"))["plan"];
+    const Outcome planned = shell(scratch, "plimsoll plan $MODEL -i in --format json" + both);
+    const Json plan = parse_json<Json>(planned.out);
+    CHECK(limits(plan) == limits(report));
+    const std::string reason = report["limits_reason"];
+    CHECK_THAT(plan["solved"].get<std::string>(), Contains(reason));
+    return Chosen{report["max_num_seqs"], report["max_num_batched_tokens"], reason};
+  };
+  const auto rates = [&](const std::string& flops, const std::string& threads = "2 threads") {
+    return "{\"cpu, " + isa + ", " + threads + "\": {\"read_bytes_per_second\": 1e10, " +
+           "\"product_flops\": " + flops + ", \"day\": \"2026-01-31\"}}";
+  };
+  const Chosen usual = choose("{}"), compute_bound = choose(rates("1e9")),
+               memory_bound = choose(rates("1e13"));
+  CHECK_THAT(usual.reason, Contains("by usual rates: plimsoll doctor measures this machine's"));
+  CHECK_THAT(compute_bound.reason, Contains("the rates that doctor measured on 2026-01-31"));
+  CHECK(compute_bound.sequences == 1);
+  CHECK(usual.sequences > compute_bound.sequences);
+  CHECK(memory_bound.tokens > usual.tokens);
+  const Chosen of_others = choose(rates("1e13", "3 threads"));
+  CHECK(of_others.tokens == usual.tokens);
+  for (const std::string& damaged :
+       {std::string("[1]"), std::string("{\"a\""), rates("-1"), rates("\"1\""), rates("1e999")}) {
+    INFO(damaged);
+    const Chosen chosen = choose(damaged);
+    CHECK(chosen.tokens == usual.tokens);
+    CHECK_THAT(chosen.reason, Contains("rates.json") && Contains("plimsoll doctor measures anew"));
+  }
 }
 
 TEST_CASE("where no lengths are looked at, the limits and the reason are said") {

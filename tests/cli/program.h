@@ -31,7 +31,9 @@ inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/
 /// otherwise. After `plimsoll ... &`, $! is a shell's; "$PROGRAM" is the process that signals
 /// reach.
 inline Outcome shell(const Scratch& scratch, const std::string& command) {
-  const std::string script = "export PLIMSOLL_DEVICE=cpu; PROGRAM='" + kProgram +
+  // What `doctor` keeps of a machine is the scratch folder's, as limits are chosen by it.
+  const std::string script = "export PLIMSOLL_DEVICE=cpu XDG_CACHE_HOME='" + scratch.path("cache") +
+                             "'; PROGRAM='" + kProgram +
                              "'; plimsoll() { \"$PROGRAM\" \"$@\"; }; MODEL='" + kModel +
                              "'; cd '" + scratch.path("") + "'; " + command;
   scratch.write(".script", script);
