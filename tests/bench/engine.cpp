@@ -169,6 +169,7 @@ void measure(const Options& options) {
 }  // namespace plimsoll::testing
 
 int main(int argc, char** argv) {
+  using namespace plimsoll;
   using namespace plimsoll::testing;
   Options options;
   CLI::App app("Tokens per second of the engine as shares of the machine's roofs.");

@@ -302,6 +302,7 @@ class CpuBackend final : public Backend {
   const Kernels& kernels_;
   const IntegerProduct integer_product_;
   const FixedKernels* const fixed_;
+  const int64_t asked_ahead_;
   const TileProduct bf16_tiles_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread

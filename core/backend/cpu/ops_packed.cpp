@@ -129,6 +129,9 @@ PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
   return tile;
 }
 
+/// Rows that wait for weights more than they compute.
+constexpr int64_t kFewRows = 4;
+
 /// Tiles of rows from which on a strip's codes are unpacked once for all of them.
 constexpr int64_t kUnpackedTiles = 3;
 
@@ -294,7 +297,8 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
                           .sums = a + row.sums_at() + 8 * slice * row.room(),
                           .stride = stride,
                           .rows = static_cast<int>(count),
-                          .c = to});
+                          .c = to,
+                          .ahead = job.rows <= kFewRows ? asked_ahead_ : 0});
       };
       add_slices<kByteRows * kStrip>(product, job, {first, count, strip, tile.strips}, make);
     }

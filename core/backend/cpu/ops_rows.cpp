@@ -21,6 +21,7 @@ CpuBackend::CpuBackend(CpuOptions options)
       integer_product_(options.integer_tiles != nullptr ? options.integer_tiles
                                                         : integer_product(options.isa)),
       fixed_(fixed_kernels(options.isa)),
+      asked_ahead_(asked_ahead()),
       bf16_tiles_(options.bf16_tiles != nullptr ? options.bf16_tiles : bf16_tiles(options.isa)),
       pool_(options.threads),
       attention_scratch_(options.threads),

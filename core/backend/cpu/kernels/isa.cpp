@@ -101,6 +101,13 @@ const FixedKernels* fixed_kernels(CpuIsa isa) {
   return nullptr;
 }
 
+int64_t asked_ahead() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_is("intel") != 0) return 4096;
+#endif
+  return 0;
+}
+
 IntegerProduct integer_product(CpuIsa isa) {
 #if defined(__x86_64__)
   const bool tiles = __builtin_cpu_supports("amx-int8") != 0 && has_tiles();

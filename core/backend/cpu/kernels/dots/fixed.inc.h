@@ -61,6 +61,7 @@ void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, in
   const std::byte* const a = tile.a + first * tile.stride;
   Vf total[R][kVectors] = {};
   for (const FixedChunk& chunk : chunks) {
+    if (tile.ahead > 0) ask_ahead(tile, lanes[0].codes, chunk);
     SumsOf<Codes, kPlanes, R> sums;
     sums.clear();
     add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunk, sums);

@@ -28,6 +28,7 @@ void multiply_byte_vectors(const FixedTile& tile, const Codes& decoder, int firs
   };
   Vf total[R][kVectors] = {}, part[R][kVectors] = {};
   for (const FixedChunk& chunk : *tile.chunks) {
+    if (tile.ahead > 0) ask_ahead(tile, lanes[0].codes, chunk);
     SumsOf<Codes, 1, R> sums;
     sums.clear();
 #pragma GCC unroll 12

@@ -232,6 +232,16 @@ PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, con
     add_unit<Codes, kPlanes, R>(decoder, decoder.words(codes, k), a + k * kPlanes, stride, sums);
 }
 
+/// Asks for the codes that lie FixedTile::ahead bytes behind those of a chunk.
+PLIMSOLL_INLINE void ask_ahead(const FixedTile& tile, const std::byte* codes,
+                               const FixedChunk& chunk) {
+  constexpr int64_t kLine = 64;
+  const int64_t bytes_of_column = kStrip / 8 * tile.weight->packing->bits;
+  const std::byte* const first = codes + chunk.begin * bytes_of_column + tile.ahead;
+  const int64_t count = (chunk.end - chunk.begin) * bytes_of_column;
+  for (int64_t at = 0; at < count; at += kLine) __builtin_prefetch(first + at, 0, 2);
+}
+
 /// Adds the products of a chunk.
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, const std::byte* a,
