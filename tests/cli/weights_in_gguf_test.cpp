@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/planned.h"
 #include "cli/program.h"
 #include "reference/gguf_bytes.h"
 
@@ -45,21 +46,23 @@ TEST_CASE("a GGUF file is run, whole, split and by its folder, with the same ans
 
 TEST_CASE("a GGUF file's plan is its launch, to the byte") {
   const Scratch scratch;
-  for (const char* recipe : {"llama_q4_k", "mixtral", "qwen35", "deepseek3"}) {
-    INFO(recipe);
+  scratch.write("in", "{\"prompt_token_ids\":[1,2,3]}\n");
+  const std::string limits = " --max-model-len 256 --max-num-seqs 4 ";
+  for (const char* recipe : {"llama_q4_k", "llama_q5_0", "mixtral", "qwen35", "deepseek3"}) {
     write_gguf(scratch, recipe, "m");
-    const std::string flags = " --max-model-len 256 --max-num-seqs 4 --device cpu ";
-    const Outcome planned = shell(scratch, "plimsoll plan m.gguf --format json" + flags);
-    INFO(planned.err);
-    REQUIRE(planned.status == 0);
-    const Outcome ran =
-        shell(scratch, "echo '{\"prompt_token_ids\":[1,2,3]}' | plimsoll run m.gguf" + flags +
-                           "--skip-tokenizer-init --max-tokens 2 --report r.json");
-    INFO(ran.err);
-    REQUIRE(ran.status == 0);
-    const Json plan = parse_json(planned.out), report = parse_json(scratch.read("r.json"));
-    CHECK(report.dump().find("weights") != std::string::npos);
-    CHECK(plan.dump().find("weights") != std::string::npos);
+    for (const char* flags : {"", "--quantized-activations on", "--dtype float32 --threads 1"}) {
+      INFO(recipe << ' ' << flags);
+      const Json plan = plan_of(scratch, "m.gguf" + limits + flags);
+      const Outcome ran =
+          shell(scratch, "plimsoll run m.gguf -i in -o out --overwrite" + limits + flags +
+                             " --skip-tokenizer-init --max-tokens 2 --report r");
+      INFO(ran.err);
+      REQUIRE(ran.status == 0);
+      const Json memory = parse_json(scratch.read("r"))["memory"];
+      CHECK(sum_of_parts(plan) == memory["planned_bytes"].get<int64_t>());
+      for (const Json& part : memory["parts"])
+        CHECK(part["measured_bytes"] == part["planned_bytes"]);
+    }
   }
 }
 
