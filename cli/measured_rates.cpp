@@ -18,20 +18,25 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostBytes = 1 << 20;
 
-/// A rate of the file; 0: it is none.
+/// A number of the file; NaN: it is none.
 double rate_of(const Json& entry, const char* key) {
   const auto found = entry.find(key);
-  if (found == entry.end() || !found->is_number()) return 0;
-  const double rate = found->get<double>();
-  return std::isfinite(rate) && rate > 0 ? rate : 0;
+  if (found == entry.end() || !found->is_number()) return std::nan("");
+  return found->get<double>();
 }
 
 std::optional<MeasuredRates> rates_of(const Json& entry) {
   if (!entry.is_object()) return std::nullopt;
-  MeasuredRates rates{rate_of(entry, "read_bytes_per_second"), rate_of(entry, "product_flops"), ""};
-  if (const auto day = entry.find("day"); day != entry.end() && day->is_string())
-    rates.day = day->get<std::string>();
-  if (rates.bytes_per_second <= 0 || rates.flops <= 0) return std::nullopt;
+  MeasuredRates rates{rate_of(entry, "read_bytes_per_second"), rate_of(entry, "product_flops"),
+                      "a day that it does not say"};
+  if (const auto day = entry.find("day"); day != entry.end() && day->is_string()) {
+    const auto& text = day->get_ref<const std::string&>();
+    if (text.size() == 10 && text.find_first_not_of("0123456789-") == text.npos) rates.day = text;
+  }
+  // No machine computes less than a tenth of a row, or more than a million, while it reads the
+  // weights once.
+  const double rows = rates.weight_rows();
+  if (!(rates.bytes_per_second > 0 && rows > 0.1 && rows < 1e6)) return std::nullopt;
   return rates;
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("limits are chosen by the rates that doctor measured on this machine")
     return "{\"cpu, " + isa + ", " + threads + "\": {\"read_bytes_per_second\": 1e10, " +
            "\"product_flops\": " + flops + ", \"day\": \"2026-01-31\"}}";
   };
-  const Chosen usual = choose("{}"), compute_bound = choose(rates("1e9")),
+  const Chosen usual = choose("{}"), compute_bound = choose(rates("2e9")),
                memory_bound = choose(rates("1e13"));
   CHECK_THAT(usual.reason, Contains("by usual rates: plimsoll doctor measures this machine's"));
   CHECK_THAT(compute_bound.reason, Contains("the rates that doctor measured on 2026-01-31"));
@@ -111,8 +111,8 @@ TEST_CASE("limits are chosen by the rates that doctor measured on this machine")
   CHECK(memory_bound.tokens > usual.tokens);
   const Chosen of_others = choose(rates("1e13", "3 threads"));
   CHECK(of_others.tokens == usual.tokens);
-  for (const std::string& damaged :
-       {std::string("[1]"), std::string("{\"a\""), rates("-1"), rates("\"1\""), rates("1e999")}) {
+  for (const std::string& damaged : {std::string("[1]"), std::string("{\"a\""), rates("-1"),
+                                     rates("1e8"), rates("1e17"), rates("\"1\""), rates("1e999")}) {
     INFO(damaged);
     const Chosen chosen = choose(damaged);
     CHECK(chosen.tokens == usual.tokens);
