@@ -233,7 +233,8 @@ TEST_CASE("a run whose inputs are rounded otherwise is another run") {
   const Outcome refused =
       shell(scratch, "plimsoll run $MODEL -q -i in -o out --quantized-activations off");
   CHECK(refused.status == 8);
-  CHECK_THAT(refused.err, Catch::Contains("launch.quantized_activations: true then, false now"));
+  CHECK_THAT(refused.err,
+             Catch::Contains("launch.quantized_activations: \"auto\" then, \"off\" now"));
 }
 
 TEST_CASE("a run of another instruction set is refused with the flag that pins it") {
