@@ -100,16 +100,16 @@ inline std::vector<SliceChunk> all_chunks(const FixedRow& row) {
 
 /// Twice what codes of e2m1 stand for.
 inline constexpr std::array<int64_t, 16> kTwiceE2m1 = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                    0, -1, -2, -3, -4, -6, -8, -12};
+                                                       0, -1, -2, -3, -4, -6, -8, -12};
 
 /// Integers of a table of ggml (IQ4_NL).
 inline constexpr std::array<int64_t, 16> kIq4Numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                   1,    13,   25,  38,  53,  69,  89,  113};
+                                                        1,    13,   25,  38,  53,  69,  89,  113};
 
 /// Levels like those of bitsandbytes: no multiples of anything.
-inline constexpr std::array<float, 16> kSomeLevels = {-1,     -0.7f, -0.53f,  -0.39f, -0.28f, -0.18f,
-                                                  -0.09f, 0,     0.0796f, 0.16f,  0.25f,  0.34f,
-                                                  0.44f,  0.56f, 0.72f,   0.9f};
+inline constexpr std::array<float, 16> kSomeLevels = {
+    -1,      -0.7f, -0.53f, -0.39f, -0.28f, -0.18f, -0.09f, 0,
+    0.0796f, 0.16f, 0.25f,  0.34f,  0.44f,  0.56f,  0.72f,  0.9f};
 
 /// Products with codes in groups of 96, one scale each: integers whose zero point is 3, or numbers.
 class FixedWeight {
