@@ -190,6 +190,7 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.strips = static_cast<int>(strips);
     tile.c_stride = strips * kStrip;
     if (tile.table == nullptr) tile.table = numbers.data();
+    tile.ahead = asked_ahead_;
     decode_scales(kernels_, view, strip, decoded_scales_[thread], tile);
     if (tiles >= kUnpackedTiles) {
       floats.resize(std::max(floats.size(), static_cast<size_t>(product.k * kStrip)));

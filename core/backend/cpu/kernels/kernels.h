@@ -61,6 +61,7 @@ struct PackedTile {
   int64_t lead = 0;  // inputs of the first group that lie before the first column
   float* c = nullptr;
   int64_t c_stride = 0;
+  int64_t ahead = 0;  // of a single row: bytes, codes that lie so far behind are asked for; 0: none
 };
 
 /// Some columns of a product, finished in place: c = activation(c + bias).

@@ -43,12 +43,18 @@ PLIMSOLL_INLINE void packed_step(const Decoder& decoder, const typename Decoder:
   }
 }
 
-/// Adds columns [k, end), which belong to one group.
+/// Adds columns [k, end), which belong to one group. `ahead`: PackedTile::ahead.
 template <typename Decoder, int R, int V>
-PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, const Vf* zero,
-                                  const float* a, int64_t k, int64_t end, Vf* sums) {
+PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, int64_t ahead,
+                                  const Vf* zero, const float* a, int64_t k, int64_t end,
+                                  Vf* sums) {
   constexpr int64_t kColumns = Decoder::kColumns;
   while (k < end) {
+    if (R == 1 && ahead > 0) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v)
+        __builtin_prefetch(word_of(lanes[v].codes, k, kColumns) + ahead, 0, 2);
+    }
     typename Decoder::Words words[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) words[v] = decoder.load(lanes[v].codes, k);
@@ -97,7 +103,7 @@ void packed_vectors(const PackedTile& tile, int first) {
     for (int v = 0; v < V; ++v) zero[v] = lanes[v].zero(tile, run.group);
 #pragma GCC unroll 32
     for (int i = 0; i < R * V; ++i) sums[i] = Vf{};
-    packed_group<Decoder, R, V>(decoder, lanes, zero, tile.a, k, run.end, sums);
+    packed_group<Decoder, R, V>(decoder, lanes, tile.ahead, zero, tile.a, k, run.end, sums);
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       const Vf scale = lanes[v].scale(tile, run.group);

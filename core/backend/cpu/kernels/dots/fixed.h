@@ -156,8 +156,9 @@ extern const FixedKernels kFixedVnni;  // AVX-512 VNNI
 extern const FixedKernels kFixedAvx2;
 #endif
 
-/// FixedTile::ahead of few rows, which wait for memory: Intel's prefetchers stop at the end of a
-/// page, and asking a page ahead gives a single row a fifth to a third more; AMD's do not.
+/// FixedTile::ahead of few rows and PackedTile::ahead, as these wait for memory: Intel's
+/// prefetchers stop at the end of a page, and asking a page ahead gives a single row a fifth to a
+/// half more; AMD's do not stop.
 int64_t asked_ahead();
 
 /// The kernels that this processor has and that suit kernels of `isa`; null: none.
