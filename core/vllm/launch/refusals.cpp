@@ -32,6 +32,7 @@ constexpr VllmVersion kPromotes{0, 27, 0};
 constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
 constexpr VllmVersion kShardsSampling{0, 29, 0};
 constexpr VllmVersion kReplaysBounded{0, 33, 0};
+constexpr VllmVersion kAdaptersChecked{0, 33, 0};  // by the config; before, by the workers
 
 /// A config without a class's name has its type's, where transformers knows the type
 /// (vllm/transformers_utils/config.py); these come with code of their own.
@@ -63,20 +64,50 @@ void check_found_length(const EngineArgs& args) {
        "from 0.14 on. State the length: --max-model-len N.");
 }
 
+/// What helps where a class lacks an interface: to leave a flag out, or a later release.
+std::string interface_cure(std::string_view flag, const model::Releases& having,
+                           const VllmVersion& version) {
+  if (having.since <= version || having.since >= VllmVersion{1, 0, 0})
+    return fmt::format("Leave {} out.", flag);
+  return fmt::format("Leave {} out, or use vLLM {}, the first release whose class has it.", flag,
+                     version_text(having.since));
+}
+
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
   if (args.pipeline_parallel == 1) return;
   const std::string name = architecture_name(config);
   const model::ClassStages stages = model::class_stages(name);
+  if (stages == model::ClassStages::no_tensors) {
+    fail(ExitCode::usage,
+         "'{}' object has no attribute 'make_empty_intermediate_tensors': its stages behind the "
+         "first cannot start. Leave --pipeline-parallel-size out.",
+         name);
+  }
   if (stages == model::ClassStages::tied_everywhere && config.flag({"tie_word_embeddings"}, true)) {
     fail(ExitCode::usage,
          "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
          "stages that have none. Leave --pipeline-parallel-size out.",
          name);
   }
-  if (stages != model::ClassStages::none) return;
+  const auto known = model::find_class(name);
+  if (!known || !known->lacks(known->pipeline, args.version)) return;
   fail(ExitCode::usage,
        "Pipeline parallelism is not supported for this model. Supported models implement the "
-       "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
+       "`SupportsPP` interface. {}",
+       interface_cure("--pipeline-parallel-size", known->pipeline, args.version));
+}
+
+/// vllm/config/lora.py: verify_with_model_config; v1/worker/lora_model_runner_mixin.py.
+void check_adapted_class(const ConfigView& config, const VllmVersion& version) {
+  const std::string name = architecture_name(config);
+  const auto known = model::find_class(name);
+  if (!known || !known->lacks(known->adapters, version)) return;
+  const std::string cure = interface_cure("--enable-lora", known->adapters, version);
+  if (version < kAdaptersChecked)
+    fail(ExitCode::usage, "{} does not support LoRA yet. {}", name, cure);
+  fail(ExitCode::usage,
+       "LoRA is not supported for {}. Supported models implement the `SupportsLoRA` interface. {}",
+       name, cure);
 }
 
 void check_pace(const EngineArgs& args) {
@@ -105,8 +136,9 @@ void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max
   }
 }
 
-void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
+void check_adapters(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits) {
   if (!args.lora) return;
+  check_adapted_class(config, args.version);
   constexpr auto kRanks = std::to_array<int64_t>({1, 8, 16, 32, 64, 128, 256, 320, 512});
   const bool one = args.version >= kRankOfOne;
   if (std::find(kRanks.begin() + (one ? 0 : 1), kRanks.end(), args.lora_rank) == kRanks.end()) {
@@ -192,7 +224,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_pipeline(config, args);
   check_pace(args);
   check_steps(args, limits, max_model_len);
-  check_adapters(args, limits);
+  check_adapters(config, args, limits);
   check_drafts(args, limits);
   check_sharded_sampling(args, limits);
   check_graphs(args, limits);
