@@ -56,7 +56,53 @@ int64_t host_table(const PlanResult& result) {
   return 0;
 }
 
+constexpr const char* kIndexKeys[] = {"indexer_n_heads", "indexer_kv_heads", "indexer_head_dim",
+                                      "indexer_budget", "indexer_compress_ratio"};
+
+/// The key with which a config is refused that has `value` in its place; empty: none is.
+std::string refused_key(Json config, const char* key, const Json& value) {
+  config[key] = value;
+  try {
+    plan_of(config, at({0, 33, 0}), "h200");
+  } catch (const Error& error) {
+    const std::string said = error.what();
+    const size_t from = said.find('"') + 1;
+    return said.substr(from, said.find('"', from) - from);
+  }
+  return "";
+}
+
 }  // namespace
+
+TEST_CASE("values that transformers' configs or vLLM's classes refuse are refused by their key") {
+  // validate_architecture of transformers 5.20, and errors of vLLM 0.33's classes.
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Json>>{
+           {"hc_count", 1},
+           {"indexer_kv_heads", 2},
+           {"indexer_budget", 2046},
+           {"indexer_head_dim", 32},  // 64 dimensions are rotated
+           {"ple_layer_ids", {4}},    // a layer of attention
+           {"layer_types", Json::array_t(8, "sliding_attention")},
+           {"output_gate_type", "gelu"},
+           {"hidden_act", "gelu"}}) {
+    CHECK(refused_key(qwen(), key, value) == key);
+  }
+  for (const char* key : kIndexKeys) CHECK(refused_key(qwen(), key, nullptr) == key);
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, Json>>{{"num_key_value_heads", 32},
+                                                 {"index_topk", 2046},
+                                                 {"qk_rope_head_dim", 64},
+                                                 {"index_kpool_always_select_tail", false},
+                                                 {"hidden_act", "gelu"}}) {
+    CHECK(refused_key(glm(), key, value) == key);
+  }
+  CHECK(refused_key(qwen(), "output_gate_type", "sigmoid").empty());
+  CHECK(refused_key(qwen(), "hc_count", 2).empty());
+  Json types = Json::array_t(8, "linear_attention");
+  types[3] = types[7] = "indexed_attention";
+  CHECK(refused_key(qwen(), "layer_types", types).empty());
+  CHECK(refused_key(glm(), "index_kpool_always_select_tail", true).empty());
+}
 
 TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
   // Eight H200, 81.79 GiB of cache: "GPU KV cache size: 7,228,559 tokens", 55.15 requests.
@@ -244,7 +290,7 @@ TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config 
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("layers from 1 to 8"));
   // Without an index it is Qwen3.5's attention.
   config = qwen();
-  config["indexer_n_heads"] = nullptr;
+  for (const char* key : kIndexKeys) config[key] = nullptr;
   const PlanResult without = plan_of(config, at({0, 33, 0}), "h200");
   CHECK(part_bytes(without, "top-k indices") == 0);
   const auto is_ring = [](const KvKindCount& kind) { return kind.spec.kind == KvKind::ring; };
