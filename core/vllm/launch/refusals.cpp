@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,6 +33,7 @@ constexpr VllmVersion kPromotes{0, 27, 0};
 constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
 constexpr VllmVersion kShardsSampling{0, 29, 0};
 constexpr VllmVersion kReplaysBounded{0, 33, 0};
+constexpr VllmVersion kHasTables{0, 30, 0};
 constexpr VllmVersion kAdaptersChecked{0, 33, 0};  // by the config; before, by the workers
 
 /// A config without a class's name has its type's, where transformers knows the type
@@ -212,6 +214,36 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
       why);
 }
 
+/// Whether the class has layers with embeddings of n-grams (vllm/config/engram.py).
+bool has_ngram_layers(const ConfigView& config) {
+  using Row = std::pair<std::string_view, const char*>;
+  constexpr auto kKeys =
+      std::to_array<Row>({{"DeepseekV41ForCausalLM", "engram_layer_ids"},
+                          {"Qwen4ExpForCausalLM", "ple_layer_ids"},
+                          {"Qwen4ExpForConditionalGeneration", "ple_layer_ids"}});
+  const auto* const row = std::ranges::find(kKeys, architecture_name(config), &Row::first);
+  return row != kKeys.end() && !text_config(config).integers({row->second}).empty();
+}
+
+void check_tables(const ConfigView& config, const EngineArgs& args) {
+  const TableArgs& tables = args.tables;
+  if (!tables.given || args.version < kHasTables) return;
+  const bool shared = tables.shared.value_or(false), offload = tables.offload.value_or(true);
+  std::string why;
+  if (shared && !offload) {
+    why = "dp_shared_memory requires cpu_offload=True";
+  } else if (tables.huge_pages && (shared || !offload)) {
+    why = "use_thp requires cpu_offload=True and dp_shared_memory=False";
+  } else if (!has_ngram_layers(config)) {
+    why =
+        "EngramConfig requires a model with supported Engram embeddings and non-empty n-gram "
+        "layer ids";
+  } else if (shared && args.data_parallel == 1) {
+    why = "dp_shared_memory requires data_parallel_size > 1";
+  }
+  if (!why.empty()) fail(ExitCode::usage, "{}. Change --engram-config, or leave it out.", why);
+}
+
 }  // namespace
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
@@ -227,6 +259,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_adapters(config, args, limits);
   check_drafts(args, limits);
   check_sharded_sampling(args, limits);
+  check_tables(config, args);
   check_graphs(args, limits);
 }
 
