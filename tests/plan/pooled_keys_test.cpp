@@ -146,7 +146,6 @@ TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
   const PlanResult quantized = plan_of(config, args, "h200");
   CHECK(part_bytes(quantized, "weights: attention") == part_bytes(plain, "weights: attention"));
   CHECK(part_bytes(quantized, "weights: experts") < part_bytes(plain, "weights: experts") * 6 / 10);
-  CHECK(part_bytes(plain, "top-k indices") == plain.max_num_batched_tokens * (2048 + 128) * 4);
 }
 
 TEST_CASE("layers that predict, as vLLM 0.33's classes hold them") {

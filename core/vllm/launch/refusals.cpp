@@ -288,7 +288,24 @@ void check_fp8_cache(const ModelShape& shape, const EngineArgs& args, const hard
        gpu->compute_capability < kBfloat16 ? "float16" : "bfloat16");
 }
 
+namespace {
+
+/// vllm/models/qwen4_exp/common/qsa_cache.py, glm5next/common/attention.py.
+void check_rings(const KvPlan& kv) {
+  for (const KvGroup& group : kv.groups()) {
+    const KvSpec& layer = group.layers.front();
+    if (layer.kind != KvKind::ring || kv.block_size() % layer.block_size == 0) continue;
+    fail(ExitCode::usage,
+         "AssertionError: ring capacity {} must divide the attention block size {}. Change "
+         "num_speculative_tokens of --speculative-config.",
+         layer.block_size, kv.block_size());
+  }
+}
+
+}  // namespace
+
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {
+  check_rings(kv);
   if (args.expert_parallel && !shape.mixture && args.version >= kExpertsChecked) {
     fail(ExitCode::usage,
          "Number of experts in the model must be greater than 0 when expert parallelism is "

@@ -26,6 +26,7 @@ struct Predictor {
   Split projection = Split::none;
   const char* without = nullptr;  // switch of the config that is off for these layers
   bool mixes_streams = false;     // behind them, as behind the model's own (Qwen3.8-Flash-Next)
+  bool embeds_images = false;     // its class reads embeddings of images
 };
 
 std::optional<Predictor> find_predictor(std::string_view language) {
@@ -40,7 +41,8 @@ std::optional<Predictor> find_predictor(std::string_view language) {
     case model::Predictors::qwen3_next:
       return Predictor{"num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs};
     case model::Predictors::qwen3_5:
-      return Predictor{"mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs};
+      return Predictor{
+          "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs, nullptr, false, true};
     case model::Predictors::qwen4_exp:
       return Predictor{"mtp_num_hidden_layers", 1, "mtp.layers.0", Split::outputs, nullptr, true};
   }
@@ -139,6 +141,10 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
     weights.linear(Part::mlp, projection);
   }
   if (row.mixes_streams) mix_streams(model.spec, build);
+  const int64_t streams = model.spec.vllm.predicted_streams;
+  shape.draft = {.hidden = Amount{hidden} * streams,
+                 .handed = Amount{streams > 1 ? hidden : 0} * streams,
+                 .embeds_images = row.embeds_images};
   take_out(model, layer, layers, build);
   return shape;
 }

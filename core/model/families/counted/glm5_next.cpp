@@ -51,6 +51,8 @@ ModelSpec make_glm5_next(const ConfigReader& config) {
     decoder.end_parameters.clear();  // the streams are summed
   }
   decoder.vllm.whole_attention = decoder.vllm.bounded_decay = true;
+  decoder.vllm.copies_whole_steps = true;
+  decoder.vllm.whole_shared = VllmVersion{0, 30, 0};
   return build(decoder);
 }
 

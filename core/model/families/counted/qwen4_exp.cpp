@@ -150,6 +150,7 @@ ModelSpec make_qwen4_exp(const ConfigReader& config) {
   decoder.vllm.idle_scales = decoder.vllm.plain_fp4_queries = decoder.pooled_index.has_value();
   const int64_t streams = config.integer({"hc_count"}, 4, {2, 1 << 10});
   add_gated_streams(config, streams, decoder);
+  decoder.vllm.predicted_streams = streams;
   decoder.ngrams = read_ngrams(config, decoder.parts, sizes.hidden, streams * sizes.hidden);
   return build(decoder);
 }

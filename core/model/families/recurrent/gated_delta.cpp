@@ -52,6 +52,7 @@ Decoder read_qwen(const ConfigReader& config, const char* family) {
   read_plain_attention_biases(config, decoder);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
   decoder.vllm.counted_positions = true;
+  decoder.vllm.whole_shared = VllmVersion{0, 20, 0};
   return decoder;
 }
 
