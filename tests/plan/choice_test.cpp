@@ -98,6 +98,24 @@ TEST_CASE("choices of compressed entries and of blocks of keys") {
   CHECK(choice(blocks, args) == kTokens * 16 * 4);
 }
 
+TEST_CASE("embeddings of n-grams in the host's memory are looked up beforehand") {
+  const auto looked_up = [](const Json& config, const EngineArgs& args) {
+    return part_bytes(plan_of(config, args, "h200"), "n-grams looked up");
+  };
+  EngineArgs args = launch({0, 33, 0});
+  CHECK(looked_up(qwen_flash(), args) == kTokens * 2560 * 2);
+  for (const auto& [type, bytes] : {std::pair{"float8_e4m3fn", 1}, std::pair{"nvfp4", 2}}) {
+    Json config = qwen_flash();
+    config["ple_embedding_dtype"] = type;
+    CHECK(looked_up(config, args) == kTokens * 2560 * bytes);
+  }
+  args.data_parallel = 2;
+  args.tables.over_replicas = true;
+  CHECK(looked_up(qwen_flash(), args) == 2 * kTokens * 2560 * 2);
+  args.tables.offload = false;
+  CHECK(looked_up(qwen_flash(), args) == 0);
+}
+
 TEST_CASE("drafts keep hidden states of a step, embeddings, and streams that they are handed") {
   Json config = qwen_flash();
   config["mtp_num_hidden_layers"] = 1;

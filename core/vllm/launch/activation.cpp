@@ -283,6 +283,12 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                      "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
   }
   if (shape.choice.token_bytes > Amount{0}) parts.push_back(choice_part(args, limits, stage));
+  if (shape.looked_up_bytes > Amount{0}) {
+    parts.push_back({"n-grams looked up", (step.tokens * shape.looked_up_bytes).value(),
+                     fmt::format("{} tokens x {} B (embeddings of n-grams)", step.tokens.value(),
+                                 shape.looked_up_bytes.value()),
+                     "vllm/models/qwen4_exp: _prefetch_buffer", true});
+  }
   if (stage.last) add_draft_buffers(parts, args, stage, step, second);
   return parts;
 }

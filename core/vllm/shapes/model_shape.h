@@ -216,6 +216,7 @@ struct ModelShape {
   ChoiceBuffers choice;
   DraftRows draft;
   Amount host_table_bytes = 0;     // embeddings of n-grams in the host's memory, of a rank
+  Amount looked_up_bytes = 0;      // that of one token of a step, from these embeddings
   Amount adapted_table_bytes = 0;  // of adapters of the token table, by token and slot
   ActivationShape activation;
   VisionShape vision;

@@ -45,7 +45,7 @@ class Layers {
       : spec_(spec), build_(build), weights_(build.weights), shape_(build.shape) {}
 
   void add(const LayerSpec& layer) {
-    if (layer.ngrams) add_ngrams(*layer.ngrams, &layer - spec_.layers.data());
+    if (layer.ngrams) add_ngrams(spec_, *layer.ngrams, &layer - spec_.layers.data(), build_);
     if (layer.has_attention()) add_attention(layer.attention);
     const bool beside = layer.has_attention() && !layer.shared_block;
     if (layer.recurrent) add_mixer(*layer.recurrent, beside);
@@ -229,48 +229,6 @@ class Layers {
     const int64_t heads = sparse.integer({"sparse_num_index_heads"}, 0) / weights_.ranks();
     shape_.choice.token_bytes = Amount{sparse.integer({"sparse_topk_blocks"}, 0)} *
                                 std::max<int64_t>(1, heads) * kIndexBytes;
-  }
-
-  /// The state of the convolution, which every rank has whole, and a rank's part of the table.
-  void add_ngrams(const model::NgramSpec& ngrams, int64_t layer) {
-    if (build_.options.pipeline_parallel > 1) {
-      fail(
-          ExitCode::usage,
-          "N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks "
-          "do not receive the raw input_ids it needs. Leave --pipeline-parallel-size out.");
-    }
-    constexpr int64_t kNumber = 8;
-    weights_.buffer(Amount{ngrams.numbers} * kNumber);
-    add_ngram_state(spec_, ngrams, build_);
-    const Amount rows = ceil_div(weights_.share(ngrams.rows, "the rows of a table of n-grams"),
-                                 build_.options.ngram_replicas);
-    const std::string module = fmt::format("layers.{}.ple.ple_embedding", layer);
-    const Amount bytes = embedding_bytes(rows * ngrams.width, module);
-    if (build_.options.ngrams_on_host) {
-      shape_.host_table_bytes += bytes;
-    } else {
-      weights_.parameters(Part::embedding, bytes);
-    }
-  }
-
-  /// By `ple_embedding_dtype`, else by the checkpoint's quantization, which in fp8 may name the
-  /// embedding or its pieces as plain (vllm/models/qwen4_exp/common/ngram_embedding.py:
-  /// from_quant_config).
-  [[nodiscard]] Amount embedding_bytes(Amount elements, const std::string& module) const {
-    constexpr int64_t kGroup = 16;  // of NVFP4, with a scale of a byte
-    const std::string type = build_.config.text({"ple_embedding_dtype"}, "");
-    const Quantization& quantization = weights_.quantization();
-    const auto format = [&](const ModuleName& name) { return quantization.linear(name).format; };
-    const quantization::WeightFormat own = format({module, "ngram_embedding", {}});
-    const bool mixed = quantization.method().starts_with("modelopt");
-    if (type == "nvfp4" || (mixed && own == quantization::WeightFormat::nvfp4)) {
-      return elements / 2 + elements / kGroup;
-    }
-    const bool stored =
-        quantization.method() == "fp8" && !quantization.is_online() &&
-        format({module + ".ngram_embedding", "shard_0", {}}) != quantization::WeightFormat::plain;
-    const bool fp8 = (stored || mixed) && own == quantization::WeightFormat::fp8;
-    return elements * (type == "float8_e4m3fn" || fp8 ? 1 : build_.options.element);
   }
 
   void add_latent(const AttentionSpec& attention) {
