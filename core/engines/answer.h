@@ -27,6 +27,7 @@ struct Figures {
   int64_t attention_ranks = 0;  // ranks that attention and embedding are divided among; 0: as above
   int64_t expert_ranks = 0;     // ranks that experts are divided among; 0: as weights are
   bool whole_experts = false;   // a rank holds some experts whole (expert parallelism)
+  bool host_ngrams = false;     // embeddings of n-grams lie in the host's memory
   int64_t context = 0;          // tokens of the longest request
   int64_t running = 0;          // requests at once, at most
   int64_t step_tokens = 0;      // tokens of one prefill step

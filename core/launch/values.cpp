@@ -194,6 +194,7 @@ void read_overrides(const std::string& text, vllm::EngineArgs& args) {
 void read_tables(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  args.tables = {.given = true};
   for (const auto& [key, value] : json.items()) {
     const bool known = key == "cpu_offload" || key == "embedding_across_dp" ||
                        key == "dp_shared_memory" || key == "use_thp";
@@ -203,9 +204,10 @@ void read_tables(const std::string& text, vllm::EngineArgs& args) {
       throw std::invalid_argument("expected true or false for \"" + key + "\"");
     }
     const bool on = value.get<bool>();
-    if (key == "cpu_offload") args.table_offload = on;
-    if (key == "embedding_across_dp") args.table_over_replicas = on;
-    if (key == (on ? "use_thp" : "dp_shared_memory")) args.table_in_each_replica = true;
+    if (key == "cpu_offload") args.tables.offload = on;
+    if (key == "embedding_across_dp") args.tables.over_replicas = on;
+    if (key == "dp_shared_memory") args.tables.shared = on;
+    if (key == "use_thp") args.tables.huge_pages = on;
   }
 }
 

@@ -90,6 +90,11 @@ void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& de
       fmt::format("vLLM's class looks up \"{}\", which config.json leaves out", key);
 }
 
+void want_silu(const ConfigReader& config) {
+  if (config.text({"hidden_act"}, "silu") == "silu") return;
+  config.refuse("hidden_act", "silu: vLLM's class has no other activation");
+}
+
 void read_sparse_types(const ConfigReader& config, Decoder& decoder) {
   constexpr const char* kTypes = "mlp_layer_types";
   if (config.describes()) return;

@@ -112,12 +112,6 @@ struct Latent {
   std::vector<bool> sparse{};
 };
 
-/// An index over pooled keys beside plain attention (Qwen3.8-Flash-Next).
-struct PooledIndex {
-  IndexerSpec indexer;  // numbers; weights are added
-  int64_t key_heads = 1;
-};
-
 /// Attention to a window, and to what is compressed of the tokens before it (DeepSeek-V4).
 struct Compressed {
   std::vector<int64_t> ratios{};  // AttentionSpec::compression, by layer
@@ -164,7 +158,9 @@ struct Decoder {
   int64_t shared_query = 0;  // width of a query that all heads share before `wq`; 0: none (Step 3)
   /// Size of the heads of an index that chooses blocks of keys (MiniMax M3), by layer, 0 for none.
   std::vector<int64_t> block_index{};
-  std::optional<PooledIndex> pooled_index{};
+  /// An index over pooled keys beside plain attention (Qwen3.8-Flash-Next): numbers, to which
+  /// weights are added.
+  std::optional<IndexerSpec> pooled_index{};
   Norm v_norm{};           // of each head of v, without a weight
   float value_factor = 1;  // of v, for v's heads that are smaller
   GateKind gate_kind = GateKind::sigmoid;
@@ -271,6 +267,9 @@ void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missin
 /// Notes that vLLM's class needs `key`, which its class of configs has no default for: without it
 /// vLLM can neither be planned nor sharded.
 void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder);
+
+/// Refuses another `hidden_act` than silu, the only one that vLLM's class has.
+void want_silu(const ConfigReader& config);
 /// Reads which layers have experts from `mlp_layer_types`, as transformers' class does. vLLM's
 /// class reads the number of dense layers alone: shards of a model in which the two differ are
 /// refused.

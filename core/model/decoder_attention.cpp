@@ -199,8 +199,8 @@ class AttentionBuilder {
   }
 
   IndexerSpec pooled_index(const std::string& module) {
-    IndexerSpec indexer = decoder_.pooled_index->indexer;
-    const int64_t heads = indexer.heads + decoder_.pooled_index->key_heads;
+    IndexerSpec indexer = *decoder_.pooled_index;
+    const int64_t heads = indexer.heads + 1;  // and one for keys
     indexer.q_up =
         add_.linear(module + "index_qk_proj", heads * indexer.head_dim, decoder_.sizes.hidden, {});
     add_.norm(module + "q_layernorm", indexer.head_dim, decoder_.norm);

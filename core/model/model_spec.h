@@ -14,6 +14,7 @@
 #include "model/spec/mlp.h"
 #include "model/spec/recurrent.h"
 #include "model/spec/weight.h"
+#include "model/vllm/version.h"
 
 namespace plimsoll::model {
 
@@ -169,8 +170,14 @@ struct VllmClass {
   bool plain_fp4_queries =
       false;                 // ModelOpt's NVFP4 leaves q, k, v and the index beside them whole
   bool idle_scales = false;  // attention has scales, but takes none from quantized checkpoints
-  std::string refused;       // why vLLM does not serve the model; empty: it does
-  std::string whole;  // why vLLM's shards of several ranks are unusable; empty: they are usable
+  /// Each layer with chosen keys has a copy of the choice for all tokens of a step, from 0.30 on.
+  bool copies_whole_steps = false;
+  int64_t predicted_streams = 1;  // residual streams that layers which predict are handed
+  /// Release from which shared experts are whole on each rank where ranks divide the tokens of a
+  /// mixture (experts over the ranks of several replicas).
+  std::optional<VllmVersion> whole_shared{};
+  std::string refused;  // why vLLM does not serve the model; empty: it does
+  std::string whole;    // why vLLM's shards of several ranks are unusable; empty: they are usable
 };
 
 /// A head that shares the token table, and the names of both where a checkpoint holds a head of its

@@ -28,7 +28,7 @@ void check_stages(const ModelSpec& spec, const Layout& layout) {
         "use 1",
         stages);
   }
-  if (model::class_stages(spec.architecture) == model::ClassStages::none) {
+  if (model::lacks_stages(spec.architecture, layout.release)) {
     fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1", stages,
          spec.architecture);
   }

@@ -56,6 +56,15 @@ struct GraphArgs {
   bool by_adapters = true;         // cudagraph_specialize_lora
 };
 
+/// --engram-config: where embeddings of n-grams lie (vllm/config/engram.py).
+struct TableArgs {
+  bool given = false;
+  std::optional<bool> offload{};  // cpu_offload; empty: by release
+  bool over_replicas = false;     // embedding_across_dp
+  std::optional<bool> shared{};   // dp_shared_memory; empty: by release
+  bool huge_pages = false;        // use_thp
+};
+
 struct EngineArgs {
   VllmVersion version;
   std::string development_build;  // the version asked for, where it lies between releases
@@ -98,12 +107,10 @@ struct EngineArgs {
   Interconnect interconnect = Interconnect::automatic;
   bool custom_all_reduce = true;  // --disable-custom-all-reduce turns it off
   Assume assume = Assume::middle;
-  int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
-  int64_t blocks_override = 0;                  // --num-gpu-blocks-override
-  int64_t cpu_offload = 0;                      // bytes
-  std::optional<bool> table_offload;            // --engram-config's cpu_offload,
-  bool table_over_replicas = false;             // and embedding_across_dp
-  bool table_in_each_replica = false;           // its dp_shared_memory is false, or use_thp true
+  int64_t kv_cache_memory = 0;  // --kv-cache-memory-bytes
+  int64_t blocks_override = 0;  // --num-gpu-blocks-override
+  int64_t cpu_offload = 0;      // bytes
+  TableArgs tables;
   int64_t available_kv = 0;                     // --available-kv-memory: stands in for the budget
   int64_t reserved = 0;                         // memory that other processes hold
   std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"

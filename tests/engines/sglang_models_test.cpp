@@ -150,6 +150,8 @@ TEST_CASE("kinds of SGLang's models are told by their names and their configs") 
   CHECK(facts("DeepseekV4ForCausalLM").deepseek_v4);
   CHECK(!facts("DeepseekV3ForCausalLM").deepseek_v4);
   CHECK(!sglang::has_class("BloomForCausalLM"));
+  CHECK(!sglang::has_class("Qwen4ExpForCausalLM"));  // with images alone
+  CHECK(sglang::has_class("Qwen4ExpForConditionalGeneration"));
   CHECK(sglang::has_class("LlamaForCausalLM"));
 }
 

@@ -29,6 +29,38 @@ TEST_CASE("adapters take factors of every linear layer") {
   CHECK(without.kv_cache_bytes - with.kv_cache_bytes == (factors * 8 + ends) * 32 * 3 * 2);
 }
 
+TEST_CASE("adapters of a class that takes none are refused, by release") {
+  Json config = llama_8b();
+  EngineArgs args;
+  args.lora = true;
+  const auto refusal = [&](const char* name, const VllmVersion& version) {
+    config["architectures"] = {name};
+    args.version = version;
+    return refusal_of(config, args);
+  };
+  // is_lora_supported of vLLM 0.33's registry, and the sources of the releases before.
+  CHECK_THAT(refusal("FalconForCausalLM", {0, 33, 0}),
+             Catch::StartsWith("LoRA is not supported for FalconForCausalLM. Supported models "
+                               "implement the `SupportsLoRA` interface. Leave --enable-lora out."));
+  CHECK_THAT(refusal("FalconForCausalLM", {0, 32, 0}),
+             Catch::StartsWith("FalconForCausalLM does not support LoRA yet."));
+  CHECK_THAT(refusal("LlavaForConditionalGeneration", {0, 13, 0}),
+             Catch::Contains("or use vLLM 0.14.0, the first release whose class has it"));
+  for (const char* name : {"GPT2LMHeadModel", "KimiLinearForCausalLM", "Glm5NextForCausalLM",
+                           "Step3TextForCausalLM", "MiniMaxM3SparseForCausalLM"}) {
+    INFO(name);
+    CHECK_THAT(refusal(name, {0, 33, 0}), Catch::Contains("`SupportsLoRA`"));
+  }
+  const auto refused = [&](const char* name, const VllmVersion& version) {
+    return refusal(name, version).find("LoRA") != std::string::npos;
+  };
+  CHECK_FALSE(refused("LlamaForCausalLM", {0, 33, 0}));
+  CHECK_FALSE(refused("PersimmonForCausalLM", {0, 26, 0}));  // transformers' class in its place
+  CHECK(refused("PersimmonForCausalLM", {0, 25, 0}));
+  CHECK(refused("OlmoeForCausalLM", {0, 11, 0}));
+  CHECK_FALSE(refused("OlmoeForCausalLM", {0, 11, 1}));
+}
+
 TEST_CASE("adapters of a tied table and of fused experts are those of vLLM's classes") {
   // Qwen3-4B: 79.0 MiB a slot in a log of 64 slots of rank 16, with the rest of torch's segments.
   Json config = parse_json<Json>(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",

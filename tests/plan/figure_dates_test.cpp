@@ -147,7 +147,7 @@ std::vector<Scene> scenes() {
        },
        "h100",
        needs,
-       {"26.0", "29.0"}},
+       {"10.1", "10.2", "26.0", "29.0"}},  // the class of 0.10.1 takes one stage alone
       {"groups of layers", uneven_windows(), same_step, "h100", groups, {"18.0"}},
       {"states without their own groups", hybrid(), without_groups, "h100", is_fit, {"27.0"}},
       {"more sequences than blocks of state",

@@ -7,6 +7,7 @@
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
 #include "plan/engines/free_memory.h"
+#include "plan/pooled_configs.h"
 #include "reference/gguf_bytes.h"
 
 using namespace plimsoll;
@@ -108,6 +109,22 @@ TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says th
   const PlanResult named = plan_llamacpp(model, {"-c", "4096"}, 24564, 24100, "99.0.0");
   CHECK(named.version == "99.0.0");
   CHECK(named.planned_as == fits.version);
+}
+
+TEST_CASE("embeddings of n-grams lie in the host's memory by SGLang's default, on the card else") {
+  Json config = qwen_flash();
+  config["architectures"] = {"Qwen4ExpForConditionalGeneration"};
+  config["model_type"] = "qwen4_exp";
+  const auto weights = [&](const char* engine) {
+    engines::Question question;
+    question.config = &config;
+    question.config_path = "config.json";
+    question.gpu = &hardware::find_gpu("h200");
+    return plan_engine(*engines::find_engine(engine), question, {config, "config.json"}, true)
+        .weights_bytes;
+  };
+  constexpr int64_t kRows = 321280;  // 16 primes from 20011 on, padded to 128
+  CHECK(weights("transformers") - weights("sglang") == kRows * 160 * 2);
 }
 
 TEST_CASE("a copy of SGLang's weights is divided among its tensor-parallel ranks alone") {

@@ -4,41 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "plan/configs.h"
+#include "plan/pooled_configs.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
 
 namespace {
-
-/// GLM-5.3-Flash as published, without its tower.
-Json glm() {
-  return parse_json<Json>(R"({"architectures":["Glm5NextForCausalLM"],"model_type":"glm5_next_text",
-    "dtype":"bfloat16","hidden_size":4096,"intermediate_size":12288,"moe_intermediate_size":2048,
-    "num_hidden_layers":45,"num_attention_heads":64,"num_key_value_heads":64,"n_shared_experts":1,
-    "n_routed_experts":288,"num_experts_per_tok":8,"n_group":1,"topk_group":1,"kv_lora_rank":512,
-    "q_lora_rank":1536,"qk_rope_head_dim":0,"qk_nope_head_dim":256,"v_head_dim":256,"head_dim":0,
-    "index_topk":2048,"index_head_dim":128,"index_n_heads":32,"index_kpool":4,
-    "indexer_rope_interleave":true,"hc_mult":4,"mhc":true,"mla_use_nope":true,
-    "linear_attn_config":{"num_heads":64,"head_dim":128,"short_conv_kernel_size":4,
-      "gate_lower_bound":-5.0},
-    "max_position_embeddings":1048576,"vocab_size":154880,"scoring_func":"sigmoid",
-    "topk_method":"noaux_tc","tie_word_embeddings":false})");
-}
-
-/// Qwen3.8-Flash-Next's text model with fewer layers and experts, and a small table.
-Json qwen() {
-  return parse_json<Json>(R"({"architectures":["Qwen4ExpForCausalLM"],"model_type":"qwen4_exp_text",
-    "dtype":"bfloat16","hidden_size":2560,"moe_intermediate_size":640,"num_hidden_layers":8,
-    "num_attention_heads":24,"num_key_value_heads":2,"head_dim":256,"num_experts":16,
-    "num_experts_per_tok":4,"shared_expert_intermediate_size":640,"full_attention_interval":4,
-    "hc_count":4,"hc_lowrank":320,"heads_per_ngram":8,"ngram_size":3,"ngram_vocab_size_base":20000,
-    "ple_embed_dim":2560,"ple_conv_kernel_size":4,"ple_layer_ids":[2],"indexer_budget":2048,
-    "indexer_compress_ratio":4,"indexer_head_dim":128,"indexer_kv_heads":1,"indexer_n_heads":4,
-    "linear_num_key_heads":16,"linear_num_value_heads":48,"linear_key_head_dim":128,
-    "linear_value_head_dim":128,"linear_conv_kernel_dim":4,"partial_rotary_factor":0.25,
-    "max_position_embeddings":65536,"eos_token_id":7,"vocab_size":32768,"rms_norm_eps":1e-6,
-    "tie_word_embeddings":false})");
-}
 
 /// Rows of Qwen's table: 16 heads with the primes from 20000 on, padded to 128.
 constexpr int64_t kPrimes[] = {20011, 20021, 20023, 20029, 20047, 20051, 20063, 20071,
@@ -56,7 +27,53 @@ int64_t host_table(const PlanResult& result) {
   return 0;
 }
 
+constexpr const char* kIndexKeys[] = {"indexer_n_heads", "indexer_kv_heads", "indexer_head_dim",
+                                      "indexer_budget", "indexer_compress_ratio"};
+
+/// The key with which a config is refused that has `value` in its place; empty: none is.
+std::string refused_key(Json config, const char* key, const Json& value) {
+  config[key] = value;
+  try {
+    plan_of(config, at({0, 33, 0}), "h200");
+  } catch (const Error& error) {
+    const std::string said = error.what();
+    const size_t from = said.find('"') + 1;
+    return said.substr(from, said.find('"', from) - from);
+  }
+  return "";
+}
+
 }  // namespace
+
+TEST_CASE("values that transformers' configs or vLLM's classes refuse are refused by their key") {
+  // validate_architecture of transformers 5.20, and errors of vLLM 0.33's classes.
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Json>>{
+           {"hc_count", 1},
+           {"indexer_kv_heads", 2},
+           {"indexer_budget", 2046},
+           {"indexer_head_dim", 32},  // 64 dimensions are rotated
+           {"ple_layer_ids", {4}},    // a layer of attention
+           {"layer_types", Json::array_t(8, "sliding_attention")},
+           {"output_gate_type", "gelu"},
+           {"hidden_act", "gelu"}}) {
+    CHECK(refused_key(qwen_flash(), key, value) == key);
+  }
+  for (const char* key : kIndexKeys) CHECK(refused_key(qwen_flash(), key, nullptr) == key);
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, Json>>{{"num_key_value_heads", 32},
+                                                 {"index_topk", 2046},
+                                                 {"qk_rope_head_dim", 64},
+                                                 {"index_kpool_always_select_tail", false},
+                                                 {"hidden_act", "gelu"}}) {
+    CHECK(refused_key(glm_flash(), key, value) == key);
+  }
+  CHECK(refused_key(qwen_flash(), "output_gate_type", "sigmoid").empty());
+  CHECK(refused_key(qwen_flash(), "hc_count", 2).empty());
+  Json types = Json::array_t(8, "linear_attention");
+  types[3] = types[7] = "indexed_attention";
+  CHECK(refused_key(qwen_flash(), "layer_types", types).empty());
+  CHECK(refused_key(glm_flash(), "index_kpool_always_select_tail", true).empty());
+}
 
 TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
   // Eight H200, 81.79 GiB of cache: "GPU KV cache size: 7,228,559 tokens", 55.15 requests.
@@ -64,7 +81,7 @@ TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
   args.tensor_parallel = 8;
   args.max_model_len = 131072;
   args.kv_cache_memory = int64_t{8179} * kGib / 100;
-  const PlanResult plan = plan_of(glm(), args, "h200");
+  const PlanResult plan = plan_of(glm_flash(), args, "h200");
   CHECK(plan.block_size == 640);  // a state of 530 tokens' latents
   CHECK(plan.group_sizes == std::vector<int64_t>{9, 9, 8, 8, 22, 11});
   CHECK(plan.num_gpu_blocks == 11801);
@@ -74,7 +91,7 @@ TEST_CASE("GLM-5.3-Flash's cache is that of a logged launch") {
   // From 0.32 on a block is a whole number of latents of 1,024 bytes and of the index's pages of
   // 4,224: 7,468,032 bytes for 7,441,280.
   args.version = {0, 32, 0};
-  const PlanResult exports = plan_of(glm(), args, "h200");
+  const PlanResult exports = plan_of(glm_flash(), args, "h200");
   CHECK(exports.num_gpu_blocks == args.kv_cache_memory / 7468032);
   CHECK(exports.max_concurrency ==
         Approx(static_cast<double>(exports.num_gpu_blocks) / (205 + 4 * 3 + 1)));
@@ -95,7 +112,7 @@ TEST_CASE("blocks of latents without positions, by card and type of cache") {
     args.tensor_parallel = 8;
     args.kv_cache_dtype = type;
     args.kv_cache_memory = 40 * kGib;
-    const PlanResult plan = plan_of(glm(), args, card);
+    const PlanResult plan = plan_of(glm_flash(), args, card);
     CHECK(plan.block_size == block);
     const auto latents = std::ranges::find_if(plan.kv_kinds, [](const KvKindCount& kind) {
       return kind.spec.kind == KvKind::latent && kind.spec.kernel.empty();
@@ -103,7 +120,7 @@ TEST_CASE("blocks of latents without positions, by card and type of cache") {
     REQUIRE(latents != plan.kv_kinds.end());
     CHECK(latents->spec.page == Amount{block} * latent);
   }
-  Json config = glm();  // blocks are a multiple of 32 pooled keys
+  Json config = glm_flash();  // blocks are a multiple of 32 pooled keys
   config["index_kpool"] = 16;
   EngineArgs args = at({0, 33, 0});
   args.tensor_parallel = 8;
@@ -113,14 +130,14 @@ TEST_CASE("blocks of latents without positions, by card and type of cache") {
 TEST_CASE("what GLM-5.3-Flash's class looks up is asked for") {
   for (const char* key :
        {"indexer_rope_interleave", "mhc", "mla_use_nope", "scoring_func", "topk_method"}) {
-    Json config = glm();
+    Json config = glm_flash();
     config.erase(key);
     CHECK_THROWS_WITH(plan_of(config), Catch::Contains(key) && Catch::Contains("looks it up"));
   }
 }
 
 TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
-  Json config = glm();
+  Json config = glm_flash();
   EngineArgs args = at({0, 33, 0});
   args.tensor_parallel = 8;
   const PlanResult plain = plan_of(config, args, "h200");
@@ -129,7 +146,6 @@ TEST_CASE("attention and mixers of GLM-5.3-Flash are in no scheme") {
   const PlanResult quantized = plan_of(config, args, "h200");
   CHECK(part_bytes(quantized, "weights: attention") == part_bytes(plain, "weights: attention"));
   CHECK(part_bytes(quantized, "weights: experts") < part_bytes(plain, "weights: experts") * 6 / 10);
-  CHECK(part_bytes(plain, "top-k indices") == plain.max_num_batched_tokens * (2048 + 128) * 4);
 }
 
 TEST_CASE("layers that predict, as vLLM 0.33's classes hold them") {
@@ -141,28 +157,28 @@ TEST_CASE("layers that predict, as vLLM 0.33's classes hold them") {
     args.draft_tokens = 1;
     return part_bytes(plan_of(config, args, "h200"), "weights: draft model");
   };
-  CHECK(draft(glm(), 1) == 14865186944);  // without streams
-  CHECK(draft(glm(), 2) == 7483211904);
-  CHECK(draft(qwen(), 1) == 336375296);  // with a mixer of their own behind them
-  CHECK(draft(qwen(), 2) == 189902336);
+  CHECK(draft(glm_flash(), 1) == 14865186944);  // without streams
+  CHECK(draft(glm_flash(), 2) == 7483211904);
+  CHECK(draft(qwen_flash(), 1) == 336375296);  // with a mixer of their own behind them
+  CHECK(draft(qwen_flash(), 2) == 189902336);
 }
 
 TEST_CASE("a table of n-grams lies in the host's memory, unless the launch says otherwise") {
   EngineArgs args = at({0, 33, 0});
-  const PlanResult usual = plan_of(qwen(), args, "h200");
+  const PlanResult usual = plan_of(qwen_flash(), args, "h200");
   CHECK(host_table(usual) == table_bytes());
-  args.table_offload = false;
-  const PlanResult loaded = plan_of(qwen(), args, "h200");
+  args.tables.offload = false;
+  const PlanResult loaded = plan_of(qwen_flash(), args, "h200");
   CHECK(host_table(loaded) == 0);
   CHECK(loaded.parameter_bytes == usual.parameter_bytes + table_bytes());
-  CHECK(plan_of(qwen(), at({0, 29, 0}), "h200").parameter_bytes == loaded.parameter_bytes);
-  args.table_offload = true;
+  CHECK(plan_of(qwen_flash(), at({0, 29, 0}), "h200").parameter_bytes == loaded.parameter_bytes);
+  args.tables.offload = true;
   args.tensor_parallel = 2;
-  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == table_bytes());
 }
 
 TEST_CASE("a table of n-grams is in fp8 where the checkpoint is, unless it is listed") {
-  Json config = qwen();
+  Json config = qwen_flash();
   config["quantization_config"] = {
       {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
   CHECK(host_table(plan_of(config, at({0, 33, 0}), "h200")) == table_bytes() / 2);
@@ -177,7 +193,7 @@ TEST_CASE("a table of n-grams is in fp8 where the checkpoint is, unless it is li
 TEST_CASE("an embedding of n-grams by its own key of the config") {
   for (const auto& [type, bytes] : {std::pair{"float8_e4m3fn", table_bytes() / 2},
                                     std::pair{"nvfp4", table_bytes() / 32 * 9}}) {
-    Json config = qwen();
+    Json config = qwen_flash();
     config["ple_embedding_dtype"] = type;
     INFO(type);
     CHECK(host_table(plan_of(config, at({0, 33, 0}), "h200")) == bytes);
@@ -185,7 +201,7 @@ TEST_CASE("an embedding of n-grams by its own key of the config") {
 }
 
 TEST_CASE("ModelOpt's NVFP4 leaves queries, keys and values beside an index whole") {
-  Json config = qwen();
+  Json config = qwen_flash();
   const PlanResult plain = plan_of(config, at({0, 33, 0}), "b200");
   config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}};
   const PlanResult quantized = plan_of(config, at({0, 33, 0}), "b200");
@@ -197,59 +213,97 @@ TEST_CASE("ModelOpt's NVFP4 leaves queries, keys and values beside an index whol
 TEST_CASE("replicas divide, share or repeat embeddings of n-grams") {
   EngineArgs args = at({0, 33, 0});
   args.data_parallel = 2;
-  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
-  args.table_in_each_replica = true;
-  CHECK(host_table(plan_of(qwen(), args, "h200")) == 2 * table_bytes());
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == table_bytes());
+  args.tables.huge_pages = true;
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == 2 * table_bytes());
+  args.tables.huge_pages = false;
+  args.tables.shared = false;
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == 2 * table_bytes());
   args.version = {0, 30, 0};
-  args.table_in_each_replica = false;
-  CHECK(host_table(plan_of(qwen(), args, "h200")) == 2 * table_bytes());
-  args.table_over_replicas = true;
-  CHECK(host_table(plan_of(qwen(), args, "h200")) == table_bytes());
-  args.table_offload = false;
-  const PlanResult divided = plan_of(qwen(), args, "h200");
-  args.table_over_replicas = false;
-  CHECK(plan_of(qwen(), args, "h200").parameter_bytes - divided.parameter_bytes ==
+  args.tables.shared = true;
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == table_bytes());
+  args.tables.shared.reset();
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == 2 * table_bytes());
+  args.tables.over_replicas = true;
+  CHECK(host_table(plan_of(qwen_flash(), args, "h200")) == table_bytes());
+  args.tables.offload = false;
+  const PlanResult divided = plan_of(qwen_flash(), args, "h200");
+  args.tables.over_replicas = false;
+  CHECK(plan_of(qwen_flash(), args, "h200").parameter_bytes - divided.parameter_bytes ==
         table_bytes() / 2);
+}
+
+TEST_CASE("settings of embeddings of n-grams that vLLM refuses") {
+  const auto refusal = [](const Json& config, const TableArgs& tables, int64_t replicas) {
+    EngineArgs args = at({0, 33, 0});
+    args.tables = tables;
+    args.tables.given = true;
+    args.data_parallel = replicas;
+    return refusal_of(config, args, "h200");
+  };
+  CHECK_THAT(refusal(qwen_flash(), {.offload = false, .shared = true}, 2),
+             Catch::StartsWith("dp_shared_memory requires cpu_offload=True."));
+  for (const TableArgs& tables : {TableArgs{.offload = false, .huge_pages = true},
+                                  TableArgs{.shared = true, .huge_pages = true}}) {
+    CHECK_THAT(refusal(qwen_flash(), tables, 2),
+               Catch::StartsWith("use_thp requires cpu_offload=True and dp_shared_memory=False."));
+  }
+  CHECK_THAT(refusal(qwen_flash(), {.shared = true}, 1),
+             Catch::StartsWith("dp_shared_memory requires data_parallel_size > 1."));
+  CHECK(refusal(qwen_flash(), {.shared = true}, 2).empty());
+  CHECK(refusal(qwen_flash(), {.shared = false, .huge_pages = true}, 2).empty());
+  const Json without = [] {
+    Json config = qwen_flash();
+    config["ple_layer_ids"] = Json::array();
+    return config;
+  }();
+  for (const Json& config : {llama_8b(), without}) {
+    CHECK_THAT(refusal(config, {}, 1),
+               Catch::StartsWith("EngramConfig requires a model with supported Engram"));
+  }
+  EngineArgs older = at({0, 29, 0});  // which lacks the flag
+  older.tables.given = true;
+  CHECK(refusal_of(llama_8b(), older).empty());
 }
 
 TEST_CASE("n-grams and an index over pooled keys: refusals, and what the config leaves out") {
   EngineArgs args = at({0, 33, 0});
   args.pipeline_parallel = 2;
-  CHECK_THAT(refusal_of(qwen(), args, "h200"), Catch::Contains("pipeline_parallel_size=1"));
+  CHECK_THAT(refusal_of(qwen_flash(), args, "h200"), Catch::Contains("pipeline_parallel_size=1"));
   EngineArgs types = at({0, 33, 0});
   types.kv_cache_dtype = "fp8_e5m2";
-  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("BF16 or FP8-e4m3"));
+  CHECK_THAT(refusal_of(qwen_flash(), types, "h200"), Catch::Contains("BF16 or FP8-e4m3"));
   types.kv_cache_dtype = "fp8";
-  CHECK(refusal_of(qwen(), types, "h200").empty());
+  CHECK(refusal_of(qwen_flash(), types, "h200").empty());
   types.version = {0, 30, 0};
-  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("requires a BF16 main"));
+  CHECK_THAT(refusal_of(qwen_flash(), types, "h200"), Catch::Contains("requires a BF16 main"));
   types = at({0, 33, 0});
   types.dtype = "float16";
-  CHECK_THAT(refusal_of(qwen(), types, "h200"), Catch::Contains("currently requires BF16"));
-  Json plain = qwen();
+  CHECK_THAT(refusal_of(qwen_flash(), types, "h200"), Catch::Contains("currently requires BF16"));
+  Json plain = qwen_flash();
   plain["ple_layer_ids"] = Json::array();
   CHECK(refusal_of(plain, args, "h200").empty());
-  Json config = qwen();
+  Json config = qwen_flash();
   config["ple_embed_dim"] = 2561;
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("a multiple of the 16 heads"));
-  config = qwen();
+  config = qwen_flash();
   config["ple_layer_ids"] = {1, 2, 3, 4, 5};
   config["heads_per_ngram"] = 256;
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("at most 1024 heads"));
-  config = qwen();
+  config = qwen_flash();
   config.erase("eos_token_id");
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("eos_token_id"));
-  config = qwen();
+  config = qwen_flash();
   config["ple_layer_ids"] = {9};
   CHECK_THROWS_WITH(plan_of(config), Catch::Contains("layers from 1 to 8"));
   // Without an index it is Qwen3.5's attention.
-  config = qwen();
-  config["indexer_n_heads"] = nullptr;
+  config = qwen_flash();
+  for (const char* key : kIndexKeys) config[key] = nullptr;
   const PlanResult without = plan_of(config, at({0, 33, 0}), "h200");
   CHECK(part_bytes(without, "top-k indices") == 0);
   const auto is_ring = [](const KvKindCount& kind) { return kind.spec.kind == KvKind::ring; };
   CHECK(std::ranges::none_of(without.kv_kinds, is_ring));
-  const PlanResult with = plan_of(qwen(), at({0, 33, 0}), "h200");
+  const PlanResult with = plan_of(qwen_flash(), at({0, 33, 0}), "h200");
   CHECK(std::ranges::count_if(with.kv_kinds, is_ring) == 1);
   CHECK(part_bytes(with, "top-k indices") == with.max_num_batched_tokens * 2 * (2048 + 4) * 4);
 }

@@ -85,7 +85,8 @@ TEST_CASE("the table of architectures") {
   std::string line;
   std::getline(lines, line);
   CHECK(line ==
-        "architecture,first,last,transformers,stages,second_runner,largest_graph,states,wrapped");
+        "architecture,first,last,transformers,stages,second_runner,largest_graph,states,wrapped,"
+        "pipeline,adapters");
   int rows = 0;
   std::string before;
   for (; std::getline(lines, line); ++rows) {

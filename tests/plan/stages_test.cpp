@@ -53,7 +53,40 @@ TEST_CASE("models that vLLM does not divide into stages are refused with more th
   config["architectures"] = {"Mamba2ForCausalLM"};
   CHECK_THAT(refusal_of(config, args),
              Catch::Contains("Pipeline parallelism is not supported for this model") &&
-                 Catch::Contains("--pipeline-parallel-size"));
+                 Catch::Contains("Leave --pipeline-parallel-size out."));
+  // is_pp_supported of vLLM 0.33's registry, and of the releases' sources.
+  for (const auto& [name, release, refused] :
+       std::vector<std::tuple<std::string, VllmVersion, bool>>{
+           {"HrmTextForCausalLM", {0, 33, 0}, true},
+           {"IQuestLoopCoderForCausalLM", {0, 33, 0}, true},
+           {"DoryForCausalLM", {0, 33, 0}, true},
+           {"OuroForCausalLM", {0, 26, 0}, true},
+           {"OuroForCausalLM", {0, 27, 0}, false},  // transformers' class in its place
+           {"GptOssForCausalLM", {0, 10, 1}, true},
+           {"GptOssForCausalLM", {0, 10, 2}, false},
+           {"DiffusionGemmaForBlockDiffusion", {0, 26, 0}, false},
+           {"DiffusionGemmaForBlockDiffusion", {0, 27, 0}, true}}) {
+    INFO(name << " " << version_text(release));
+    config["architectures"] = {name};
+    args.version = release;
+    const bool said = refusal_of(config, args).find("`SupportsPP`") != std::string::npos;
+    CHECK(said == refused);
+  }
+  config["architectures"] = {"MiniMaxM3SparseForCausalLM"};
+  args.version = {0, 24, 0};
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("or use vLLM 0.25.0, the first release"));
+}
+
+TEST_CASE("stages for which a class makes no hidden states are refused in the worker's words") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  Json config = llama_8b();
+  for (const char* name : {"Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"}) {
+    config["architectures"] = {name};
+    CHECK_THAT(refusal_of(config, args),
+               Catch::Contains(std::string("'") + name +
+                               "' object has no attribute 'make_empty_intermediate_tensors'"));
+  }
 }
 
 TEST_CASE("stages without experts do not launch where the class looks for one") {

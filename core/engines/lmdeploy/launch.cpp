@@ -43,7 +43,11 @@ constexpr std::string_view kUnmapped[] = {"ChatGLMModel",
                                           "Gemma4ForConditionalGeneration",
                                           "MuseGlimmerForConditionalGeneration",
                                           "SmolLM3ForCausalLM",
-                                          "DbrxForCausalLM"};
+                                          "DbrxForCausalLM",
+                                          "Qwen4ExpForCausalLM",
+                                          "Qwen4ExpForConditionalGeneration",
+                                          "Glm5NextForCausalLM",
+                                          "Glm5NextForConditionalGeneration"};
 
 /// Quantizations that its PyTorch engine loads.
 constexpr std::string_view kMethods[] = {"awq", "fp8", "smooth_quant", "compressed-tensors"};

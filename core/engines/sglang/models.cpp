@@ -86,7 +86,8 @@ constexpr std::string_view kWithoutClass[] = {"BloomForCausalLM",     "FalconFor
                                               "MossForCausalLM",      "AquilaModel",
                                               "AquilaForCausalLM",    "JAISLMHeadModel",
                                               "RwkvForCausalLM",      "Zamba2ForCausalLM",
-                                              "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"};
+                                              "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM",
+                                              "Qwen4ExpForCausalLM",  "Glm5NextForCausalLM"};
 
 bool is_deepseek_v4(std::string_view architecture) {
   return architecture.starts_with("DeepseekV4");

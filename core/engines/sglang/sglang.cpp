@@ -42,6 +42,15 @@ void fill_quantization(const Launch& launch, const ModelConfig& config, Answer& 
   }
 }
 
+/// srt/arg_groups/model_overrides/qwen4_exp.py: --ple-offload-embedding is on for bfloat16.
+void place_ngrams(const Launch& launch, const ModelConfig& config, Answer& answer) {
+  if (config.text().integers({"ple_layer_ids"}).empty() || launch.dtype != "bfloat16") return;
+  answer.figures.host_ngrams = true;
+  answer.notes.emplace_back(
+      "embeddings of n-grams are taken to lie in the host's pinned memory "
+      "(--ple-offload-embedding, on by default)");
+}
+
 }  // namespace
 
 void answer_to(const Question& question, Version version, Answer& answer) {
@@ -53,6 +62,7 @@ void answer_to(const Question& question, Version version, Answer& answer) {
   answer.resolved = resolved_json(launch, sized);
   fill_figures(launch, answer.figures);
   fill_quantization(launch, config, answer);
+  place_ngrams(launch, config, answer);
   for (const std::string& flag : line.unmoved())
     answer.notes.push_back(flag + ": taken; it moves no memory that is planned");
   line.add_notes(answer.notes);

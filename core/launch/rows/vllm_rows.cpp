@@ -90,9 +90,9 @@ std::vector<Parameter> of_vllm() {
        "embeddings of n-grams: cpu_offload (true: in the host's memory)", kAlone,
        for_vllm(read_tables,
                 [](const LaunchRequest& request) {
-                  return OrderedJson{json_of(request.args.table_offload),
-                                     request.args.table_over_replicas,
-                                     request.args.table_in_each_replica};
+                  const vllm::TableArgs& tables = request.args.tables;
+                  return OrderedJson{tables.given, json_of(tables.offload), tables.over_replicas,
+                                     json_of(tables.shared), tables.huge_pages};
                 })},
       {kVllm, "--rope-scaling", "JSON", "that key of config.json (older releases)", kAlone,
        for_vllm([](const std::string& text, EngineArgs& args) {

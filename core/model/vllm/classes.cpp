@@ -18,17 +18,33 @@ ClassStages stages_of(std::string_view word) {
   using enum ClassStages;
   constexpr auto kWords =
       std::to_array<std::pair<std::string_view, ClassStages>>({{"", some},
-                                                               {"none", none},
                                                                {"tied_everywhere", tied_everywhere},
                                                                {"untied", untied},
-                                                               {"broken", broken}});
+                                                               {"broken", broken},
+                                                               {"no_tensors", no_tensors}});
   for (const auto& [name, stages] : kWords) {
     if (name == word) return stages;
   }
   throw std::logic_error("classes.csv: unknown stages");
 }
 
+/// Empty: all releases; "none"; "0.14.0": since that one; "-0.27.0": before that one.
+Releases releases_of(const std::string& field) {
+  if (field.empty()) return {.since = {0, 0, 0}};
+  if (field == "none") return {.since = {1, 0, 0}};
+  if (field.starts_with('-')) return {.since = {0, 0, 0}, .until = parse_version(field.substr(1))};
+  return {.since = parse_version(field)};
+}
+
 }  // namespace
+
+bool KnownClass::gone(const VllmVersion& version) const {
+  return last && version >= VllmVersion{last->major, last->minor + 1, 0};
+}
+
+bool KnownClass::lacks(const Releases& having, const VllmVersion& version) const {
+  return version >= first && !gone(version) && !having.hold(version);
+}
 
 std::optional<KnownClass> find_class(std::string_view architecture) {
   const std::string_view table = vllm_classes_text();
@@ -44,7 +60,14 @@ std::optional<KnownClass> find_class(std::string_view architecture) {
   if (!fields.at(6).empty()) known.largest_graph = std::stoll(fields.at(6));
   known.all_states = fields.at(7) == "all";
   known.wrapped = version_of(fields.at(8));
+  known.pipeline = releases_of(fields.at(9));
+  known.adapters = releases_of(fields.at(10));
   return known;
+}
+
+bool lacks_stages(std::string_view architecture, const VllmVersion& version) {
+  const auto known = find_class(architecture);
+  return known && known->lacks(known->pipeline, version);
 }
 
 ClassStages class_stages(std::string_view architecture) {
@@ -58,7 +81,7 @@ int64_t largest_graph(std::string_view architecture) {
 
 bool loads_stages(std::string_view architecture, bool tied) {
   const ClassStages stages = class_stages(architecture);
-  if (stages == ClassStages::broken) return false;
+  if (stages == ClassStages::broken || stages == ClassStages::no_tensors) return false;
   return !tied || (stages != ClassStages::tied_everywhere && stages != ClassStages::untied);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/vllm/types.h"
 #include "model/vllm/version.h"
 
 namespace plimsoll::model {
@@ -15,18 +16,21 @@ namespace plimsoll::model {
 /// may run in its place; what works with stages; the release since which the second model runner
 /// executes it while others still wait; the largest batch whose graph is captured, where its class
 /// says one; "all" where it can keep a recurrent state in every block
-/// (`SupportsMambaPrefixCaching`, 0.11.1 to 0.31); and the release since which vLLM runs
-/// transformers' class in place of its own. tests/against/releases writes the first four and the
-/// last from vLLM's registries and keeps the rest.
+/// (`SupportsMambaPrefixCaching`, 0.11.1 to 0.31); the release since which vLLM runs transformers'
+/// class in place of its own; and the releases whose class has the interfaces `SupportsPP` and
+/// `SupportsLoRA` (empty: all, "none", "0.14.0": since that one, "-0.27.0": before that one).
+/// tests/against/releases writes the first four and the last three from vLLM's sources and keeps
+/// the rest.
 const char* vllm_classes_text();
 
-/// How a class works with several pipeline stages (vLLM 0.32.0's model_executor/models).
+/// How a class that has the `SupportsPP` interface works with several pipeline stages (vLLM
+/// 0.33.0's model_executor/models).
 enum class ClassStages : uint8_t {
   some,             // they launch and load
-  none,             // the class lacks the `SupportsPP` interface: one stage alone
   tied_everywhere,  // it ties the head of every stage, and so fails on those that have none
   untied,           // a tied head fails while loading: it ties what a stage lacks
   broken,           // does not load: it does not skip what others hold
+  no_tensors,       // stages behind the first fail: it makes no `IntermediateTensors` for them
 };
 
 struct KnownClass {
@@ -38,10 +42,19 @@ struct KnownClass {
   int64_t largest_graph = 512;
   bool all_states = false;
   std::optional<VllmVersion> wrapped{};
+  Releases pipeline{{0, 0, 0}}, adapters{{0, 0, 0}};  // whose class takes stages, LoRA
+
+  /// True for releases that have this class no more. Patches of the last one still have it.
+  [[nodiscard]] bool gone(const VllmVersion& version) const;
+  /// True where a release has the class without an interface. `having`: pipeline or adapters.
+  [[nodiscard]] bool lacks(const Releases& having, const VllmVersion& version) const;
 };
 
 /// The class of an architecture; nothing where no release has one.
 std::optional<KnownClass> find_class(std::string_view architecture);
+
+/// True where a release's class of an architecture takes one pipeline stage alone.
+bool lacks_stages(std::string_view architecture, const VllmVersion& version);
 
 /// How an architecture's class works with stages; `some` for an architecture that is not known.
 ClassStages class_stages(std::string_view architecture);
@@ -49,7 +62,7 @@ ClassStages class_stages(std::string_view architecture);
 /// Most sequences of a step whose graph is captured, unless card or flags say another number.
 int64_t largest_graph(std::string_view architecture);
 
-/// True when vLLM 0.32 loads several stages of an architecture, for a model whose head is its
+/// True when vLLM 0.33 loads several stages of an architecture, for a model whose head is its
 /// embedding (`tied`) or not.
 bool loads_stages(std::string_view architecture, bool tied);
 

@@ -51,6 +51,7 @@ int64_t weight_bytes(const ConfigView& config, const engines::Figures& figures, 
     args.expert_parallel = figures.whole_experts;
     args.dtype = figures.dtype;
     args.quantization = figures.quantization;
+    args.tables.offload = figures.host_ngrams;
     return plan_vllm(config, args, nullptr);
   };
   const PlanResult plan = plan_of(ranks);

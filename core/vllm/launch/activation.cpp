@@ -137,12 +137,53 @@ void spread_encoder(PlanPart& encoder) {
   encoder.more = share_of(encoder.bytes, 1.3);
 }
 
+/// Indices of the keys that indexers choose, and their copies by the cache's blocks, of which each
+/// has a row more (v1/attention/backends/mla/index_group.py).
+PlanPart choice_part(const EngineArgs& args, const EngineLimits& limits, const Stage& stage) {
+  constexpr VllmVersion kCopies{0, 30, 0};
+  const ChoiceBuffers& choice = stage.shape.choice;
+  const Amount tokens = limits.max_num_batched_tokens;
+  Amount bytes = tokens * choice.token_bytes;
+  std::string formula = fmt::format("{} tokens x {} B (indices of the keys that indexers choose)",
+                                    tokens.value(), choice.token_bytes.value());
+  if (choice.copies > 0 && args.version >= kCopies) {
+    const Amount decoded = Amount{limits.max_num_seqs} * (Amount{args.draft_tokens} + 1);
+    const Amount rows = (choice.whole_steps ? tokens : std::min(tokens, decoded)) + 1;
+    bytes += rows * choice.row_bytes * choice.copies;
+    formula += fmt::format(" + {} x {} rows x {} B", choice.copies, rows.value(),
+                           choice.row_bytes.value());
+  }
+  return {"top-k indices", bytes.value(), std::move(formula), "topk_indices_buffer", true};
+}
+
 /// Whether requests may hold images, videos or sound: then embeddings are looked up outside the
 /// compiled graph.
 bool takes_items(const EngineArgs& args) {
   if (args.language_only) return false;
   return args.limits.empty() ||
          std::ranges::any_of(args.limits, [](const auto& limit) { return limit.second.count > 0; });
+}
+
+/// Adds what a draft with a model of its own keeps of a step: hidden states, embeddings, and the
+/// residual streams that the model hands to it (v1/spec_decode/llm_base_proposer.py,
+/// v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py).
+void add_draft_buffers(std::vector<PlanPart>& parts, const EngineArgs& args, const Stage& stage,
+                       const Step& step, bool second) {
+  constexpr VllmVersion kHidden{0, 9, 0}, kEmbeds{0, 10, 1};
+  const DraftRows& draft = stage.shape.draft;
+  if (draft.hidden == Amount{0} || args.version < kHidden) return;
+  const bool images = draft.embeds_images && stage.shape.multimodal && takes_items(args);
+  const bool embeds = second ? images : args.version >= kEmbeds;
+  const Amount width = draft.hidden * (embeds ? 2 : 1);
+  parts.push_back({"draft buffers", (step.tokens * width * step.element).value(),
+                   fmt::format("{} tokens x {} x {} B (hidden states{})", step.tokens.value(),
+                               width.value(), step.element, embeds ? ", embeddings" : ""),
+                   "v1/spec_decode", args.version >= kConsumed});
+  if (draft.handed == Amount{0}) return;
+  parts.push_back({"hidden states for drafts", (step.tokens * draft.handed * step.element).value(),
+                   fmt::format("{} tokens x {} x {} B (residual streams)", step.tokens.value(),
+                               draft.handed.value(), step.element),
+                   "get_mtp_target_hidden_states", true});
 }
 
 /// Whether the release compiles the model, with kernels that are tried beside each other on copies
@@ -241,13 +282,14 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                                  step.tokens.value(), step.hidden.value(), element),
                      "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
   }
-  if (shape.top_k_bytes > Amount{0}) {
-    const Amount bytes = step.tokens * shape.top_k_bytes;
-    parts.push_back({"top-k indices", bytes.value(),
-                     fmt::format("{} tokens x {} B (indices of the keys that indexers choose)",
-                                 step.tokens.value(), shape.top_k_bytes.value()),
-                     "topk_indices_buffer", true});
+  if (shape.choice.token_bytes > Amount{0}) parts.push_back(choice_part(args, limits, stage));
+  if (shape.looked_up_bytes > Amount{0}) {
+    parts.push_back({"n-grams looked up", (step.tokens * shape.looked_up_bytes).value(),
+                     fmt::format("{} tokens x {} B (embeddings of n-grams)", step.tokens.value(),
+                                 shape.looked_up_bytes.value()),
+                     "vllm/models/qwen4_exp: _prefetch_buffer", true});
   }
+  if (stage.last) add_draft_buffers(parts, args, stage, step, second);
   return parts;
 }
 

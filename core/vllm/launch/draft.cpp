@@ -35,6 +35,9 @@ void join(Stage& last, const RankWeights& weights, const ModelShape& shape, cons
   last.slack += weights.slack_bytes();
   last.shape.kv_layers.insert(last.shape.kv_layers.end(), shape.kv_layers.begin(),
                               shape.kv_layers.end());
+  last.shape.choice.token_bytes += shape.choice.token_bytes;
+  last.shape.choice.copies += shape.choice.copies;
+  last.shape.draft = shape.draft;
   last.parts.push_back({"weights: draft model",
                         (weights.parameter_bytes() + weights.buffer_bytes()).value(),
                         what + ", this rank's share", source});
@@ -71,9 +74,10 @@ void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options,
   const Quantization quantization = quantization_of(config, own);
   RankWeights weights(options.tensor_parallel, options.element, quantization);
   const DraftTarget head{last.shape.vocabulary, target.max_model_len};
-  const ModelShape shape = method == "draft_model" ? build_shape(config, options, weights)
-                                                   : build_draft_head(config, method == "eagle3",
-                                                                      head, options, weights);
+  ModelShape shape = method == "draft_model"
+                         ? build_shape(config, options, weights)
+                         : build_draft_head(config, method == "eagle3", head, options, weights);
+  shape.draft.hidden = text_config(config).integer({"hidden_size"}, 0);
   join(last, weights, shape, fmt::format("{} ({})", args.draft_model, method),
        "the draft's config.json");
 }

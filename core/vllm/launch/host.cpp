@@ -32,7 +32,7 @@ void add_processed(std::vector<PlanPart>& parts, const EngineArgs& args) {
 
 bool keeps_ngrams_on_host(const EngineArgs& args) {
   constexpr VllmVersion kOnHost{0, 30, 0};
-  return args.table_offload.value_or(args.version >= kOnHost);
+  return args.tables.offload.value_or(args.version >= kOnHost);
 }
 
 int64_t host_processes(const EngineArgs& args) {
@@ -53,8 +53,9 @@ std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
   if (shape.host_table_bytes > Amount{0}) {
     // Replicas have parts of one table, share a copy, or have one each.
     constexpr VllmVersion kShared{0, 31, 0};
-    const bool each = args.table_in_each_replica || args.version < kShared;
-    const int64_t copies = args.table_over_replicas || each ? args.data_parallel : 1;
+    const TableArgs& tables = args.tables;
+    const bool shared = tables.shared.value_or(args.version >= kShared) && !tables.huge_pages;
+    const int64_t copies = tables.over_replicas || !shared ? args.data_parallel : 1;
     const Amount holders = Amount{args.tensor_parallel} * copies;
     parts.push_back(
         {"embeddings of n-grams", (shape.host_table_bytes * holders).value(),

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,6 +33,8 @@ constexpr VllmVersion kPromotes{0, 27, 0};
 constexpr VllmVersion kDraftsFitSteps{0, 33, 0};
 constexpr VllmVersion kShardsSampling{0, 29, 0};
 constexpr VllmVersion kReplaysBounded{0, 33, 0};
+constexpr VllmVersion kHasTables{0, 30, 0};
+constexpr VllmVersion kAdaptersChecked{0, 33, 0};  // by the config; before, by the workers
 
 /// A config without a class's name has its type's, where transformers knows the type
 /// (vllm/transformers_utils/config.py); these come with code of their own.
@@ -63,20 +66,50 @@ void check_found_length(const EngineArgs& args) {
        "from 0.14 on. State the length: --max-model-len N.");
 }
 
+/// What helps where a class lacks an interface: to leave a flag out, or a later release.
+std::string interface_cure(std::string_view flag, const model::Releases& having,
+                           const VllmVersion& version) {
+  if (having.since <= version || having.since >= VllmVersion{1, 0, 0})
+    return fmt::format("Leave {} out.", flag);
+  return fmt::format("Leave {} out, or use vLLM {}, the first release whose class has it.", flag,
+                     version_text(having.since));
+}
+
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
   if (args.pipeline_parallel == 1) return;
   const std::string name = architecture_name(config);
   const model::ClassStages stages = model::class_stages(name);
+  if (stages == model::ClassStages::no_tensors) {
+    fail(ExitCode::usage,
+         "'{}' object has no attribute 'make_empty_intermediate_tensors': its stages behind the "
+         "first cannot start. Leave --pipeline-parallel-size out.",
+         name);
+  }
   if (stages == model::ClassStages::tied_everywhere && config.flag({"tie_word_embeddings"}, true)) {
     fail(ExitCode::usage,
          "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
          "stages that have none. Leave --pipeline-parallel-size out.",
          name);
   }
-  if (stages != model::ClassStages::none) return;
+  const auto known = model::find_class(name);
+  if (!known || !known->lacks(known->pipeline, args.version)) return;
   fail(ExitCode::usage,
        "Pipeline parallelism is not supported for this model. Supported models implement the "
-       "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
+       "`SupportsPP` interface. {}",
+       interface_cure("--pipeline-parallel-size", known->pipeline, args.version));
+}
+
+/// vllm/config/lora.py: verify_with_model_config; v1/worker/lora_model_runner_mixin.py.
+void check_adapted_class(const ConfigView& config, const VllmVersion& version) {
+  const std::string name = architecture_name(config);
+  const auto known = model::find_class(name);
+  if (!known || !known->lacks(known->adapters, version)) return;
+  const std::string cure = interface_cure("--enable-lora", known->adapters, version);
+  if (version < kAdaptersChecked)
+    fail(ExitCode::usage, "{} does not support LoRA yet. {}", name, cure);
+  fail(ExitCode::usage,
+       "LoRA is not supported for {}. Supported models implement the `SupportsLoRA` interface. {}",
+       name, cure);
 }
 
 void check_pace(const EngineArgs& args) {
@@ -105,8 +138,9 @@ void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max
   }
 }
 
-void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
+void check_adapters(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits) {
   if (!args.lora) return;
+  check_adapted_class(config, args.version);
   constexpr auto kRanks = std::to_array<int64_t>({1, 8, 16, 32, 64, 128, 256, 320, 512});
   const bool one = args.version >= kRankOfOne;
   if (std::find(kRanks.begin() + (one ? 0 : 1), kRanks.end(), args.lora_rank) == kRanks.end()) {
@@ -180,6 +214,36 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
       why);
 }
 
+/// Whether the class has layers with embeddings of n-grams (vllm/config/engram.py).
+bool has_ngram_layers(const ConfigView& config) {
+  using Row = std::pair<std::string_view, const char*>;
+  constexpr auto kKeys =
+      std::to_array<Row>({{"DeepseekV41ForCausalLM", "engram_layer_ids"},
+                          {"Qwen4ExpForCausalLM", "ple_layer_ids"},
+                          {"Qwen4ExpForConditionalGeneration", "ple_layer_ids"}});
+  const auto* const row = std::ranges::find(kKeys, architecture_name(config), &Row::first);
+  return row != kKeys.end() && !text_config(config).integers({row->second}).empty();
+}
+
+void check_tables(const ConfigView& config, const EngineArgs& args) {
+  const TableArgs& tables = args.tables;
+  if (!tables.given || args.version < kHasTables) return;
+  const bool shared = tables.shared.value_or(false), offload = tables.offload.value_or(true);
+  std::string why;
+  if (shared && !offload) {
+    why = "dp_shared_memory requires cpu_offload=True";
+  } else if (tables.huge_pages && (shared || !offload)) {
+    why = "use_thp requires cpu_offload=True and dp_shared_memory=False";
+  } else if (!has_ngram_layers(config)) {
+    why =
+        "EngramConfig requires a model with supported Engram embeddings and non-empty n-gram "
+        "layer ids";
+  } else if (shared && args.data_parallel == 1) {
+    why = "dp_shared_memory requires data_parallel_size > 1";
+  }
+  if (!why.empty()) fail(ExitCode::usage, "{}. Change --engram-config, or leave it out.", why);
+}
+
 }  // namespace
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
@@ -192,9 +256,10 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_pipeline(config, args);
   check_pace(args);
   check_steps(args, limits, max_model_len);
-  check_adapters(args, limits);
+  check_adapters(config, args, limits);
   check_drafts(args, limits);
   check_sharded_sampling(args, limits);
+  check_tables(config, args);
   check_graphs(args, limits);
 }
 
@@ -223,7 +288,24 @@ void check_fp8_cache(const ModelShape& shape, const EngineArgs& args, const hard
        gpu->compute_capability < kBfloat16 ? "float16" : "bfloat16");
 }
 
+namespace {
+
+/// vllm/models/qwen4_exp/common/qsa_cache.py, glm5next/common/attention.py.
+void check_rings(const KvPlan& kv) {
+  for (const KvGroup& group : kv.groups()) {
+    const KvSpec& layer = group.layers.front();
+    if (layer.kind != KvKind::ring || kv.block_size() % layer.block_size == 0) continue;
+    fail(ExitCode::usage,
+         "AssertionError: ring capacity {} must divide the attention block size {}. Change "
+         "num_speculative_tokens of --speculative-config.",
+         layer.block_size, kv.block_size());
+  }
+}
+
+}  // namespace
+
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {
+  check_rings(kv);
   if (args.expert_parallel && !shape.mixture && args.version >= kExpertsChecked) {
     fail(ExitCode::usage,
          "Number of experts in the model must be greater than 0 when expert parallelism is "

@@ -21,11 +21,6 @@ bool too_early(const KnownClass& known, const VllmVersion& version) {
   return version < known.first && known.first > kOldest;
 }
 
-/// Patches of the last release come from the same branch.
-bool too_late(const KnownClass& known, const VllmVersion& version) {
-  return known.last && version >= VllmVersion{known.last->major, known.last->minor + 1, 0};
-}
-
 bool runs_transformers(const KnownClass& known, const VllmVersion& version) {
   return known.in_transformers && version >= std::max(kRunsTransformers, *known.in_transformers);
 }
@@ -41,7 +36,7 @@ bool names_a_generator(const std::string& architecture) {
 std::string served_refusal(const std::string& architecture, const VllmVersion& version) {
   const std::optional<KnownClass> known = model::find_class(architecture);
   if (!known || runs_transformers(*known, version)) return "";
-  if (too_late(*known, version)) {
+  if (known->gone(version)) {
     return fmt::format(
         "Model architecture {} was supported in vLLM until v{}, and is not supported anymore. Use "
         "that release, and --vllm-version {}.",
@@ -65,7 +60,7 @@ std::string served_note(const std::string& architecture, const VllmVersion& vers
         architecture);
   }
   if (!known || !runs_transformers(*known, version)) return "";
-  if (!too_early(*known, version) && !too_late(*known, version)) return "";
+  if (!too_early(*known, version) && !known->gone(version)) return "";
   return fmt::format(
       "this release has no class for {} ({}): it runs the one of transformers, if the installed "
       "version has it, in about the same memory",

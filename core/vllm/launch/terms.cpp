@@ -123,7 +123,8 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   options.cache = cache_type(args.kv_cache_dtype, terms.quantization.fp8_kv_cache());
   options.absent = absent_modalities(args);
   options.ngrams_on_host = keeps_ngrams_on_host(args);
-  if (args.table_over_replicas) options.ngram_replicas = args.data_parallel;
+  if (args.tables.over_replicas) options.ngram_replicas = args.data_parallel;
+  options.draft_tokens = args.draft_tokens;
   options.state_dtype = args.state_dtype;
   options.lora_slots = args.lora ? args.lora_slots : 0;
   options.lora_rank = args.lora ? args.lora_rank : 0;

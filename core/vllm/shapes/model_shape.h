@@ -143,6 +143,21 @@ struct ExpertKernel {
   bool padded_values = false;         // reordered weights are padded in both directions
 };
 
+/// Buffers of indices of the keys that indexers choose.
+struct ChoiceBuffers {
+  Amount token_bytes;        // of one token of a step
+  Amount row_bytes;          // of one row of a copy by the cache's blocks
+  int64_t copies = 0;        // from 0.30 on (v1/attention/backends/mla/index_group.py)
+  bool whole_steps = false;  // copies have a row for each token of a step, else of a decode
+};
+
+/// Elements that a draft with a model of its own keeps of each token of a step.
+struct DraftRows {
+  Amount hidden;               // hidden states that it reads; 0: there is no such draft
+  Amount handed;               // residual streams that the model hands to it
+  bool embeds_images = false;  // it reads embeddings of images too, in the second model runner
+};
+
 /// Options of build_shape.
 struct ShapeOptions {
   model::VllmVersion version;
@@ -161,6 +176,7 @@ struct ShapeOptions {
   std::string state_dtype;          // --mamba-ssm-cache-dtype
   bool ngrams_on_host = false;      // embeddings of n-grams lie in the host's memory
   int64_t ngram_replicas = 1;       // replicas over which these embeddings are divided
+  int64_t draft_tokens = 0;         // proposed for each step
   int64_t lora_slots = 0;           // adapters held at once; 0: none
   int64_t lora_rank = 0;
   ExpertKernel mxfp4;
@@ -197,8 +213,10 @@ struct ModelShape {
   Amount attention_token_bytes;
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
-  Amount top_k_bytes = 0;       // indices of the keys that indexers choose, of one token of a step
-  Amount host_table_bytes = 0;  // embeddings of n-grams in the host's memory, of a rank
+  ChoiceBuffers choice;
+  DraftRows draft;
+  Amount host_table_bytes = 0;     // embeddings of n-grams in the host's memory, of a rank
+  Amount looked_up_bytes = 0;      // that of one token of a step, from these embeddings
   Amount adapted_table_bytes = 0;  // of adapters of the token table, by token and slot
   ActivationShape activation;
   VisionShape vision;

@@ -26,6 +26,7 @@ struct Predictor {
   Split projection = Split::none;
   const char* without = nullptr;  // switch of the config that is off for these layers
   bool mixes_streams = false;     // behind them, as behind the model's own (Qwen3.8-Flash-Next)
+  bool embeds_images = false;     // its class reads embeddings of images
 };
 
 std::optional<Predictor> find_predictor(std::string_view language) {
@@ -40,7 +41,8 @@ std::optional<Predictor> find_predictor(std::string_view language) {
     case model::Predictors::qwen3_next:
       return Predictor{"num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs};
     case model::Predictors::qwen3_5:
-      return Predictor{"mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs};
+      return Predictor{
+          "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs, nullptr, false, true};
     case model::Predictors::qwen4_exp:
       return Predictor{"mtp_num_hidden_layers", 1, "mtp.layers.0", Split::outputs, nullptr, true};
   }
@@ -80,14 +82,15 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
   build.weights.buffer(Amount{0} - build.weights.buffer_bytes());
 }
 
-/// Norms and projections of residual streams, of which the projections make one.
-void mix_streams(const ConfigView& text, Builder& build) {
-  constexpr Bounds kSizes{1, 1 << 20};
-  const int64_t width = (text.integer({"hc_count"}, 4, kSizes) * build.dims.hidden);
-  const int64_t rank = text.integer({"hc_lowrank"}, 320, kSizes);
-  build.norm(width - build.dims.hidden);  // of hidden states that are streams
-  build.norm(width);
-  build.weights.plain(Part::mlp, Amount{2} * rank * width);
+/// A mixer of residual streams like the one behind the model's own layers, and the norm of hidden
+/// states that are streams.
+void mix_streams(const model::ModelSpec& spec, Builder& build) {
+  for (const model::WeightSpec& weight : spec.weights) {
+    if (weight.name.find(".hyper_connection_mixer.") == std::string::npos) continue;
+    const bool norm = weight.shape.size() == 1;
+    if (norm) build.norm(weight.shape[0] - build.dims.hidden);  // build_mtp counts one stream's
+    build.weights.plain(norm ? Part::norm : Part::mlp, weight.elements());
+  }
 }
 
 }  // namespace
@@ -137,7 +140,11 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
     projection.quantized = row.projection == Split::outputs;
     weights.linear(Part::mlp, projection);
   }
-  if (row.mixes_streams) mix_streams(text, build);
+  if (row.mixes_streams) mix_streams(model.spec, build);
+  const int64_t streams = model.spec.vllm.predicted_streams;
+  shape.draft = {.hidden = Amount{hidden} * streams,
+                 .handed = Amount{streams > 1 ? hidden : 0} * streams,
+                 .embeds_images = row.embeds_images};
   take_out(model, layer, layers, build);
   return shape;
 }

@@ -62,6 +62,8 @@ ModelSpec make_deepseek_v4(const ConfigReader& config) {
   decoder.mixture = read_hashed_mixture(config, sizes.layers);
   const int64_t streams = config.integer({"hc_mult"}, 4, {1, 1 << 10});
   mix_streams(streams, 2 + streams, 3, decoder);
+  decoder.vllm.predicted_streams = streams;
+  decoder.vllm.whole_shared = VllmVersion{0, 20, 0};
   decoder.vllm.knows_stage = decoder.vllm.float_rotary = decoder.vllm.own_expert_names = true;
   return build(decoder);
 }

@@ -1,7 +1,10 @@
 // Qwen3.8-Flash-Next: Qwen3.5's layers, whose attention sees keys that an index over pooled keys
 // chooses, with gated residual streams and tables of n-grams. `plan` alone counts it.
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,13 +24,16 @@ bool is_prime(int64_t number) {
   return number > 1;
 }
 
-/// Tables of n-grams of the layers that `ple_layer_ids` counts from 1. Each head of a table has a
-/// prime number of rows: all heads of all tables the primes from `ngram_vocab_size_base` on.
-std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, int64_t layers,
+/// Tables of n-grams of the layers that `ple_layer_ids` counts from 1, none with attention. Each
+/// head of a table has a prime number of rows: all heads of all tables the primes from
+/// `ngram_vocab_size_base` on.
+std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config,
+                                                  const std::vector<LayerParts>& parts,
                                                   int64_t hidden, int64_t channels) {
   constexpr IntegerRange kHeads{1, 256}, kOrders{2, 64}, kRows{2, int64_t{1} << 31};
   constexpr int64_t kMostHeads = 1024;  // for whose prime numbers the time is short
-  std::vector<std::optional<NgramSpec>> tables(static_cast<size_t>(layers));
+  std::vector<std::optional<NgramSpec>> tables(parts.size());
+  const auto layers = static_cast<int64_t>(parts.size());
   const auto chosen = read_layer_list(config, "ple_layer_ids", layers, 1);
   if (!chosen || std::ranges::none_of(*chosen, std::identity())) return tables;
   if (config.find({"eos_token_id"}) == nullptr) {
@@ -46,6 +52,7 @@ std::vector<std::optional<NgramSpec>> read_ngrams(const ConfigReader& config, in
   int64_t prime = config.integer({"ngram_vocab_size_base"}, 20000000, kRows) - 1;
   for (size_t i = 0; i < tables.size(); ++i) {
     if (!(*chosen)[i]) continue;
+    if (parts[i].attention) config.refuse("ple_layer_ids", "layers of linear attention alone");
     NgramSpec& table = tables[i].emplace();
     for (int64_t head = 0; head < heads; ++head) {
       do ++prime;
@@ -88,26 +95,49 @@ void add_gated_streams(const ConfigReader& config, int64_t streams, Decoder& dec
 }
 
 /// An index over pooled keys, which keep their positions in time, height and width beside images.
-PooledIndex read_pooled_index(const ConfigReader& config) {
+/// Refuses what transformers' config refuses (qwen4_exp: validate_architecture).
+std::optional<IndexerSpec> read_pooled_index(const ConfigReader& config, int64_t rotary_dim) {
+  if (config.find({"indexer_n_heads", "indexer_kv_heads", "indexer_head_dim", "indexer_budget",
+                   "indexer_compress_ratio"}) == nullptr) {
+    return std::nullopt;
+  }
   constexpr IntegerRange kCounts{1, 1 << 20};
   constexpr int64_t kElementsOfNumber = 4;  // an int64 in 16-bit elements
-  PooledIndex index;
-  IndexerSpec& indexer = index.indexer;
+  IndexerSpec indexer;
   indexer.heads = config.required({"indexer_n_heads"}, kCounts);
-  index.key_heads = config.required({"indexer_kv_heads"}, kCounts);
+  if (config.required({"indexer_kv_heads"}, kCounts) != 1) config.refuse("indexer_kv_heads", "1");
   indexer.head_dim = config.required({"indexer_head_dim"}, kHeadDims);
   indexer.most = config.required({"indexer_budget"}, kCounts);
   indexer.pool = config.required({"indexer_compress_ratio"}, kCounts);
+  if (indexer.most % indexer.pool != 0)
+    config.refuse("indexer_budget", "a multiple of indexer_compress_ratio");
+  if (indexer.head_dim < rotary_dim)
+    config.refuse("indexer_head_dim",
+                  fmt::format("the {} dimensions of RoPE at least", rotary_dim));
   indexer.ring = indexer.head_dim;
   if (config.object_or_empty("rope_parameters").find({"mrope_section"}) != nullptr) {
     indexer.ring = round_up(indexer.ring, kElementsOfNumber) + 3 * kElementsOfNumber;
   }
-  return index;
+  return indexer;
+}
+
+/// Refuses kinds of layers and activations that transformers' config or vLLM's class refuses.
+void check_kinds(const ConfigReader& config) {
+  constexpr auto kTypes =
+      std::to_array<std::string_view>({"linear_attention", "full_attention", "indexed_attention"});
+  for (const std::string& type : config.texts("layer_types").value_or(std::vector<std::string>())) {
+    if (std::ranges::find(kTypes, type) == kTypes.end())
+      config.refuse("layer_types", "linear_attention, full_attention and indexed_attention alone");
+  }
+  want_silu(config);
+  const std::string gate = config.text({"output_gate_type"}, "silu");
+  if (gate != "silu" && gate != "sigmoid") config.refuse("output_gate_type", "silu or sigmoid");
 }
 
 }  // namespace
 
 ModelSpec make_qwen4_exp(const ConfigReader& config) {
+  check_kinds(config);
   Decoder decoder = read_qwen(config, "qwen4_exp");
   const Sizes& sizes = decoder.sizes;
   const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
@@ -116,13 +146,12 @@ ModelSpec make_qwen4_exp(const ConfigReader& config) {
   decoder.mixture->sizes.router.normalize = true;
   add_gated_shared(config, *decoder.mixture);
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
-  if (config.find({"indexer_n_heads"}) != nullptr) {
-    decoder.pooled_index = read_pooled_index(config);
-    decoder.vllm.idle_scales = decoder.vllm.plain_fp4_queries = true;
-  }
-  const int64_t streams = config.integer({"hc_count"}, 4, {1, 1 << 10});
+  decoder.pooled_index = read_pooled_index(config, decoder.ropes.front().spec.rotary_dim);
+  decoder.vllm.idle_scales = decoder.vllm.plain_fp4_queries = decoder.pooled_index.has_value();
+  const int64_t streams = config.integer({"hc_count"}, 4, {2, 1 << 10});
   add_gated_streams(config, streams, decoder);
-  decoder.ngrams = read_ngrams(config, sizes.layers, sizes.hidden, streams * sizes.hidden);
+  decoder.vllm.predicted_streams = streams;
+  decoder.ngrams = read_ngrams(config, decoder.parts, sizes.hidden, streams * sizes.hidden);
   return build(decoder);
 }
 

@@ -78,9 +78,13 @@ void use_v3(const ConfigReader& config, Decoder& decoder, int64_t dense_layers,
 
 namespace {
 
+/// vllm/model_executor/models/deepseek_v2.py: DeepseekV2MoE.
+constexpr VllmVersion kWholeShared{0, 11, 0};
+
 void read_v3(const ConfigReader& config, Decoder& decoder) {
   read_latent_decoder(config, decoder);
   use_v3(config, decoder, 3);
+  decoder.vllm.whole_shared = kWholeShared;
 }
 
 /// Which layers choose keys; the others see those that the layer before sees (GLM-5.2).
@@ -134,6 +138,7 @@ ModelSpec make_deepseek(const ConfigReader& config) {
     config.doubt("scoring_func", "softmax");
   }
   decoder.vllm.knows_stage = true;
+  decoder.vllm.whole_shared = kWholeShared;
   return build(decoder);
 }
 
@@ -144,6 +149,7 @@ ModelSpec make_deepseek_v2(const ConfigReader& config) {
   decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, 0);
   use_softmax_router(config, *decoder.mixture, false);  // norm_topk_prob is not read
   decoder.vllm.knows_stage = true;
+  decoder.vllm.whole_shared = kWholeShared;
   return build(decoder);
 }
 
@@ -169,6 +175,7 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
   read_sparse_types(config, decoder);
   constexpr int64_t kIndexHeads = 32;
   read_indexer(config, decoder, kIndexHeads, true);
+  decoder.vllm.whole_shared = kWholeShared;
   return build_without_prediction(config, decoder);
 }
 
@@ -211,6 +218,7 @@ ModelSpec make_hy_v4(const ConfigReader& config) {
     AttentionSpec& attention = decoder.latent->attention;
     attention.indexer.rope_pairs = attention.rope_pairs;
     decoder.latent->sparse = sparse_attention(config, decoder.sizes.layers);
+    decoder.vllm.copies_whole_steps = true;
   }
   if (config.boolean({"gated_mla"}, true)) decoder.names.attention_gate = "linear_gate";
   decoder.gate_by_head = config.text({"gating_type"}, "elementwise") != "elementwise";

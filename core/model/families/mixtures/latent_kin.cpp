@@ -26,6 +26,7 @@ ModelSpec make_axk1(const ConfigReader& config) {
   mixture.names.choice_bias = {kV3Bias, "mlp.gate.e_score_correction_bias"};
   decoder.placement = NormPlacement::sandwich;
   decoder.names.mlp_post_norm = "post_mlp_layernorm";
+  decoder.vllm.whole_shared = VllmVersion{0, 17, 0};
   ModelSpec spec = build_without_prediction(config, decoder);
   // Dense layers have this norm too, in vLLM and in published checkpoints, and do without it.
   for (LayerSpec& layer : spec.layers) {
@@ -64,6 +65,7 @@ ModelSpec make_pangu_ultra_moe(const ConfigReader& config) {
   use_config_epsilon(decoder);
   decoder.latent->attention.rope_pairs = RopePairs::neighbours;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  decoder.vllm.whole_shared = VllmVersion{0, 11, 1};
   const MlpSpec missing{.intermediate = config.required({"moe_intermediate_size"}, kWidths)};
   decoder.mixture = read_mixture(config, decoder.sizes.layers, missing);
   Mixture& mixture = *decoder.mixture;

@@ -65,6 +65,7 @@ ModelSpec make_llama4(const ConfigReader& config) {
     decoder.vllm.refused = "vLLM puts the weights of Llama 4's q and k in order, not their biases";
   }
   decoder.vllm.knows_stage = decoder.vllm.rotary_in_all = true;
+  decoder.vllm.whole_shared = VllmVersion{0, 11, 0};
   ModelSpec spec = build(decoder);
   for (size_t i = 0; i < chunked.size(); ++i) {
     AttentionSpec& attention = spec.layers[i].attention;

@@ -46,22 +46,25 @@ Decoder read_qwen(const ConfigReader& config, const char* family) {
   decoder.qk_norm = true;
   // Always in transformers; vLLM asks the config.
   decoder.query_gates = !config.describes() || config.boolean({"attn_output_gate"}, true);
-  decoder.parts = read_parts(config, decoder.sizes.layers);
   decoder.recurrent =
       read_delta(config, {.heads = 32, .head_dim = 128, .groups = 16, .state = 128});
   decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
   read_plain_attention_biases(config, decoder);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
   decoder.vllm.counted_positions = true;
+  decoder.vllm.whole_shared = VllmVersion{0, 20, 0};
   return decoder;
 }
 
 ModelSpec make_qwen3_5(const ConfigReader& config) {
-  return build(read_qwen(config, "qwen3_5"));
+  Decoder decoder = read_qwen(config, "qwen3_5");
+  decoder.parts = read_parts(config, decoder.sizes.layers);
+  return build(decoder);
 }
 
 ModelSpec make_qwen3_5_moe(const ConfigReader& config) {
   Decoder decoder = read_qwen(config, "qwen3_5_moe");
+  decoder.parts = read_parts(config, decoder.sizes.layers);
   decoder.mixture = read_qwen_mixture(config, decoder.sizes.layers);
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.normalize = true;
@@ -75,6 +78,7 @@ ModelSpec make_qwen3_5_moe(const ConfigReader& config) {
 
 ModelSpec make_qwen3_next(const ConfigReader& config) {
   Decoder decoder = read_qwen(config, "qwen3_next");
+  decoder.parts = read_parts(config, decoder.sizes.layers);
   decoder.recurrent->stored = DeltaStored::by_key_head;
   decoder.vllm.head_everywhere = true;
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;

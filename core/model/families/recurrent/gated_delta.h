@@ -5,7 +5,7 @@
 
 namespace plimsoll::model {
 
-/// The decoder with those fields that all of Qwen's classes have.
+/// The decoder with those fields that all of Qwen's classes have; the family sets `parts`.
 Decoder read_qwen(const ConfigReader& config, const char* family);
 
 }  // namespace plimsoll::model

@@ -169,6 +169,7 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.names.attention_norm = decoder.names.mlp_norm = "norm";
   decoder.spellings = {{"model.embed_tokens.", "backbone.embeddings."}, {"model.", "backbone."}};
   decoder.vllm.float_states = true;
+  decoder.vllm.whole_shared = VllmVersion{0, 11, 1};
   return build(decoder);
 }
 

@@ -40,7 +40,11 @@ void tile_experts(Builder& build, const RankWeights::Experts& experts);
 /// The caches of an attention with AttentionSpec::compression.
 void add_compressed_caches(const model::AttentionSpec& attention, Builder& build);
 
-/// The state of the convolution of a layer's n-grams.
+/// Embeddings of a layer's n-grams, of which a rank has a part, and add_ngram_state.
+void add_ngrams(const model::ModelSpec& spec, const model::NgramSpec& ngrams, int64_t layer,
+                Builder& build);
+
+/// The state of the convolution of a layer's n-grams, which every rank has whole.
 void add_ngram_state(const model::ModelSpec& spec, const model::NgramSpec& ngrams, Builder& build);
 
 /// The state of one layer's mixer. With attention side by side its projection has factors.

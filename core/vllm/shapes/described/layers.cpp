@@ -1,6 +1,7 @@
 // Memory beside the weight table of a described model: caches, rotary tables, scales, and sizes for
 // the activation model.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +16,8 @@ using model::LayerSpec;
 using model::MlpKind;
 using model::MlpSpec;
 using model::ModelSpec;
+
+constexpr int64_t kIndexBytes = 4;  // of the number of a key
 
 /// vLLM's Qwen2 has windows in all layers or in none.
 void check_windows(const ModelSpec& spec, const ConfigView& config) {
@@ -42,7 +45,7 @@ class Layers {
       : spec_(spec), build_(build), weights_(build.weights), shape_(build.shape) {}
 
   void add(const LayerSpec& layer) {
-    if (layer.ngrams) add_ngrams(*layer.ngrams, &layer - spec_.layers.data());
+    if (layer.ngrams) add_ngrams(spec_, *layer.ngrams, &layer - spec_.layers.data(), build_);
     if (layer.has_attention()) add_attention(layer.attention);
     const bool beside = layer.has_attention() && !layer.shared_block;
     if (layer.recurrent) add_mixer(*layer.recurrent, beside);
@@ -97,6 +100,9 @@ class Layers {
     }
     if (attention.compression > 0) {
       add_rotary(spec_.ropes[static_cast<size_t>(attention.rope)], attention, false);
+      constexpr int64_t kUsualChoice = 512;
+      shape_.choice.token_bytes =
+          Amount{build_.config.integer({"index_topk"}, kUsualChoice)} * kIndexBytes;
       return add_compressed_caches(attention, build_);
     }
     if (attention.keys_of < 0 && !shape_.pooling) add_cache(attention, latent);
@@ -127,7 +133,7 @@ class Layers {
   void add_cache(const AttentionSpec& attention, bool latent) {
     const int64_t index = attention.indexer.chooses() ? attention.indexer.head_dim : 0;
     const model::IndexerSpec& indexer = attention.indexer;
-    if (indexer.most > 0) note_top_k(indexer, latent);
+    if (indexer.most > 0) note_choice(indexer, latent);
     const bool pools = indexer.chooses() && indexer.pool > 1;
     const Amount plain_keys = Amount{index} * build_.options.element;
     if (latent && index > 0) {
@@ -158,7 +164,10 @@ class Layers {
     KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
     if (recurrent_) shape_.attention_token_bytes = cache.token_bytes;
     shape_.kv_layers.push_back(std::move(cache));
-    if (index > 0 && !pools) shape_.kv_layers.push_back(index_cache(plain_keys, 1));
+    if (index > 0 && !pools) {
+      shape_.kv_layers.push_back(index_cache(plain_keys, 1));
+      note_chosen_blocks();
+    }
   }
 
   /// Blocks for kernels that read 32 or 64 pooled keys at once, on consumers' Blackwell 64 alone
@@ -180,65 +189,46 @@ class Layers {
     KvLayer ring;
     ring.kind = KvKind::ring;
     ring.token_bytes = Amount{indexer.ring} * kBfloat16;
-    ring.fixed_block = indexer.pool;
+    ring.fixed_block = ring_tokens(indexer.pool);
     shape_.kv_layers.push_back(std::move(ring));
     shape_.packs_pages = true;
   }
 
+  /// Tokens of a ring: those of a pool, and those of a step that may be rejected, in whole pools,
+  /// whose number is a power of 2 in GLM-5.3-Flash.
+  [[nodiscard]] int64_t ring_tokens(int64_t pool) const {
+    constexpr model::VllmVersion kDraftsInRing{0, 31, 0};  // of GLM-5.3-Flash
+    const bool latent = spec_.vllm.copies_whole_steps;
+    if (latent && build_.options.version < kDraftsInRing) return pool;
+    const auto pools = static_cast<uint64_t>(1 + (build_.options.draft_tokens + pool - 1) / pool);
+    return pool * static_cast<int64_t>(latent ? std::bit_ceil(pools) : pools);
+  }
+
   /// Indices of the keys that are chosen for each token of a step: of latents in one buffer for all
-  /// layers, else in one for each.
-  void note_top_k(const model::IndexerSpec& indexer, bool latent) {
-    constexpr int64_t kNumber = 4, kTile = 128;
+  /// layers, and in a copy for the layers that share a choice; else in one buffer for each layer.
+  void note_choice(const model::IndexerSpec& indexer, bool latent) {
+    constexpr int64_t kTile = 128;
+    ChoiceBuffers& choice = shape_.choice;
     const int64_t spare = indexer.pool > 1 ? indexer.pool - 1 : 0;  // not yet pooled
     if (!latent) {
-      shape_.top_k_bytes += (Amount{indexer.most} + spare + 1) * kNumber;  // and their count
+      choice.token_bytes += (Amount{indexer.most} + spare + 1) * kIndexBytes;  // and their count
       return;
     }
     const Amount width =
         spare > 0 ? padded_to(Amount{indexer.most} + spare, kTile) : Amount{indexer.most};
-    shape_.top_k_bytes = width * kNumber;
+    choice.token_bytes = width * kIndexBytes;
+    choice.row_bytes = (width + 1) * kIndexBytes;  // and their count
+    choice.whole_steps = spec_.vllm.copies_whole_steps;
+    if (indexer.chooses() || choice.whole_steps || choice.copies == 0) ++choice.copies;
   }
 
-  /// The state of the convolution, which every rank has whole, and a rank's part of the table.
-  void add_ngrams(const model::NgramSpec& ngrams, int64_t layer) {
-    if (build_.options.pipeline_parallel > 1) {
-      fail(
-          ExitCode::usage,
-          "N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks "
-          "do not receive the raw input_ids it needs. Leave --pipeline-parallel-size out.");
-    }
-    constexpr int64_t kNumber = 8;
-    weights_.buffer(Amount{ngrams.numbers} * kNumber);
-    add_ngram_state(spec_, ngrams, build_);
-    const Amount rows = ceil_div(weights_.share(ngrams.rows, "the rows of a table of n-grams"),
-                                 build_.options.ngram_replicas);
-    const std::string module = fmt::format("layers.{}.ple.ple_embedding", layer);
-    const Amount bytes = embedding_bytes(rows * ngrams.width, module);
-    if (build_.options.ngrams_on_host) {
-      shape_.host_table_bytes += bytes;
-    } else {
-      weights_.parameters(Part::embedding, bytes);
-    }
-  }
-
-  /// By `ple_embedding_dtype`, else by the checkpoint's quantization, which in fp8 may name the
-  /// embedding or its pieces as plain (vllm/models/qwen4_exp/common/ngram_embedding.py:
-  /// from_quant_config).
-  [[nodiscard]] Amount embedding_bytes(Amount elements, const std::string& module) const {
-    constexpr int64_t kGroup = 16;  // of NVFP4, with a scale of a byte
-    const std::string type = build_.config.text({"ple_embedding_dtype"}, "");
-    const Quantization& quantization = weights_.quantization();
-    const auto format = [&](const ModuleName& name) { return quantization.linear(name).format; };
-    const quantization::WeightFormat own = format({module, "ngram_embedding", {}});
-    const bool mixed = quantization.method().starts_with("modelopt");
-    if (type == "nvfp4" || (mixed && own == quantization::WeightFormat::nvfp4)) {
-      return elements / 2 + elements / kGroup;
-    }
-    const bool stored =
-        quantization.method() == "fp8" && !quantization.is_online() &&
-        format({module + ".ngram_embedding", "shard_0", {}}) != quantization::WeightFormat::plain;
-    const bool fp8 = (stored || mixed) && own == quantization::WeightFormat::fp8;
-    return elements * (type == "float8_e4m3fn" || fp8 ? 1 : build_.options.element);
+  /// Indices of the blocks of keys that are chosen, in one buffer for all layers
+  /// (vllm/models/minimax_m3/nvidia/model.py).
+  void note_chosen_blocks() {
+    const ConfigView sparse = build_.config.child({"sparse_attention_config"});
+    const int64_t heads = sparse.integer({"sparse_num_index_heads"}, 0) / weights_.ranks();
+    shape_.choice.token_bytes = Amount{sparse.integer({"sparse_topk_blocks"}, 0)} *
+                                std::max<int64_t>(1, heads) * kIndexBytes;
   }
 
   void add_latent(const AttentionSpec& attention) {

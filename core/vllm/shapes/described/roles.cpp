@@ -154,8 +154,8 @@ void Roles::add_experts(const MlpSpec& mlp) {
   add(mlp.experts_norm, {.part = Part::norm});
   add(mlp.experts_out_norm, {.part = Part::norm});
   add(mlp.shared.out_norm, {.part = Part::norm});
-  add(mlp.shared.up, {.part = Part::mlp, .gate_and_up = mlp.gated});
-  add(mlp.shared.down, {.part = Part::mlp});
+  add(mlp.shared.up, {.part = Part::mlp, .gate_and_up = mlp.gated, .shared = true});
+  add(mlp.shared.down, {.part = Part::mlp, .shared = true});
   add(mlp.shared.gate, numbers);
 }
 

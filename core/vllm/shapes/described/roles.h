@@ -28,7 +28,8 @@ struct Role {
   int64_t row_multiple = 1;      // a rank's rows are padded to a multiple of so many
   bool indexer = false;          // keys of an indexer and weights of its heads
   bool router = false;
-  bool down = false;  // of an MLP
+  bool down = false;    // of an MLP
+  bool shared = false;  // of experts that see all tokens
 };
 
 /// The roles of a model's weights, by what its layers name. Borrows the spec.

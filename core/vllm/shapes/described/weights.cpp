@@ -30,6 +30,8 @@ constexpr model::VllmVersion kFusesIndexer{0, 20, 0};  // wk and weights_proj
 constexpr model::VllmVersion kSchemesByOwnNames{0, 32, 0};
 constexpr model::VllmVersion kCutsFusedAttention{0, 28, 0};  // transformers' own; before: whole
 constexpr model::Releases kFloatRouter{{0, 25, 0}, {0, 26, 0}};
+// Dense MLPs of classes with indexers (vllm/models/deepseek_v32/nvidia/model.py, glm5next).
+constexpr model::VllmVersion kWholeDense{0, 29, 0}, kWholeDenseInCopies{0, 31, 0};
 constexpr model::VllmVersion kRouterByCard{0, 17, 0};  // Nemotron-H's; before: float32 on each
 
 /// DeepSeek's class holds the router in float32 where the config asks for it, and GLM-5's always
@@ -53,6 +55,24 @@ bool has_fused_attention(const ModelSpec& spec) {
     return weight.split == TableSplit::qkv && weight.parts.size() > 1 &&
            weight.parts.front().tensor == weight.parts.back().tensor;
   });
+}
+
+/// Whether the ranks of a replica divide the tokens of a mixture (vllm/config/parallel.py:
+/// use_sequence_parallel_moe).
+bool divides_tokens(const ShapeOptions& options) {
+  return options.expert_parallel && options.tensor_parallel > 1 && options.data_parallel > 1;
+}
+
+bool has_whole_shared(const ModelSpec& spec, const ShapeOptions& options) {
+  const auto& since = spec.vllm.whole_shared;
+  return divides_tokens(options) && since && options.version >= *since;
+}
+
+bool has_whole_dense(const ModelSpec& spec, const ShapeOptions& options) {
+  if (!has_whole_shared(spec, options) || !spec.has_indexers()) return false;
+  const bool copies = spec.vllm.copies_whole_steps;
+  return options.pipeline_parallel == 1 &&
+         options.version >= (copies ? kWholeDenseInCopies : kWholeDense);
 }
 
 class Table {
@@ -144,6 +164,8 @@ class Table {
         split == TableSplit::replicated) {
       return role.down ? TableSplit::row : TableSplit::merged_column;
     }
+    const bool whole = role.shared ? whole_shared_ : whole_dense_ && role.part == Part::mlp;
+    if (whole) return TableSplit::replicated;
     const bool narrow = role.narrow && split == TableSplit::merged_column;
     return narrow && wants_wide_matrices(weights_.quantization()) ? TableSplit::replicated : split;
   }
@@ -240,6 +262,8 @@ class Table {
   RankWeights& weights_;
   const bool float_router_ = has_float_router(spec_, build_);
   const bool generic_ = runs_transformers(spec_, build_);
+  const bool whole_shared_ = has_whole_shared(spec_, build_.options);
+  const bool whole_dense_ = has_whole_dense(spec_, build_.options);
   const bool whole_attention_ =
       generic_ && has_fused_attention(spec_) && build_.options.version < kCutsFusedAttention;
 };

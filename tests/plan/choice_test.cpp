@@ -1,0 +1,181 @@
+// Buffers beside weights, by the step: indices of the keys that indexers choose, and what drafts
+// keep. Shapes are those that vLLM 0.33's classes make on the meta device, with FlashMLA's sparse
+// backend in the place of the CPU's.
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "base/json.h"
+#include "plan/configs.h"
+#include "plan/pooled_configs.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+constexpr int64_t kTokens = 8192, kSequences = 256;
+
+EngineArgs launch(VllmVersion version) {
+  EngineArgs args = at(version);
+  args.max_num_batched_tokens = kTokens;
+  args.max_num_seqs = kSequences;
+  args.max_model_len = 4096;
+  return args;
+}
+
+int64_t choice(const Json& config, const EngineArgs& args) {
+  return part_bytes(plan_of(config, args, "h200"), "top-k indices");
+}
+
+/// A config of tests/data/families/changed.jsonl.
+Json changed(const std::string& name) {
+  std::istringstream lines(
+      read_text_file(PLIMSOLL_SOURCE_DIR "/tests/data/families/changed.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = parse_json<Json>(line);
+    if (row["name"] == name && row.contains("config")) return row["config"];
+  }
+  FAIL(name);
+  return {};
+}
+
+/// DeepSeek V3.2 with four layers and 16 experts.
+Json deepseek_v32() {
+  return parse_json<Json>(
+      R"({"architectures":["DeepseekV32ForCausalLM"],"model_type":"deepseek_v32",
+    "torch_dtype":"bfloat16","first_k_dense_replace":3,"hidden_size":7168,"index_head_dim":128,
+    "index_n_heads":64,"index_topk":2048,"intermediate_size":18432,"kv_lora_rank":512,
+    "max_position_embeddings":163840,"moe_intermediate_size":2048,"n_group":4,"n_routed_experts":16,
+    "n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":128,"num_experts_per_tok":8,
+    "num_hidden_layers":4,"num_key_value_heads":128,"num_nextn_predict_layers":1,"q_lora_rank":1536,
+    "qk_nope_head_dim":128,"qk_rope_head_dim":64,"rms_norm_eps":1e-6,"routed_scaling_factor":2.5,
+    "rope_theta":10000,"scoring_func":"sigmoid","tie_word_embeddings":false,"topk_group":4,
+    "topk_method":"noaux_tc","v_head_dim":128,"vocab_size":129280})");
+}
+
+}  // namespace
+
+TEST_CASE("layers that share a choice have a copy of it, for a step of decodes or a whole one") {
+  constexpr int64_t kOwn = kTokens * 2048 * 4;  // (8192, 2048) int32
+  const EngineArgs args = launch({0, 33, 0});
+  // Four of (257, 2048) and (257,).
+  CHECK(choice(deepseek_v32(), args) == kOwn + 4 * (kSequences + 1) * 2049 * 4);
+  // Six of (8193, 2048) and (8193,), whichever layers have an indexer.
+  CHECK(choice(changed("HYV4ForCausalLM"), args) == kOwn + 6 * (kTokens + 1) * 2049 * 4);
+  // 11 of (8193, 2176) and (8193,).
+  CHECK(choice(glm_flash(), args) == kTokens * 2176 * 4 + 11 * (kTokens + 1) * 2177 * 4);
+  CHECK(choice(deepseek_v32(), launch({0, 29, 0})) == kOwn);
+}
+
+TEST_CASE("layers that predict have a choice and a copy of their own, and widen the decodes") {
+  EngineArgs args = launch({0, 33, 0});
+  args.draft_method = "mtp";
+  args.draft_tokens = 3;
+  const int64_t rows = kSequences * (1 + 3) + 1;
+  CHECK(choice(deepseek_v32(), args) == 2 * kTokens * 2048 * 4 + 5 * rows * 2049 * 4);
+  Json config = qwen_flash();
+  config["mtp_num_hidden_layers"] = 1;
+  CHECK(choice(config, args) == kTokens * (2 + 1) * (2048 + 4) * 4);
+}
+
+TEST_CASE("choices of compressed entries and of blocks of keys") {
+  EngineArgs args = launch({0, 33, 0});
+  args.tensor_parallel = 8;
+  const Json compressed = parse_json<Json>(
+      R"({"architectures":["DeepseekV4ForCausalLM"],"model_type":"deepseek_v4","hc_mult":4,
+    "head_dim":512,"hidden_size":4096,"index_head_dim":128,"index_n_heads":64,"index_topk":1024,
+    "max_position_embeddings":65536,"moe_intermediate_size":2048,"n_routed_experts":16,
+    "n_shared_experts":1,"num_attention_heads":64,"num_experts_per_tok":6,"num_hidden_layers":4,
+    "num_hash_layers":3,"num_key_value_heads":1,"o_groups":8,"o_lora_rank":1024,"q_lora_rank":1024,
+    "qk_rope_head_dim":64,"rope_theta":10000,"scoring_func":"sqrtsoftplus","sliding_window":128,
+    "tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":129280,
+    "compress_rope_theta":160000,"compress_ratios":[0,0,4,128]})");
+  CHECK(choice(compressed, args) == kTokens * 1024 * 4);
+  const Json blocks = changed("MiniMax-M3");  // four heads of an index, 16 blocks each
+  args.tensor_parallel = 1;
+  CHECK(choice(blocks, args) == kTokens * 4 * 16 * 4);
+  args.tensor_parallel = 8;
+  CHECK(choice(blocks, args) == kTokens * 16 * 4);
+}
+
+TEST_CASE("embeddings of n-grams in the host's memory are looked up beforehand") {
+  const auto looked_up = [](const Json& config, const EngineArgs& args) {
+    return part_bytes(plan_of(config, args, "h200"), "n-grams looked up");
+  };
+  EngineArgs args = launch({0, 33, 0});
+  CHECK(looked_up(qwen_flash(), args) == kTokens * 2560 * 2);
+  for (const auto& [type, bytes] : {std::pair{"float8_e4m3fn", 1}, std::pair{"nvfp4", 2}}) {
+    Json config = qwen_flash();
+    config["ple_embedding_dtype"] = type;
+    CHECK(looked_up(config, args) == kTokens * 2560 * bytes);
+  }
+  args.data_parallel = 2;
+  args.tables.over_replicas = true;
+  CHECK(looked_up(qwen_flash(), args) == 2 * kTokens * 2560 * 2);
+  args.tables.offload = false;
+  CHECK(looked_up(qwen_flash(), args) == 0);
+}
+
+TEST_CASE("drafts keep hidden states of a step, embeddings, and streams that they are handed") {
+  Json config = qwen_flash();
+  config["mtp_num_hidden_layers"] = 1;
+  EngineArgs args = launch({0, 33, 0});
+  args.draft_method = "mtp";
+  args.draft_tokens = 1;
+  const PlanResult streams = plan_of(config, args, "h200");
+  CHECK(part_bytes(streams, "draft buffers") == kTokens * 4 * 2560 * 2);
+  CHECK(part_bytes(streams, "hidden states for drafts") == kTokens * 4 * 2560 * 2);
+  const PlanResult plain = plan_of(deepseek_v32(), args, "h200");
+  CHECK(part_bytes(plain, "draft buffers") == kTokens * 7168 * 2);
+  CHECK(part_bytes(plain, "hidden states for drafts") == 0);
+  // The first model runner keeps embeddings too, which are gone from the budget since 0.27.
+  args.second_runner = false;
+  const PlanResult first = plan_of(deepseek_v32(), args, "h200");
+  CHECK(part_bytes(first, "draft buffers") == 2 * kTokens * 7168 * 2);
+  args.draft_method.clear();
+  CHECK(part_bytes(plan_of(deepseek_v32(), args, "h200"), "draft buffers") == 0);
+}
+
+TEST_CASE("rings of tokens that are not yet pooled hold those that drafts may take back") {
+  const auto ring = [](const Json& config, VllmVersion version, int64_t drafts) {
+    EngineArgs args = launch(version);
+    args.draft_method = "ngram";
+    args.draft_tokens = drafts;
+    args.lookup_max = 4;
+    for (const KvKindCount& kind : plan_of(config, args, "h200").kv_kinds)
+      if (kind.spec.kind == KvKind::ring) return kind.spec.block_size;
+    return int64_t{0};
+  };
+  CHECK(ring(qwen_flash(), {0, 33, 0}, 4) == 8);
+  EngineArgs args = launch({0, 33, 0});
+  args.draft_method = "ngram";
+  args.draft_tokens = 5;
+  args.lookup_max = 4;
+  CHECK_THAT(refusal_of(qwen_flash(), args, "h200"),
+             Catch::Contains("ring capacity 12 must divide the attention block size 832"));
+  CHECK(ring(glm_flash(), {0, 33, 0}, 4) == 8);
+  CHECK(ring(glm_flash(), {0, 33, 0}, 5) == 16);  // a power of 2 of pools
+  CHECK(ring(glm_flash(), {0, 30, 0}, 5) == 4);
+}
+
+TEST_CASE("shared experts are whole where ranks divide the tokens of a mixture") {
+  const auto mlps = [](const Json& config, VllmVersion version, int64_t replicas, bool experts) {
+    EngineArgs args = launch(version);
+    args.tensor_parallel = 2;
+    args.data_parallel = replicas;
+    args.expert_parallel = experts;
+    return part_bytes(plan_of(config, args, "h200"), "weights: mlp");
+  };
+  constexpr int64_t kHidden = 7168;
+  constexpr int64_t kShared = 3 * kHidden * 2048 * 2, kDense = 3 * (3 * kHidden * 18432) * 2;
+  const Json config = deepseek_v32();
+  CHECK(mlps(config, {0, 33, 0}, 1, true) == (kShared + kDense) / 2);
+  CHECK(mlps(config, {0, 33, 0}, 2, false) == (kShared + kDense) / 2);
+  CHECK(mlps(config, {0, 33, 0}, 2, true) == kShared + kDense);  // dense layers too, from 0.29 on
+  CHECK(mlps(config, {0, 28, 0}, 2, true) == kShared + kDense / 2);
+  Json plain = config;
+  plain["architectures"] = {"DeepseekV3ForCausalLM"};
+  plain["model_type"] = "deepseek_v3";
+  CHECK(mlps(plain, {0, 33, 0}, 2, true) == kShared + kDense / 2);
+  CHECK(mlps(plain, {0, 10, 2}, 2, true) == (kShared + kDense) / 2);
+}
