@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string_view>
@@ -204,6 +205,11 @@ void take_truth(std::vector<std::string>& arguments, size_t at) {
   if (apart) arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1);
 }
 
+bool is_letter(std::string_view name) {
+  return name.size() == 2 && name[0] == '-' &&
+         std::isalpha(static_cast<unsigned char>(name[1])) != 0;
+}
+
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
@@ -229,6 +235,13 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
       argument.replace(0, name.size(), "--quantization");
       continue;
     }
+    if (is_letter(name) && argument != name) {  // "-i=FILE" as argparse takes it
+      std::string value = argument.substr(name.size() + 1);
+      argument = name;
+      ++i;
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i), std::move(value));
+      continue;
+    }
     for (const ShortName& known : kShortNames) {
       if (name == known.name) argument.replace(0, name.size(), known.long_name);
     }
@@ -238,6 +251,27 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
     take_truth(arguments, i);
   }
   return arguments;
+}
+
+std::string swallowed_flag(const std::vector<std::string>& arguments, const CLI::App& command) {
+  const auto flag_in = [&](const std::string& word) {
+    const bool is_flag = word.size() > 1 && word.starts_with('-');
+    return is_flag ? command.get_option_no_throw(before_equals(word)) : nullptr;
+  };
+  for (size_t i = 1; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    const CLI::Option* const option = flag_in(word);
+    if (option == nullptr || word.find('=') != std::string::npos) continue;
+    const int values = option->get_items_expected_max() > 0 ? option->get_items_expected_min() : 0;
+    for (int n = 0; n < values && i + 1 < arguments.size(); ++n) {
+      const std::string& value = arguments[++i];
+      if (word == kPasted || flag_in(value) == nullptr) continue;
+      return fmt::format(
+          "{0}: its value is missing before {1}; write {0} {2} ({0}={1} where that is the value)",
+          word, before_equals(value), option->get_type_name());
+    }
+  }
+  return "";
 }
 
 std::string_view short_name(std::string_view long_name) {

@@ -56,6 +56,11 @@ int dispatch(std::vector<std::string> arguments) {
   try {
     arguments = cli::expand_pasted_line(std::move(arguments), plan_options);
     arguments = cli::take_engine_words(std::move(arguments), plan_options);
+    for (const CLI::App* command : {run, plan, shard, doctor}) {
+      if (arguments.empty() || arguments.front() != command->get_name()) continue;
+      const std::string swallowed = cli::swallowed_flag(arguments, *command);
+      if (!swallowed.empty()) throw Error(ExitCode::usage, swallowed);
+    }
     // CLI11 takes the first from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {

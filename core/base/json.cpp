@@ -157,6 +157,9 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
+constexpr std::string_view kNul = "a NUL character";
+constexpr std::string_view kEnd = "unexpected end of input";  // nlohmann/json's words
+
 /// `text`: of the outline.
 template <typename Value>
 Value parse(std::string_view text, JsonLimits limits, const Outline& outline, LeftOut& left_out) {
@@ -168,9 +171,11 @@ Value parse(std::string_view text, JsonLimits limits, const Outline& outline, Le
   const size_t null = text.find('\0');  // where the parser takes the text to end
   if (Value::sax_parse(begin, end, &builder)) {
     if (null == std::string_view::npos) return root;
-    builder.problem = "a NUL character";
+    builder.problem = kNul;
     builder.offset = null;
   }
+  if (null != std::string_view::npos && builder.problem.find(kEnd) != std::string::npos)
+    builder.problem = kNul;
   const size_t read = static_cast<size_t>(furthest - text.data());
   const size_t offset = std::min(
       builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());

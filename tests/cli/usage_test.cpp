@@ -40,6 +40,7 @@ TEST_CASE("underscores in flag names become dashes; values and what follows -- s
   CHECK(rewrite_arguments({"--stop", "a_b"}) == Words{"--stop", "a_b"});
   CHECK(rewrite_arguments({"--", "-tp", "--a_b"}) == Words{"--", "-tp", "--a_b"});
   CHECK(rewrite_arguments({"-t", "my_model"}) == Words{"-t", "my_model"});
+  CHECK(rewrite_arguments({"-i=a=b", "-o=", "-n3"}) == Words{"-i", "a=b", "-o", "", "-n3"});
 }
 
 TEST_CASE("counts and sizes") {
@@ -110,6 +111,14 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m extra", "unexpected argument 'extra'"},
       {"run m --stop", "--stop: its value is missing; write --stop TEXT"},
       {"run m --max-tokens", "--max-tokens: its value is missing; write --max-tokens N"},
+      {"run m -i -o out", "-i: its value is missing before -o; write -i FILE"},
+      {"run m --stop -n", "--stop: its value is missing before -n; write --stop TEXT (--stop=-n"},
+      {"run --merge -o out", "--merge: its value is missing before -o"},
+      {"plan m --gpu --gpus=2", "--gpu: its value is missing before --gpus"},
+      {"run m -i - -i -", "-i -: is given twice"},
+      {"run m --max-line-bytes 0", "--max-line-bytes: expected a size above 0"},
+      {"run m --kv-cache-memory 0", "plimsoll: --kv-cache-memory-bytes: expected a size above 0"},
+      {"run m --max-model-len 99999999999999999999", "--max-model-len: expected a number below"},
       {"plan --diff a", "--diff: its value is missing; write --diff FILE FILE"},
       {"run m --quiet=banana", "--quiet: takes no value, found \"banana\""},
       {"run m --help=all", "--help: takes no value"},
