@@ -209,6 +209,8 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
          "what {} has left",
          engine.name);
   }
+  if (engine.name == "sglang" && !options.engine_fields.is_null())
+    fail(ExitCode::usage, "--engine-args: SGLang's plan has flags alone, no Python config");
   engines::Question question;
   question.config = &config.json();
   question.config_path = config.path();

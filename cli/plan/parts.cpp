@@ -35,7 +35,7 @@ std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
   const std::filesystem::path path(config.path());
   launch::ModelFolder folder =
       model_folder(options.run, checkpoint::gguf::is_gguf_path(path) ? path : path.parent_path(),
-                   launch::Weights::if_present);
+                   options.run.dry_run ? launch::Weights::checkpoint : launch::Weights::if_present);
   if (options.is_lone_config) folder.weights = launch::Weights::none;
   return std::make_shared<launch::ModelSource>(plan::own::read_spec(config, options.launch.args),
                                                config.json(), std::move(folder),

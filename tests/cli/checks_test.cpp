@@ -142,6 +142,26 @@ TEST_CASE("a dry run reads prompts as the run does") {
   CHECK(shell(scratch, "plimsoll run bare -i in --dry-run").status == 5);
 }
 
+TEST_CASE("a dry run refuses what the run refuses before a line runs") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("twice", "{\"id\":\"a\",\"prompt\":\"x\"}\n{\"id\":\"a\",\"prompt\":\"x\"}\n");
+  REQUIRE(shell(scratch,
+                "cp -r $MODEL bare; rm bare/*.safetensors; plimsoll shard $MODEL -o shards -tp 2")
+              .status == 0);
+  for (const char* row :
+       {"bare -i in", "shards -i in", "$MODEL/config.json -i in", "$MODEL/model.safetensors -i in",
+        "$MODEL -i in --load-format sharded_state", "$MODEL -i in --chat-template '{% for %}'",
+        "$MODEL -i twice --strict", "$MODEL -i none", "$MODEL -i in --top-p 2"}) {
+    INFO(row);
+    const Outcome run = shell(scratch, std::string("plimsoll run ") + row);
+    const Outcome dry = shell(scratch, std::string("plimsoll run --dry-run ") + row);
+    CHECK(run.status != 0);
+    CHECK(dry.status == run.status);
+    CHECK(dry.err == run.err);
+  }
+}
+
 TEST_CASE("plan -i looks at the slice that run would") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n\"b\"\n{broken\n\"d\"\n\"e\"\n");
