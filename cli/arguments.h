@@ -16,8 +16,9 @@ namespace plimsoll::cli {
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
 
 /// Message for a flag that stands where another one's value belongs ("-i -o OUT"), which CLI11
-/// takes as the value; empty: there is none. The first argument is the command's name.
-std::string swallowed_flag(const std::vector<std::string>& arguments, const CLI::App& command);
+/// takes as the value, or for a switch whose value, also a variable's, is neither true nor false;
+/// empty: there is none. The first argument is the command's name.
+std::string misplaced_value(const std::vector<std::string>& arguments, const CLI::App& command);
 
 /// The short name that rewrite_arguments() knows of a long flag: "-tp"; empty when it has none.
 std::string_view short_name(std::string_view long_name);

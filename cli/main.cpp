@@ -58,8 +58,8 @@ int dispatch(std::vector<std::string> arguments) {
     arguments = cli::take_engine_words(std::move(arguments), plan_options);
     for (const CLI::App* command : {run, plan, shard, doctor}) {
       if (arguments.empty() || arguments.front() != command->get_name()) continue;
-      const std::string swallowed = cli::swallowed_flag(arguments, *command);
-      if (!swallowed.empty()) throw Error(ExitCode::usage, swallowed);
+      const std::string misplaced = cli::misplaced_value(arguments, *command);
+      if (!misplaced.empty()) throw Error(ExitCode::usage, misplaced);
     }
     // CLI11 takes the first from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

@@ -122,6 +122,9 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"plan --diff a", "--diff: its value is missing; write --diff FILE FILE"},
       {"run m --quiet=banana", "--quiet: takes no value, found \"banana\""},
       {"run m --help=all", "--help: takes no value"},
+      {"run m --enforce-eager=banana", "--enforce-eager: takes no value, found \"banana\""},
+      {"plan m --no-enable-prefix-caching=99999999999999999999", "-caching: takes no value"},
+      {"shard m --dry-run=", "--dry-run: takes no value, found \"\""},
       {"run m --input x", "did you mean -i?"},
       {"plan m --tp 2", "did you mean -tp?"},
       {"run m --max-new-tokens 2", "did you mean --max-tokens?"},
@@ -183,6 +186,10 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
              Catch::StartsWith("plimsoll: --max-num-seqs: expected a number"));
   CHECK_THAT(said("PLIMSOLL_QUIET=banana plimsoll run m"),
              Catch::StartsWith("plimsoll: PLIMSOLL_QUIET: takes no value"));
+  CHECK_THAT(said("PLIMSOLL_ENABLE_PREFIX_CACHING=banana plimsoll run m"),
+             Catch::StartsWith("plimsoll: PLIMSOLL_ENABLE_PREFIX_CACHING: takes no value, found"));
+  CHECK_THAT(said("PLIMSOLL_ENFORCE_EAGER=banana plimsoll run none --enforce-eager"),
+             Catch::StartsWith("plimsoll: none is neither a folder"));
 }
 
 TEST_CASE("a variable that is almost a flag's is told") {
