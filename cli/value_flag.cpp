@@ -18,6 +18,8 @@ CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::
       set(text);
     } catch (const std::invalid_argument& error) {
       throw CLI::ValidationError(shown, error.what());
+    } catch (const JsonError& error) {
+      throw CLI::ValidationError(shown, fmt::format("column {}: {}", error.column, error.what()));
     }
   };
   return command.add_option_function<std::string>(names, checked, help)

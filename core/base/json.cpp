@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -236,7 +237,12 @@ std::string exact_text_of(const OrderedJson& value) {
 }
 
 OrderedJson rounded(OrderedJson value) {
-  if (value.is_binary()) return std::stod(exact_text_of(value));
+  if (value.is_binary()) {
+    const std::string text = exact_text_of(value);
+    double number = 0;  // stays so where it is nearer to 0 than a double can be
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
   if (value.is_structured()) {
     for (OrderedJson& member : value) member = rounded(std::move(member));
   }

@@ -71,8 +71,11 @@ TEST_CASE("a fault of a line says what is wrong with it") {
       {R"({"prompt":"a","top_k":18446744073709551615})", "from -1 to 2^63 - 1, found 18446"},
       {R"({"prompt":"a","top_k":-2})", "top_k: expected a whole number of at least -1, found -2"},
       {R"({"prompt":"a","seed":0.5})", "seed: expected a whole number, found 0.5"},
+      {R"({"prompt":"a","response_format":1e-310})",
+       "response_format: expected an object, found 1e-310"},
+      {R"({"prompt":"a","guided_json":1e-400})", "guided_json: expected "},
       {R"({"prompt_token_ids":[]})", "prompt_token_ids: is empty"},
-      {std::string("{\"prompt\"\0:\"a\"}", 15), "line 7, column 10: a NUL character"},
+      {std::string("{\"prompt\"\0:\"a\"}", 15), "line 9, column 10: a NUL character"},
   };
   std::string in;
   for (const Row& row : rows) in += row.line + "\n";

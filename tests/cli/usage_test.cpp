@@ -165,6 +165,8 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --chat-template-kwargs 7", "expected a JSON object"},
       {"run m --mm-processor-kwargs -1", "--mm-processor-kwargs: expected a JSON object"},
       {"run m --mm-processor-kwargs '{\"max_pixel\": 9}'", "did you mean max_pixels?"},
+      {"plan m --engine lmdeploy --engine-args 1,2", "--engine-args: column 2: syntax error"},
+      {"plan m --engine lmdeploy --engine-args 1", "--engine-args: expected an object"},
       {"plan " + test::kConfigs + "llama-3.1-8b.json --engine sglang --engine-args {}",
        "--engine-args: SGLang's plan has flags alone"},
       {"run m --skip-tokenizer-init --tokenizer x", "--skip-tokenizer-init: excludes"},
