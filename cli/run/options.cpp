@@ -226,7 +226,7 @@ void declare_sampling(CLI::App& command, RunOptions& options) {
   field_flag(command, options, "top_p", "above 0, up to 1");
   field_flag(command, options, "top_k", "0 or -1 for all");
   field_flag(command, options, "min_p", "0 to 1");
-  field_flag(command, options, "repetition_penalty", "above 0; 1 for none");
+  field_flag(command, options, "repetition_penalty", "0.000001 to 1000000; 1 for none");
   field_flag(command, options, "presence_penalty", "-2 to 2");
   field_flag(command, options, "frequency_penalty", "-2 to 2");
   field_flag(command, options, "n", "choices of a line");

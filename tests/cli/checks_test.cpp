@@ -74,8 +74,10 @@ TEST_CASE("a fault of a line says what is wrong with it") {
       {R"({"prompt":"a","response_format":1e-310})",
        "response_format: expected an object, found 1e-310"},
       {R"({"prompt":"a","guided_json":1e-400})", "guided_json: expected "},
+      {R"({"prompt":"a","repetition_penalty":1e-40,"logprobs":1})",
+       "from 0.000001 to 1000000, found 1e-40"},
       {R"({"prompt_token_ids":[]})", "prompt_token_ids: is empty"},
-      {std::string("{\"prompt\"\0:\"a\"}", 15), "line 9, column 10: a NUL character"},
+      {std::string("{\"prompt\"\0:\"a\"}", 15), "line 10, column 10: a NUL character"},
   };
   std::string in;
   for (const Row& row : rows) in += row.line + "\n";
