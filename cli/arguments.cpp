@@ -286,6 +286,7 @@ std::string misplaced_value(const std::vector<std::string>& arguments, const CLI
     if (const size_t equals = word.find('='); equals != std::string::npos) {
       const std::string value = word.substr(equals + 1);
       if (is_switch(*option) && !is_truth(value)) return takes_none(before_equals(word), value);
+      if (value.empty() && !is_switch(*option)) return before_equals(word) + std::string(kEmpty);
       continue;
     }
     const int values = is_switch(*option) ? 0 : option->get_items_expected_min();

@@ -27,10 +27,7 @@ void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string>& values = option->results();
     if (std::find(values.begin(), values.end(), "") == values.end()) continue;
-    throw Error(ExitCode::usage,
-                option->get_name() +
-                    ": is empty; is a shell variable not set? Leave it out or give "
-                    "a value");
+    throw Error(ExitCode::usage, option->get_name() + std::string(cli::kEmpty));
   }
 }
 

@@ -113,6 +113,7 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --max-tokens", "--max-tokens: its value is missing; write --max-tokens N"},
       {"run m -i -o out", "-i: its value is missing before -o; write -i FILE"},
       {"run m --stop -n", "--stop: its value is missing before -n; write --stop TEXT (--stop=-n"},
+      {"run m --stop= -i in", "--stop: is empty; is a shell variable not set?"},
       {"run --merge -o out", "--merge: its value is missing before -o"},
       {"plan m --gpu --gpus=2", "--gpu: its value is missing before --gpus"},
       {"run m -i - -i -", "-i -: is given twice"},
