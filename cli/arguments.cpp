@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -104,6 +107,10 @@ std::string explain_extra(const std::string& extra, const CLI::App& command) {
   return explain_flag(name, command);
 }
 
+std::string takes_none(const std::string& name, const std::string& value) {
+  return fmt::format("{}: takes no value, found \"{}\"", name, value);
+}
+
 /// The flag whose value CLI11 misses ("--max-tokens: 1 required N missing") or does not want
 /// ("Could not convert: --help = all").
 std::string explain_value(const CLI::ParseError& error, const CLI::App& command) {
@@ -111,8 +118,7 @@ std::string explain_value(const CLI::ParseError& error, const CLI::App& command)
   if (dynamic_cast<const CLI::ConversionError*>(&error)) {
     const size_t from = what.find(": "), to = what.find(" = ");
     if (from == std::string::npos || to == std::string::npos || to < from) return what;
-    return fmt::format("{}: takes no value, found \"{}\"", what.substr(from + 2, to - from - 2),
-                       what.substr(to + 3));
+    return takes_none(what.substr(from + 2, to - from - 2), what.substr(to + 3));
   }
   const std::string name = what.substr(0, what.find(':'));
   const CLI::Option* option = command.get_option_no_throw(name);
@@ -204,6 +210,25 @@ void take_truth(std::vector<std::string>& arguments, size_t at) {
   if (apart) arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1);
 }
 
+bool is_switch(const CLI::Option& option) {
+  return option.get_items_expected_max() == 0;
+}
+
+/// True where CLI11 takes the text as true or false; it throws no ParseError for others.
+bool is_truth(const std::string& text) {
+  try {
+    (void)CLI::detail::to_flag_value(text);
+    return true;
+  } catch (const std::logic_error&) {
+    return false;
+  }
+}
+
+bool is_letter(std::string_view name) {
+  return name.size() == 2 && name[0] == '-' &&
+         std::isalpha(static_cast<unsigned char>(name[1])) != 0;
+}
+
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
@@ -229,6 +254,13 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
       argument.replace(0, name.size(), "--quantization");
       continue;
     }
+    if (is_letter(name) && argument != name) {  // "-i=FILE" as argparse takes it
+      std::string value = argument.substr(name.size() + 1);
+      argument = name;
+      ++i;
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i), std::move(value));
+      continue;
+    }
     for (const ShortName& known : kShortNames) {
       if (name == known.name) argument.replace(0, name.size(), known.long_name);
     }
@@ -238,6 +270,42 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
     take_truth(arguments, i);
   }
   return arguments;
+}
+
+std::string misplaced_value(const std::vector<std::string>& arguments, const CLI::App& command) {
+  const auto flag_in = [&](const std::string& word) {
+    const bool is_flag = word.size() > 1 && word.starts_with('-');
+    return is_flag ? command.get_option_no_throw(before_equals(word)) : nullptr;
+  };
+  std::vector<const CLI::Option*> given;
+  for (size_t i = 1; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    const CLI::Option* const option = flag_in(word);
+    if (option == nullptr) continue;
+    given.push_back(option);
+    if (const size_t equals = word.find('='); equals != std::string::npos) {
+      const std::string value = word.substr(equals + 1);
+      if (is_switch(*option) && !is_truth(value)) return takes_none(before_equals(word), value);
+      if (value.empty() && !is_switch(*option)) return before_equals(word) + std::string(kEmpty);
+      continue;
+    }
+    const int values = is_switch(*option) ? 0 : option->get_items_expected_min();
+    for (int n = 0; n < values && i + 1 < arguments.size(); ++n) {
+      const std::string& value = arguments[++i];
+      if (word == kPasted || flag_in(value) == nullptr) continue;
+      return fmt::format(
+          "{0}: its value is missing before {1}; write {0} {2} ({0}={1} where that is the value)",
+          word, before_equals(value), option->get_type_name());
+    }
+  }
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string& name = option->get_envname();
+    if (name.empty() || !is_switch(*option) || std::ranges::find(given, option) != given.end())
+      continue;
+    const char* const value = std::getenv(name.c_str());
+    if (value != nullptr && *value != '\0' && !is_truth(value)) return takes_none(name, value);
+  }
+  return "";
 }
 
 std::string_view short_name(std::string_view long_name) {

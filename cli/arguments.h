@@ -10,10 +10,20 @@
 namespace plimsoll::cli {
 
 /// Rewrites arguments that CLI11 2.1 cannot parse: "-tp 2", "-tp=2", "-pp", "-dp" become the long
-/// flags, "-q METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_"
-/// becomes "-"; "--flag.key VALUE" becomes --flag '{"key": VALUE}'. Arguments after "--" stay as
-/// they are.
+/// flags, "-i=FILE" becomes "-i FILE", "-q METHOD" becomes --quantization (a bare -q stays: quiet);
+/// in names of long flags "_" becomes "-"; "--flag.key VALUE" becomes --flag '{"key": VALUE}'.
+/// Arguments after "--" stay as they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
+
+/// What is said of a flag whose value is empty, behind its name.
+inline constexpr std::string_view kEmpty =
+    ": is empty; is a shell variable not set? Leave it out or give a value";
+
+/// Message for a flag that stands where another one's value belongs ("-i -o OUT"), which CLI11
+/// takes as the value, for "--flag=", behind which CLI11 takes the next word, or for a switch whose
+/// value, also a variable's, is neither true nor false; empty: there is none. The first argument is
+/// the command's name.
+std::string misplaced_value(const std::vector<std::string>& arguments, const CLI::App& command);
 
 /// The short name that rewrite_arguments() knows of a long flag: "-tp"; empty when it has none.
 std::string_view short_name(std::string_view long_name);

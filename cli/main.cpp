@@ -27,10 +27,7 @@ void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string>& values = option->results();
     if (std::find(values.begin(), values.end(), "") == values.end()) continue;
-    throw Error(ExitCode::usage,
-                option->get_name() +
-                    ": is empty; is a shell variable not set? Leave it out or give "
-                    "a value");
+    throw Error(ExitCode::usage, option->get_name() + std::string(cli::kEmpty));
   }
 }
 
@@ -56,6 +53,11 @@ int dispatch(std::vector<std::string> arguments) {
   try {
     arguments = cli::expand_pasted_line(std::move(arguments), plan_options);
     arguments = cli::take_engine_words(std::move(arguments), plan_options);
+    for (const CLI::App* command : {run, plan, shard, doctor}) {
+      if (arguments.empty() || arguments.front() != command->get_name()) continue;
+      const std::string misplaced = cli::misplaced_value(arguments, *command);
+      if (!misplaced.empty()) throw Error(ExitCode::usage, misplaced);
+    }
     // CLI11 takes the first from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {

@@ -11,12 +11,15 @@ namespace plimsoll::cli {
 
 CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
                         const std::string& help, Setter set) {
-  const std::string shown = names.substr(std::min(names.find("--"), names.size() - 2));
+  std::string shown = names.substr(std::min(names.find("--"), names.size() - 2));
+  shown.resize(std::min(shown.find(','), shown.size()));
   auto checked = [shown, set = std::move(set)](const std::string& text) {
     try {
       set(text);
     } catch (const std::invalid_argument& error) {
       throw CLI::ValidationError(shown, error.what());
+    } catch (const JsonError& error) {
+      throw CLI::ValidationError(shown, fmt::format("column {}: {}", error.column, error.what()));
     }
   };
   return command.add_option_function<std::string>(names, checked, help)

@@ -18,8 +18,8 @@ namespace plimsoll::cli {
 
 using Setter = std::function<void(const std::string&)>;
 
-/// Adds a flag whose text `set` reads; a std::invalid_argument that it throws becomes a usage error
-/// naming the flag. `type` is what the help shows for the value.
+/// Adds a flag whose text `set` reads; a std::invalid_argument or JsonError that it throws becomes
+/// a usage error naming the flag. `type` is what the help shows for the value.
 CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
                         const std::string& help, Setter set);
 CLI::Option* text_flag(CLI::App& command, const std::string& names, std::string& target,

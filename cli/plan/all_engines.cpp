@@ -1,6 +1,10 @@
 // `plan --engine all`: one launch planned for every engine, a row each.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 #include "base/error.h"
 #include "cli/plan/parts.h"
 #include "launch/parameters.h"
@@ -19,13 +23,30 @@ void translate_flags(const engines::Engine& engine, PlanOptions& options) {
   }
 }
 
-std::string row(const plan::PlanResult& result) {
+/// Requests of the launch's context at once; below 1 where not even one fits.
+double requests_of_context(const plan::PlanResult& result) {
+  const bool of_shorter = !result.fits.value_or(true) && result.auto_max_model_len > 0;
+  if (!of_shorter || result.max_model_len == 0) return result.max_concurrency;
+  return result.max_concurrency * static_cast<double>(result.auto_max_model_len) /
+         static_cast<double>(result.max_model_len);
+}
+
+/// True where a search chose other cards for one engine than for another.
+bool cards_differ(const std::vector<plan::PlanResult>& results) {
+  std::vector<std::pair<std::string, int64_t>> known;
+  for (const plan::PlanResult& result : results)
+    if (!result.gpu.empty()) known.emplace_back(result.gpu, result.gpus);
+  return std::ranges::adjacent_find(known, std::ranges::not_equal_to()) != known.end();
+}
+
+std::string row(const plan::PlanResult& result, bool with_cards) {
   const bool known = result.fits.has_value();
   std::string text =
       fmt::format("  {:<14}{:<10}{:<16}{:>12}{:>14}{:>10.2f}", result.engine, result.version,
                   known ? plan::verdict_name(result) : "no verdict",
                   result.weights_bytes > 0 ? plan::readable_bytes(result.weights_bytes) : "?",
-                  result.kv_tokens, result.max_concurrency);
+                  result.kv_tokens, requests_of_context(result));
+  if (with_cards && !result.gpu.empty()) text += fmt::format("  {} x {}", result.gpus, result.gpu);
   for (const plan::Suggestion& suggestion : result.advice) {
     if (known && !*result.fits && suggestion.fits) {
       text += "  fits with " + suggestion.flag;
@@ -48,6 +69,8 @@ std::vector<PlanOptions> options_of_all(const PlanOptions& options) {
     all.push_back(options);
     all.back().engine = engine.name;
     translate_flags(engine, all.back());
+    if (std::exchange(all.back().launch.args.available_kv, 0) > 0)
+      all.back().untold.emplace_back("--available-kv-memory");
     if (engine.name != "llamacpp") all.back().gguf_type.clear();
   }
   return all;
@@ -56,7 +79,8 @@ std::vector<PlanOptions> options_of_all(const PlanOptions& options) {
 std::string table_of_all(const std::vector<plan::PlanResult>& results) {
   std::string text = fmt::format("  {:<14}{:<10}{:<16}{:>12}{:>14}{:>10}\n", "engine", "version",
                                  "verdict", "weights", "KV tokens", "requests");
-  for (const plan::PlanResult& result : results) text += row(result);
+  const bool with_cards = cards_differ(results);
+  for (const plan::PlanResult& result : results) text += row(result, with_cards);
   for (const plan::PlanResult& result : results) {
     for (const std::string& note : result.notes)
       if (note.starts_with(kWithout)) text += fmt::format("\n{}: {}\n", result.engine, note);

@@ -31,6 +31,11 @@ std::string present_gpu() {
 
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
   if (options.gpu_total_memory) {
+    if (options.gpu == "smallest") {
+      fail(ExitCode::usage,
+           "--gpu-total-memory: --gpu smallest chooses among the catalogue's cards; give one of "
+           "the two");
+    }
     hardware::Gpu gpu = hardware::unnamed_gpu(*options.gpu_total_memory);
     if (!options.gpu.empty() && options.gpu != "auto") {
       gpu = hardware::find_gpu(options.gpu);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -75,8 +77,31 @@ batch::MemoryReport read_report(const Json& json, const std::string& file) {
 
 }  // namespace
 
-int check_report(const std::string& file) {
-  const batch::MemoryReport report = read_report(read_json_file(file), file);
+std::string read_named_file(std::string_view flag, const std::string& file) {
+  constexpr size_t kMost = size_t{64} << 20;  // bytes of a pipe
+  const std::string path = file == "-" ? "/dev/stdin" : file;
+  std::error_code ignored;
+  if (!std::filesystem::is_fifo(path, ignored)) {
+    try {
+      return read_text_file(path);
+    } catch (const Error& error) {
+      fail(error.code(), "{} {}", flag, error.what());
+    }
+  }
+  std::ifstream pipe(path, std::ios::binary);
+  std::string text;
+  char block[1 << 16];
+  while (pipe.read(block, sizeof block), pipe.gcount() > 0) {
+    text.append(block, static_cast<size_t>(pipe.gcount()));
+    if (text.size() > kMost)
+      fail(ExitCode::checkpoint_unusable, "{} {}: more than 64 MiB", flag, file);
+  }
+  return text;
+}
+
+int check_report(const std::string& text, const std::string& file) {
+  const Json json = parse_file_text("--check " + file, text);
+  const batch::MemoryReport report = read_report(json, file);
   for (const std::string& line : batch::memory_table(report)) fmt::print("{}\n", line);
   const bool exceeded = batch::exceeds_plan(report);
   if (!exceeded) fmt::print("  within the plan\n");

@@ -251,8 +251,8 @@ int plan_all(const PlanOptions& given) {
 
 /// `--check FILE`: a report of run, or a log of vLLM beside the plan of its launch.
 int check_file(const PlanOptions& given) {
-  const std::string text = read_text_file(given.check);
-  if (!plan::is_vllm_log(text)) return check_report(given.check);
+  const std::string text = read_named_file("--check", given.check);
+  if (!plan::is_vllm_log(text)) return check_report(text, given.check);
   if (given.model.empty()) {
     fail(ExitCode::usage,
          "--check {}: a log of vLLM is compared with the plan of its launch: name MODEL, --gpu and "
@@ -313,7 +313,8 @@ int plan_command(const PlanOptions& given) {
     return static_cast<int>(ExitCode::done);
   }
   if (!given.diff.first.empty()) {
-    print(plan::diff_plans(read_text_file(given.diff.first), read_text_file(given.diff.second)));
+    const std::string before = read_named_file("--diff", given.diff.first);
+    print(plan::diff_plans(before, read_named_file("--diff", given.diff.second)));
     return static_cast<int>(ExitCode::done);
   }
   if (!given.check.empty()) return check_file(given);

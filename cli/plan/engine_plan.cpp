@@ -18,6 +18,7 @@
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
 #include "plan/report/report.h"
+#include "plan/solver.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -69,11 +70,15 @@ NamedCard card_of(const PlanOptions& options, const std::string_view* name, cons
 /// Cards of a launch of llama.cpp: as many as are named, or have a size stated; --gpus of one kind.
 /// Free memory that nobody states is 0. `names` lists them for the report.
 std::vector<engines::Card> cards_of(const PlanOptions& options, std::string& names) {
+  if (options.gpus == 0) {
+    fail(ExitCode::usage,
+         "--gpus auto: llama.cpp keeps on the host what the cards do not hold, so that any number "
+         "suffices; give --gpus N");
+  }
   std::vector<std::string_view> named = split_text(options.gpu, ",");
   if (named.back().empty()) named.pop_back();
   std::vector<double> free;
   if (options.free_memory) free = options.free_memory->each;
-  constexpr int64_t kMost = 64;
   size_t count = std::max(named.size(), options.gpu_totals.size());
   if (count == 0 && !free.empty()) {
     fail(ExitCode::usage, "--free-memory: of which card? name it with --gpu NAME[,NAME]");
@@ -81,9 +86,9 @@ std::vector<engines::Card> cards_of(const PlanOptions& options, std::string& nam
   count = std::max(count, free.size());
   if (count == 1)
     count = static_cast<size_t>(
-        std::clamp<int64_t>(options.gpus.value_or(options.gpus_pasted.value_or(1)), 1, kMost));
-  if (count > size_t{kMost}) {
-    fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMost);
+        std::clamp<int64_t>(options.gpus.value_or(options.gpus_pasted.value_or(1)), 1, kMostGpus));
+  if (count > size_t{kMostGpus}) {
+    fail(ExitCode::usage, "--gpu: {} cards, at most {} are planned", count, kMostGpus);
   }
   std::vector<engines::Card> cards;
   for (size_t i = 0; i < count; ++i) {
@@ -125,27 +130,64 @@ void finish(plan::PlanResult& result, const PlanOptions& options,
   add_pasted_notes(result, options);
 }
 
-/// The words of the launch; on all cards at hand (--gpus) where they do not divide it.
-std::vector<std::string> divided_words(const engines::Engine& engine, const PlanOptions& options) {
-  std::vector<std::string> words = options.engine_words;
-  if (options.gpus.value_or(0) < 2) return words;
+/// True where words or fields of the engine say among how many cards the launch is divided.
+bool says_ranks(const engines::Engine& engine, const PlanOptions& options) {
   for (const Json* fields : {&options.engine_fields, &options.engine_file_fields})
     for (const char* name : {"tp", "tp_size", "tensor_parallel_size", "pp", "pp_size",
                              "pipeline_parallel_size", "dp", "dp_size", "data_parallel_size"})
-      if (fields->is_object() && fields->contains(name)) return words;
+      if (fields->is_object() && fields->contains(name)) return true;
   for (const char* ours :
        {"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"}) {
     const engines::Flag* const flag = engines::find_named(engine.flags, engine.own_name(ours));
     const bool given =
-        flag != nullptr && std::ranges::any_of(words, [&](const std::string& word) {
+        flag != nullptr && std::ranges::any_of(options.engine_words, [&](const std::string& word) {
           return word.starts_with('-') && engines::find_flag(engine.flags, word) == flag;
         });
-    if (given) return words;
+    if (given) return true;
   }
+  return false;
+}
+
+/// The words of the launch, tensor parallel over `cards`.
+std::vector<std::string> divided_words(const engines::Engine& engine, const PlanOptions& options,
+                                       int64_t cards) {
+  std::vector<std::string> words = options.engine_words;
+  if (cards < 2) return words;
   const std::vector<std::string> more =
-      engine.translate("--tensor-parallel-size", std::to_string(*options.gpus));
+      engine.translate("--tensor-parallel-size", std::to_string(cards));
   words.insert(words.end(), more.begin(), more.end());
   return words;
+}
+
+/// A plan with the words of its launch.
+struct WordedPlan {
+  plan::PlanResult result;
+  std::vector<std::string> words;
+};
+
+/// The plan on the smallest card, or on the fewest cards, that suffice.
+WordedPlan search_cards(const engines::Engine& engine, const engines::Question& question,
+                        const ConfigView& config, const PlanOptions& options) {
+  const bool by_card = options.gpu == "smallest";
+  const std::string_view asked = by_card ? "--gpu smallest" : "--gpus auto";
+  if (!by_card && question.gpu == nullptr)
+    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
+  if (options.free_memory) {
+    fail(ExitCode::usage,
+         "--free-memory: is that of one launch, and {} tries several; leave one out", asked);
+  }
+  WordedPlan found{{}, question.words};
+  const plan::PlanFunction plan = [&](const vllm::EngineArgs& args, const hardware::Gpu* gpu) {
+    engines::Question changed = question;
+    changed.gpu = gpu;
+    if (!by_card) changed.words = divided_words(engine, options, args.tensor_parallel);
+    plan::PlanResult result = plan::plan_engine(engine, changed, config, options.advise);
+    if (!result.refused) found.words = changed.words;
+    return result;
+  };
+  found.result =
+      by_card ? plan::solve_card(plan, {}) : plan::solve_gpus(plan, {}, question.gpu, kMostGpus);
+  return found;
 }
 
 }  // namespace
@@ -161,12 +203,21 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
                                   const Environment& environment,
                                   const std::optional<hardware::Gpu>& gpu) {
   const engines::Engine& engine = *engines::find_engine(options.engine);
+  if (options.launch.args.available_kv > 0) {
+    fail(ExitCode::usage,
+         "--available-kv-memory: is for plans of vllm and plimsoll; --free-memory after=SIZE says "
+         "what {} has left",
+         engine.name);
+  }
+  if (engine.name == "sglang" && !options.engine_fields.is_null())
+    fail(ExitCode::usage, "--engine-args: SGLang's plan has flags alone, no Python config");
   engines::Question question;
   question.config = &config.json();
   question.config_path = config.path();
   question.model = told_model(options);
   question.version = options.engine_version;
-  question.words = divided_words(engine, options);
+  const bool divided = says_ranks(engine, options);
+  question.words = divided_words(engine, options, divided ? 1 : options.gpus.value_or(1));
   question.fields = options.engine_fields;
   question.file_fields = options.engine_file_fields;
   question.variables = options.engine_variables;
@@ -176,10 +227,15 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
   question.read_config = [&environment](const std::string& model) {
     return draft_config(model, environment);
   };
-  plan::PlanResult result = plan::plan_engine(engine, question, config, options.advise);
-  finish(result, options, question.words);
-  const std::vector<std::string>& words = question.words;
-  if (result.refused && words.size() > options.engine_words.size())
+  const bool searches = options.gpu == "smallest" || (options.gpus == 0 && !divided);
+  auto [result, words] =
+      searches
+          ? search_cards(engine, question, config, options)
+          : WordedPlan{plan::plan_engine(engine, question, config, options.advise), question.words};
+  finish(result, options, words);
+  if (divided && options.gpus == 0)
+    result.notes.emplace_back("--gpus auto: the launch's own flags say on how many cards it runs");
+  if (result.refused && !searches && words.size() > options.engine_words.size())
     result.reason = fmt::format("--gpus {}, taken as {} {}: {}", *options.gpus,
                                 words[words.size() - 2], words.back(), result.reason);
   return result;

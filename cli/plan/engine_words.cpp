@@ -64,6 +64,11 @@ class Splitter {
         for (int i = 0; value && i < option->get_items_expected_min() && at_ + 1 < arguments.size();
              ++i)
           own_words_.push_back(arguments[++at_]);
+      } else if (name_of(word) == "-i" || name_of(word) == "--input-file") {
+        fail(ExitCode::usage,
+             "{}: goes with a plan of vllm or plimsoll, whose order (--reorder) suits other "
+             "engines too",
+             word);
       } else if (is_translated(name_of(word))) {
         translate(arguments);
       } else if (!word.starts_with('-') && !has_model) {

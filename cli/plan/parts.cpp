@@ -21,8 +21,6 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr int64_t kMostGpus = 64;
-
 // What our own engine is asked. On a card this machine's threads do not matter.
 launch::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
   launch::Arguments arguments = own_arguments(options.launch, environment);
@@ -39,11 +37,21 @@ std::shared_ptr<launch::ModelSource> model_source(const ConfigView& config,
   const std::filesystem::path path(config.path());
   launch::ModelFolder folder =
       model_folder(options.run, checkpoint::gguf::is_gguf_path(path) ? path : path.parent_path(),
-                   launch::Weights::if_present);
+                   options.run.dry_run ? launch::Weights::checkpoint : launch::Weights::if_present);
   if (options.is_lone_config) folder.weights = launch::Weights::none;
   return std::make_shared<launch::ModelSource>(plan::own::read_spec(config, options.launch.args),
                                                config.json(), std::move(folder),
                                                launch::Experts::first_alone);
+}
+
+/// The arguments with vLLM's share of a card that --gpu-memory SIZE comes to.
+vllm::EngineArgs with_ceiling(vllm::EngineArgs args, const PlanOptions& options,
+                              const hardware::Gpu* gpu) {
+  if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
+    args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /
+                                                    static_cast<double>(gpu->visible_bytes()));
+  }
+  return args;
 }
 
 plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& options,
@@ -115,17 +123,55 @@ plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs a
   return result;
 }
 
-plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
-                       const PlanOptions& options, const Environment& environment,
-                       const hardware::Gpu* gpu, const LengthsOf& lengths_of) {
-  if (options.gpu == "smallest") return plan::solve_card(plan, args);
-  if (options.gpus == 0 && gpu == nullptr)
-    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
-  if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
+/// A plan with what a search chose for it.
+struct Solved {
+  plan::PlanResult result;
+  vllm::EngineArgs args;
+  const hardware::Gpu* gpu;
+};
+
+/// The plan with the sequences and tokens of a step that flags leave open.
+plan::PlanResult solve_step(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
+                            const PlanOptions& options, const Environment& environment,
+                            const hardware::Gpu* gpu, const LengthsOf& lengths_of) {
   if (lengths_of && limits_are_open(options.launch))
     return solve_limits(plan, args, options, environment, gpu, lengths_of);
   if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
   return plan(args, gpu);
+}
+
+/// The card or their number is searched first, for one sequence where their number is open; then
+/// the limits of a step on these.
+Solved solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
+             const PlanOptions& options, const Environment& environment, const hardware::Gpu* gpu,
+             const LengthsOf& lengths_of) {
+  const bool by_card = options.gpu == "smallest";
+  if (!by_card && options.gpus == 0 && gpu == nullptr)
+    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
+  if (!by_card && options.gpus != 0)
+    return {solve_step(plan, args, options, environment, gpu, lengths_of), args, gpu};
+  const bool open =
+      options.launch.solve_sequences || (lengths_of && limits_are_open(options.launch));
+  vllm::EngineArgs wanted = args;
+  if (options.launch.solve_sequences) wanted.max_num_seqs = 1;
+  Solved solved{{}, args, gpu};
+  const plan::PlanFunction noting = [&](const vllm::EngineArgs& tried, const hardware::Gpu* on) {
+    const vllm::EngineArgs changed = by_card ? with_ceiling(tried, options, on) : tried;
+    plan::PlanResult result = plan(changed, on);
+    if (!result.refused) {
+      solved.args = changed;
+      solved.args.max_num_seqs = args.max_num_seqs;
+      solved.gpu = on;
+    }
+    return result;
+  };
+  solved.result =
+      by_card ? plan::solve_card(noting, wanted) : plan::solve_gpus(noting, wanted, gpu, kMostGpus);
+  if (!open || !solved.result.fits.value_or(false)) return solved;
+  const std::string found = solved.result.solved;
+  solved.result = solve_step(plan, solved.args, options, environment, solved.gpu, lengths_of);
+  solved.result.solved = fmt::format("{} {}", found, solved.result.solved);
+  return solved;
 }
 
 /// True where a flag says among how many cards the launch is divided; of tensor parallelism one,
@@ -182,16 +228,12 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<hardware::Gpu>& card,
                            const LengthsOf& lengths_of) {
   const hardware::Gpu* gpu = card ? &*card : nullptr;
-  vllm::EngineArgs args = options.launch.args;
-  if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
-    args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /
-                                                    static_cast<double>(gpu->visible_bytes()));
-  }
+  vllm::EngineArgs args = with_ceiling(options.launch.args, options, gpu);
   if (options.gpus.value_or(0) > 0 && !says_ranks(options.launch))
     args.tensor_parallel = *options.gpus;
   const plan::PlanFunction plan = plan_function(config, options, environment);
   const bool by_cards = args.tensor_parallel != options.launch.args.tensor_parallel;
-  plan::PlanResult result = [&] {
+  Solved solved = [&] {
     try {
       return solve(plan, args, options, environment, gpu, lengths_of);
     } catch (const Error& error) {
@@ -200,6 +242,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
            args.tensor_parallel, error.what());
     }
   }();
+  plan::PlanResult& result = solved.result;
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
   const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
   if (at_hand > 0 && result.gpus > at_hand) {
@@ -217,13 +260,13 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
     if (at_hand > 0 && other.gpus > at_hand) fail(ExitCode::usage, "{} GPUs", other.gpus);
     return other;
   };
-  if (wanted && !result.refused && gpu != nullptr)
-    result.advice = plan::advise(at_hand_alone, args, gpu, result);
+  if (wanted && !result.refused && solved.gpu != nullptr)
+    result.advice = plan::advise(at_hand_alone, solved.args, solved.gpu, result);
   add_given(result, options);
   note_flags(result, options);
   note_ignored(result, options);
   note_launcher(result, options, environment);
-  return result;
+  return std::move(result);
 }
 
 }  // namespace plimsoll::cli

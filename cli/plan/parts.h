@@ -1,11 +1,13 @@
 // Steps of `plan` beside printing: choosing the engine, reading prompts, checking a run's report.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/config_view.h"
 #include "batch/order/step_limits.h"
@@ -18,6 +20,8 @@
 #include "plan/plan_result.h"
 
 namespace plimsoll::cli {
+
+constexpr int64_t kMostGpus = 64;  // that a search tries
 
 /// Lengths of the lines of -i, for a launch with the context, blocks and images of this plan.
 using LengthsOf = std::function<batch::InputLengths(const plan::PlanResult&)>;
@@ -92,9 +96,13 @@ class Prompts {
   std::unique_ptr<Reading> reading_;
 };
 
-/// Prints planned against measured memory of a run's report. Returns does_not_fit when the measured
-/// peak exceeded the plan.
-int check_report(const std::string& file);
+/// The text of a file, a pipe or standard input ("-") that a flag names. Throws
+/// Error(checkpoint_unusable) naming both.
+std::string read_named_file(std::string_view flag, const std::string& file);
+
+/// Prints planned against measured memory of a run's report, the text of `file`. Returns
+/// does_not_fit when the measured peak exceeded the plan.
+int check_report(const std::string& text, const std::string& file);
 
 /// Prints what a log of vLLM says beside the plan of its launch; 6 where it lies outside the
 /// bounds.

@@ -60,7 +60,9 @@ double tokens_per_second(const std::string& text) {
     if (error != std::errc() || end != text.data() + text.size()) rate = 0;
   }
   if (rate == 0 && text.find_first_not_of("0.") != std::string::npos) {
-    const Json report = read_json_file(text);
+    constexpr std::string_view kFlag = "--tokens-per-second";
+    const Json report =
+        parse_file_text(fmt::format("{} {}", kFlag, text), read_named_file(kFlag, text));
     const auto number = [&](const char* group, const char* key) {
       const auto at = report.is_object() ? report.find(group) : report.end();
       if (!report.is_object() || at == report.end() || !at->is_object()) return 0.0;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "batch/chat_prompt.h"
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
+#include "checkpoint/find_model.h"
 #include "cli/plan/command.h"
 #include "cli/run/account.h"
 #include "cli/run/fleet.h"
@@ -49,6 +51,9 @@ int merge(const RunOptions& options) {
 int dry_run(const RunOptions& options, const Environment& environment) {
   const DeviceChoice device = choose_device(
       options, environment, CardPlace{.processes = sharing_processes(options, environment)});
+  // A plan takes a config.json alone, and a template when a chat asks for it; a run refuses both.
+  (void)checkpoint::find_model(options.model, environment.stores);
+  if (options.chat_template) batch::check_template(*options.chat_template);
   PlanOptions plan = *options.plan;
   plan.model = options.model;
   plan.engine = "plimsoll";

@@ -29,6 +29,8 @@ CLI::Option* declare_inputs(CLI::App& command, RunOptions& options, const std::s
 }
 
 std::vector<std::string> input_paths(const RunOptions& options) {
+  if (std::ranges::count(options.inputs, "-") > 1)
+    fail(ExitCode::usage, "-i -: is given twice; standard input is read once");
   return options.inputs.empty() ? std::vector<std::string>{"-"} : options.inputs;
 }
 
@@ -102,10 +104,9 @@ void declare_lines(CLI::App& command, RunOptions& options) {
                {"prefix", batch::Order::prefix}},
               "in which lines run; prefix: those that begin alike together; auto (default): where "
               "that pays");
-  value_flag(command, "--max-line-bytes", "SIZE", "longest input line (default 16MiB)",
-             [&options](const std::string& text) {
-               options.max_line_bytes = std::max<uint64_t>(1, parse_size(text));
-             });
+  value_flag(
+      command, "--max-line-bytes", "SIZE", "longest input line (default 16MiB)",
+      [&options](const std::string& text) { options.max_line_bytes = parse_size(text, 1, 1); });
   command.add_flag_callback(
       "--strict", [&options] { options.unknown_fields = batch::UnknownFields::refuse; },
       "unknown fields fail their line; duplicate ids end the run before it starts");
@@ -225,7 +226,7 @@ void declare_sampling(CLI::App& command, RunOptions& options) {
   field_flag(command, options, "top_p", "above 0, up to 1");
   field_flag(command, options, "top_k", "0 or -1 for all");
   field_flag(command, options, "min_p", "0 to 1");
-  field_flag(command, options, "repetition_penalty", "above 0; 1 for none");
+  field_flag(command, options, "repetition_penalty", "0.000001 to 1000000; 1 for none");
   field_flag(command, options, "presence_penalty", "-2 to 2");
   field_flag(command, options, "frequency_penalty", "-2 to 2");
   field_flag(command, options, "n", "choices of a line");

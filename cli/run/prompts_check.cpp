@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "base/counted.h"
 #include "base/error.h"
 #include "batch/grammar_survey.h"
@@ -25,6 +28,13 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
       run_survey(options, launch, asked > 0 ? asked : launch.resolved.spec.max_position, scanned);
   wanted.most_bytes = kLookedAt;
   wanted.prompts.grammars = nullptr;  // compile_grammars tells of those
+  uint64_t unsuitable = 0;
+  std::string first;
+  wanted.each = [&](const batch::SurveyedLine& line) {
+    if (line.fault.empty() || std::ranges::binary_search(scanned.bad_lines, line.place.number))
+      return;
+    if (unsuitable++ == 0) first = fmt::format("line {} first: {}", line.place.number, line.fault);
+  };
   const batch::PromptSurvey found = batch::survey_prompts(input, wanted);
   input.rewind();
   if (found.over_context > 0) {
@@ -37,9 +47,10 @@ void tell_unsuitable_prompts(const RunOptions& options, const Launch& launch,
                     may_be_cut ? ", unless --long-prompt says otherwise"
                                : ", because --long-prompt cannot shorten them"));
   }
-  if (found.bad_lines > static_cast<int64_t>(scanned.bad)) {
-    say(fmt::format("{} of the first {} lines do not suit the model (line {} first: {})",
-                    found.bad_lines, found.lines, found.first_bad_line, found.first_bad_reason));
+  if (unsuitable > 0) {
+    say(fmt::format("{}{} of the first {} cannot be answered by this launch ({})", unsuitable,
+                    scanned.bad_lines.empty() ? "" : " more",
+                    counted(static_cast<uint64_t>(found.lines), "line"), first));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/run/launch.h"
@@ -68,10 +69,10 @@ batch::Slice slice_of(const RunOptions& options, const std::optional<uint64_t>& 
 ScannedInput scan(const RunOptions& options, files::InputFile& input) {
   ScannedInput scanned;
   if (input.is_regular()) {
-    if (const auto found = look(options, input)) {
+    if (auto found = look(options, input)) {
       tell(options, *found);
       scanned.all_lines = found->lines;
-      scanned.bad = found->bad;
+      scanned.bad_lines = std::move(found->bad_lines);
     }
   }
   scanned.slice = slice_of(options, scanned.all_lines, input.name());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "batch/input_scan.h"
 #include "cli/run/options.h"
@@ -14,7 +15,7 @@ struct ScannedInput {
   std::optional<uint64_t> all_lines;  // number of lines of a regular input
   batch::Slice slice;                 // by --part, --skip, --limit
   std::optional<uint64_t> lines;      // number of lines in the slice
-  uint64_t bad = 0;                   // number of invalid lines among those that were read
+  std::vector<uint64_t> bad_lines;    // numbers of the first invalid lines, which are told
 };
 
 /// Counts the lines of a regular input, resolves the slice, prints notes on lines that are no

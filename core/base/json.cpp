@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -157,6 +158,9 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
+constexpr std::string_view kNul = "a NUL character";
+constexpr std::string_view kEnd = "unexpected end of input";  // nlohmann/json's words
+
 /// `text`: of the outline.
 template <typename Value>
 Value parse(std::string_view text, JsonLimits limits, const Outline& outline, LeftOut& left_out) {
@@ -168,9 +172,11 @@ Value parse(std::string_view text, JsonLimits limits, const Outline& outline, Le
   const size_t null = text.find('\0');  // where the parser takes the text to end
   if (Value::sax_parse(begin, end, &builder)) {
     if (null == std::string_view::npos) return root;
-    builder.problem = "a NUL character";
+    builder.problem = kNul;
     builder.offset = null;
   }
+  if (null != std::string_view::npos && builder.problem.find(kEnd) != std::string::npos)
+    builder.problem = kNul;
   const size_t read = static_cast<size_t>(furthest - text.data());
   const size_t offset = std::min(
       builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());
@@ -231,7 +237,12 @@ std::string exact_text_of(const OrderedJson& value) {
 }
 
 OrderedJson rounded(OrderedJson value) {
-  if (value.is_binary()) return std::stod(exact_text_of(value));
+  if (value.is_binary()) {
+    const std::string text = exact_text_of(value);
+    double number = 0;  // stays so where it is nearer to 0 than a double can be
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
   if (value.is_structured()) {
     for (OrderedJson& member : value) member = rounded(std::move(member));
   }

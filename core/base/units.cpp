@@ -47,9 +47,8 @@ uint64_t parse_quantity(const std::string& text, double bare_unit, std::string_v
   for (const Unit& unit : kUnits) {
     if (unit.name != quantity->unit) continue;
     const double value = quantity->number * (unit.name.empty() ? bare_unit : unit.factor);
-    if (value >= 0x1p62 || (unit.name.empty() && bare_unit == 1 && value != std::trunc(value))) {
-      refuse(expected, text);
-    }
+    if (value >= 0x1p62) refuse("a number below 2^62", text);
+    if (unit.name.empty() && bare_unit == 1 && value != std::trunc(value)) refuse(expected, text);
     return static_cast<uint64_t>(value);
   }
   refuse(expected, text);

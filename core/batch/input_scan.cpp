@@ -111,6 +111,7 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes) {
 namespace {
 
 constexpr size_t kNamedBad = 3;
+constexpr size_t kRemembered = size_t{1} << 20;
 
 class Scan {
  public:
@@ -142,6 +143,7 @@ class Scan {
       // The line gets its record when the run comes to it.
       ids_.take_failed(head);
       if (++result_.bad <= kNamedBad) result_.first_bad.push_back(named(line, error));
+      if (result_.bad <= kRemembered) result_.bad_lines.push_back(line.number);
     }
     usual_ = head.envelope;
   }

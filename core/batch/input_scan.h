@@ -51,6 +51,7 @@ struct InputScan {
   uint64_t checked = 0;
   uint64_t bad = 0;                    // of these; what hangs on the model is not looked at
   std::vector<std::string> first_bad;  // what is wrong with the first of them
+  std::vector<uint64_t> bad_lines;     // numbers of the first million of them, in order
 };
 
 /// Goes over a regular input to its end, without a model. Throws Error(input_unusable) naming both

@@ -88,6 +88,7 @@ class Survey {
     } catch (const LineError& error) {
       usual_ = head.envelope;
       ids_.take_failed(head);
+      seen.fault = error.what();
       if (ours && result_.bad_lines++ == 0) {
         result_.first_bad_line = line.number;
         result_.first_bad_reason = error.what();

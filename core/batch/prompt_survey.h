@@ -22,6 +22,7 @@ struct SurveyedLine {
   Envelope usual = Envelope::plain;       // of the lines before it
   uint64_t same_id = 0;                   // the line before it that has its id; 0: none
   const BuiltRequest* request = nullptr;  // null: it fails, or is done
+  std::string fault = {};                 // why it cannot be answered in any context; else empty
 };
 
 struct SurveyOptions {

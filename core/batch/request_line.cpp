@@ -188,8 +188,10 @@ LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFi
   } else if (given("prompt")) {
     request.prompts = read_prompts(body["prompt"], limits.vocab_size);
   } else if (given("prompt_token_ids")) {
-    request.prompts.emplace_back(
-        FieldValue("prompt_token_ids", body["prompt_token_ids"]).token_ids(limits.vocab_size));
+    TokenIds ids =
+        FieldValue("prompt_token_ids", body["prompt_token_ids"]).token_ids(limits.vocab_size);
+    if (ids.empty()) bad_field("prompt_token_ids", "prompt_token_ids: is empty");
+    request.prompts.emplace_back(std::move(ids));
   } else {
     bad_field("prompt", "the line has none of prompt, messages, prompt_token_ids");
   }

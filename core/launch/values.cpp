@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <stdexcept>
 #include <utility>
@@ -263,6 +264,17 @@ void read_modality_limits(const std::string& text, vllm::EngineArgs& args) {
 void read_processor(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  // Processors have more keys; a misspelt one of these would count for nothing.
+  constexpr std::array<std::string_view, 14> kKeys = {
+      "max_pixels",        "min_pixels",      "size",       "crop_size",  "max_image_size",
+      "max_dynamic_patch", "do_pan_and_scan", "num_frames", "max_frames", "min_dynamic_patch",
+      "patch_size",        "max_patches",     "min_frames", "fps"};
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(kKeys, key) != kKeys.end()) continue;
+    const std::string_view meant = nearest_name(key, kKeys);
+    if (meant.empty()) continue;
+    throw std::invalid_argument(fmt::format("{} is no known key{}", key, did_you_mean(meant)));
+  }
   vllm::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
 }
 

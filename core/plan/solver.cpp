@@ -37,6 +37,16 @@ std::string_view bound_of(int64_t sequences, const EngineArgs& args) {
   return "the KV cache holds no more";
 }
 
+/// What a search for the fewest cards says of a --tensor-parallel-size that it did not keep.
+std::string in_place_of(int64_t asked, int64_t ranks) {
+  return asked > 1 && asked != ranks ? fmt::format(", in place of --tensor-parallel-size {}", asked)
+                                     : "";
+}
+
+std::string refused_sizes(const std::string& sizes) {
+  return sizes.empty() ? "" : fmt::format(" Refused sizes: {}.", sizes);
+}
+
 }  // namespace
 
 PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu) {
@@ -65,30 +75,35 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hard
 
 PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu,
                       int64_t most) {
-  std::optional<PlanResult> last;
+  const int64_t asked = args.tensor_parallel;
+  const int64_t copies = std::max<int64_t>(1, args.pipeline_parallel) *
+                         std::max<int64_t>(1, args.data_parallel);  // of a tensor-parallel group
+  std::optional<PlanResult> last, refusal;
   std::string refused;
   std::string lacking;  // of the largest size that does not fit
-  for (int64_t ranks = 1; ranks <= most; ranks *= 2) {
+  for (int64_t ranks = 1; ranks == 1 || ranks * copies <= most; ranks *= 2) {
     args.tensor_parallel = ranks;
     std::optional<PlanResult> result = try_plan(plan, args, gpu);
-    if (!result) {
-      refused += fmt::format("{}{}", refused.empty() ? "" : ", ", ranks);
+    if (!result || result->refused) {
+      refused += fmt::format("{}{}", refused.empty() ? "" : ", ", ranks * copies);
+      if (ranks == 1) refusal = std::move(result);
       continue;
     }
     last = std::move(result);
     if (!last->fits.value_or(false)) {
-      lacking = fmt::format(" (with {}, weights and KV cache do not fit)", ranks);
+      lacking = fmt::format(" (with {}, weights and KV cache do not fit)", last->gpus);
       continue;
     }
-    last->solved = fmt::format("Fewest GPUs: {}{}.{}", ranks, lacking,
-                               refused.empty() ? "" : " Refused sizes: " + refused + ".");
+    last->solved = fmt::format("Fewest GPUs: {}{}{}.{}", last->gpus, lacking,
+                               in_place_of(asked, ranks), refused_sizes(refused));
     return *last;
   }
-  if (!last) {
+  if (!last) {  // the engine refuses every size: no number of cards is at fault
     args.tensor_parallel = 1;
-    last = plan(args, gpu);
+    return refusal ? *std::move(refusal) : plan(args, gpu);
   }
-  last->solved = fmt::format("No number of these GPUs up to {} is enough.", most);
+  last->solved =
+      fmt::format("No number of these GPUs up to {} is enough.{}", most, refused_sizes(refused));
   return *last;
 }
 
@@ -100,18 +115,23 @@ PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args) {
   std::stable_sort(cards.begin(), cards.end(), [](const hardware::Gpu* a, const hardware::Gpu* b) {
     return a->memory_bytes < b->memory_bytes;
   });
-  std::optional<PlanResult> last;
+  std::optional<PlanResult> last, refusal;
   for (const hardware::Gpu* card : cards) {
     std::optional<PlanResult> result = try_plan(plan, args, card);
     if (!result) continue;
+    if (result->refused) {
+      refusal = std::move(result);
+      continue;
+    }
     last = std::move(result);
     if (!last->fits.value_or(false)) continue;
     last->solved = fmt::format("Smallest card of the catalogue: {} ({}).", card->name,
                                readable_bytes(card->memory_bytes));
     return *last;
   }
-  if (!last) return plan(args, cards.back());
-  last->solved = "No card of the catalogue is large enough alone.";
+  if (!last) return refusal ? *std::move(refusal) : plan(args, cards.back());
+  last->solved =
+      fmt::format("It fits on no card of the catalogue{}.", last->gpus == 1 ? " alone" : "");
   return *last;
 }
 

@@ -36,6 +36,8 @@ TEST_CASE("fields out of range are refused by name") {
       {"max_tokens", "1e300"},
       {"min_tokens", "-1"},
       {"repetition_penalty", "0"},
+      {"repetition_penalty", "1e-7"},
+      {"repetition_penalty", "1000001"},
       {"presence_penalty", "2.5"},
       {"frequency_penalty", "-2.5"},
       {"seed", "1.5"},

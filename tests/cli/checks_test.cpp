@@ -41,6 +41,57 @@ TEST_CASE("prompts that do not suit the model are told before weights are read")
   CHECK_THAT(absurd.err, Catch::Contains("no memory holds so many blocks"));
 }
 
+TEST_CASE("lines that this launch cannot answer are counted beside those that no launch can") {
+  const Scratch scratch;
+  const std::string bad = "{\"prompt\":7}\n";
+  const std::string unsuitable = "{\"prompt\":[5,1000000]}\n";
+  const std::string twice = "{\"id\":\"a\",\"prompt\":\"a\"}\n";
+  const auto said = [&](const std::string& in) {
+    scratch.write("in", in);
+    return shell(scratch, "plimsoll run $MODEL -i in --max-tokens 1").err;
+  };
+  const std::string launch = " cannot be answered by this launch (line ";
+  CHECK_THAT(said(bad + bad + unsuitable + twice),
+             Catch::Contains("2 of 4 lines cannot") &&
+                 Catch::Contains("1 more of the first 4 lines" + launch + "3 first: prompt"));
+  CHECK_THAT(said(twice + twice + unsuitable),
+             Catch::Contains("1 more of the first 3 lines" + launch + "3 first: prompt"));
+  CHECK_THAT(said(unsuitable), Catch::Contains(": 1 of the first 1 line" + launch));
+  CHECK_THAT(said(bad), !Catch::Contains(launch));
+}
+
+TEST_CASE("a fault of a line says what is wrong with it") {
+  const Scratch scratch;
+  struct Row {
+    std::string line, message;
+  };
+  const Row rows[] = {
+      {R"({"prompt":"a","seed":9223372036854775808})", "from -2^63 to 2^63 - 1, found 9223"},
+      {R"({"prompt":"a","max_tokens":1e30})", "from -2^63 to 2^63 - 1, found 1e+30"},
+      {R"({"prompt":"a","top_k":18446744073709551615})", "from -1 to 2^63 - 1, found 18446"},
+      {R"({"prompt":"a","top_k":-2})", "top_k: expected a whole number of at least -1, found -2"},
+      {R"({"prompt":"a","seed":0.5})", "seed: expected a whole number, found 0.5"},
+      {R"({"prompt":"a","response_format":1e-310})",
+       "response_format: expected an object, found 1e-310"},
+      {R"({"prompt":"a","guided_json":1e-400})", "guided_json: expected "},
+      {R"({"prompt":"a","repetition_penalty":1e-40,"logprobs":1})",
+       "from 0.000001 to 1000000, found 1e-40"},
+      {R"({"prompt_token_ids":[]})", "prompt_token_ids: is empty"},
+      {std::string("{\"prompt\"\0:\"a\"}", 15), "line 10, column 10: a NUL character"},
+  };
+  std::string in;
+  for (const Row& row : rows) in += row.line + "\n";
+  scratch.write("in", in);
+  const Outcome outcome = shell(scratch, "plimsoll run $MODEL -i in -q");
+  CHECK(outcome.status == 3);
+  const std::vector<Json> answers = json_lines(outcome.out);
+  REQUIRE(answers.size() == std::size(rows));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    INFO(rows[i].line);
+    CHECK_THAT(answers[i]["error"].value("message", ""), Catch::Contains(rows[i].message));
+  }
+}
+
 TEST_CASE("a dry run checks and plans, and writes nothing") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n\"b\"\n");
@@ -94,6 +145,26 @@ TEST_CASE("a dry run reads prompts as the run does") {
     CHECK(prompts["answer_tokens"] == tokens["completion"]);
   }
   CHECK(shell(scratch, "plimsoll run bare -i in --dry-run").status == 5);
+}
+
+TEST_CASE("a dry run refuses what the run refuses before a line runs") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("twice", "{\"id\":\"a\",\"prompt\":\"x\"}\n{\"id\":\"a\",\"prompt\":\"x\"}\n");
+  REQUIRE(shell(scratch,
+                "cp -r $MODEL bare; rm bare/*.safetensors; plimsoll shard $MODEL -o shards -tp 2")
+              .status == 0);
+  for (const char* row :
+       {"bare -i in", "shards -i in", "$MODEL/config.json -i in", "$MODEL/model.safetensors -i in",
+        "$MODEL -i in --load-format sharded_state", "$MODEL -i in --chat-template '{% for %}'",
+        "$MODEL -i twice --strict", "$MODEL -i none", "$MODEL -i in --top-p 2"}) {
+    INFO(row);
+    const Outcome run = shell(scratch, std::string("plimsoll run ") + row);
+    const Outcome dry = shell(scratch, std::string("plimsoll run --dry-run ") + row);
+    CHECK(run.status != 0);
+    CHECK(dry.status == run.status);
+    CHECK(dry.err == run.err);
+  }
 }
 
 TEST_CASE("plan -i looks at the slice that run would") {

@@ -40,6 +40,7 @@ TEST_CASE("underscores in flag names become dashes; values and what follows -- s
   CHECK(rewrite_arguments({"--stop", "a_b"}) == Words{"--stop", "a_b"});
   CHECK(rewrite_arguments({"--", "-tp", "--a_b"}) == Words{"--", "-tp", "--a_b"});
   CHECK(rewrite_arguments({"-t", "my_model"}) == Words{"-t", "my_model"});
+  CHECK(rewrite_arguments({"-i=a=b", "-o=", "-n3"}) == Words{"-i", "a=b", "-o", "", "-n3"});
 }
 
 TEST_CASE("counts and sizes") {
@@ -110,9 +111,21 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m extra", "unexpected argument 'extra'"},
       {"run m --stop", "--stop: its value is missing; write --stop TEXT"},
       {"run m --max-tokens", "--max-tokens: its value is missing; write --max-tokens N"},
+      {"run m -i -o out", "-i: its value is missing before -o; write -i FILE"},
+      {"run m --stop -n", "--stop: its value is missing before -n; write --stop TEXT (--stop=-n"},
+      {"run m --stop= -i in", "--stop: is empty; is a shell variable not set?"},
+      {"run --merge -o out", "--merge: its value is missing before -o"},
+      {"plan m --gpu --gpus=2", "--gpu: its value is missing before --gpus"},
+      {"run m -i - -i -", "-i -: is given twice"},
+      {"run m --max-line-bytes 0", "--max-line-bytes: expected a size above 0"},
+      {"run m --kv-cache-memory 0", "plimsoll: --kv-cache-memory-bytes: expected a size above 0"},
+      {"run m --max-model-len 99999999999999999999", "--max-model-len: expected a number below"},
       {"plan --diff a", "--diff: its value is missing; write --diff FILE FILE"},
       {"run m --quiet=banana", "--quiet: takes no value, found \"banana\""},
       {"run m --help=all", "--help: takes no value"},
+      {"run m --enforce-eager=banana", "--enforce-eager: takes no value, found \"banana\""},
+      {"plan m --no-enable-prefix-caching=99999999999999999999", "-caching: takes no value"},
+      {"shard m --dry-run=", "--dry-run: takes no value, found \"\""},
       {"run m --input x", "did you mean -i?"},
       {"plan m --tp 2", "did you mean -tp?"},
       {"run m --max-new-tokens 2", "did you mean --max-tokens?"},
@@ -152,6 +165,11 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --chat-template '{{'", "--chat-template"},
       {"run m --chat-template-kwargs 7", "expected a JSON object"},
       {"run m --mm-processor-kwargs -1", "--mm-processor-kwargs: expected a JSON object"},
+      {"run m --mm-processor-kwargs '{\"max_pixel\": 9}'", "did you mean max_pixels?"},
+      {"plan m --engine lmdeploy --engine-args 1,2", "--engine-args: column 2: syntax error"},
+      {"plan m --engine lmdeploy --engine-args 1", "--engine-args: expected an object"},
+      {"plan " + test::kConfigs + "llama-3.1-8b.json --engine sglang --engine-args {}",
+       "--engine-args: SGLang's plan has flags alone"},
       {"run m --skip-tokenizer-init --tokenizer x", "--skip-tokenizer-init: excludes"},
       {"run m --errors same -o same", "--errors: names the output"},
   };
@@ -171,6 +189,10 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
              Catch::StartsWith("plimsoll: --max-num-seqs: expected a number"));
   CHECK_THAT(said("PLIMSOLL_QUIET=banana plimsoll run m"),
              Catch::StartsWith("plimsoll: PLIMSOLL_QUIET: takes no value"));
+  CHECK_THAT(said("PLIMSOLL_ENABLE_PREFIX_CACHING=banana plimsoll run m"),
+             Catch::StartsWith("plimsoll: PLIMSOLL_ENABLE_PREFIX_CACHING: takes no value, found"));
+  CHECK_THAT(said("PLIMSOLL_ENFORCE_EAGER=banana plimsoll run none --enforce-eager"),
+             Catch::StartsWith("plimsoll: none is neither a folder"));
 }
 
 TEST_CASE("a variable that is almost a flag's is told") {

@@ -36,6 +36,13 @@ std::optional<int64_t> whole(const OrderedJson& given) {
   return static_cast<int64_t>(number);
 }
 
+// A whole number that no int64 holds.
+bool is_too_large(const OrderedJson& given) {
+  const OrderedJson value = without_quotes(given);
+  if (value.is_number_unsigned()) return !whole(value);
+  return value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63;
+}
+
 }  // namespace
 
 std::string excerpt(const OrderedJson& value) {
@@ -64,6 +71,10 @@ bool FieldValue::boolean() const {
 int64_t FieldValue::integer(int64_t least, int64_t most) const {
   const std::optional<int64_t> number = whole(value_);
   if (!number || *number < least || *number > most) {
+    if (most == kMost && is_too_large(value_)) {
+      refuse(least == kLeast ? "a whole number from -2^63 to 2^63 - 1"
+                             : fmt::format("a whole number from {} to 2^63 - 1", least));
+    }
     if (least == kLeast && most == kMost) refuse("a whole number");
     refuse(most == kMost ? fmt::format("a whole number of at least {}", least)
                          : fmt::format("a whole number from {} to {}", least, most));

@@ -47,8 +47,10 @@ void set_top_p(const FieldValue& value, const Context&, RequestFields& fields) {
 }
 
 void set_repetition_penalty(const FieldValue& value, const Context&, RequestFields& fields) {
-  fields.sampling.repetition_penalty = value.number(0, 1e6);
-  if (fields.sampling.repetition_penalty == 0) value.refuse("a number above 0");
+  const double asked = value.number(-kInfinity, kInfinity);
+  // Beyond these a logit divided by it, or multiplied, may be no finite float.
+  if (!(asked >= 1e-6 && asked <= 1e6)) value.refuse("a number from 0.000001 to 1000000");
+  fields.sampling.repetition_penalty = asked;
 }
 
 void set_seed(const FieldValue& value, const Context&, RequestFields& fields) {

@@ -125,7 +125,7 @@ TokenId Sampler::draw_from(std::span<const float> weights, double target) {
   }
   // Rounding left a rest: the last one that takes part.
   size_t last = weights.size() - 1;
-  while (weights[last] == 0) --last;
+  while (last > 0 && weights[last] == 0) --last;
   return static_cast<TokenId>(last);
 }
 

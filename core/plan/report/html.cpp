@@ -55,6 +55,7 @@ function advise(){
     el('b',(s.fits?'[fits] ':'')+s.change,item);el('span',(s.gain?' ('+s.gain+')':'')+': '+s.cost+' ',item);
     if(s.flag)el('code',s.flag,item);}
   for(const note of plan.notes||[])el('p',note,id('notes'));
+  for(const list of ['advice','vain'])id(list).previousElementSibling.hidden=!id(list).children.length;
   id('advising').hidden=!plan.advice;
 }
 function heat(){

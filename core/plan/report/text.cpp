@@ -266,7 +266,7 @@ std::string prompts(const PlanResult& result, int columns) {
 
 std::string advice(const PlanResult& result, int columns) {
   if (result.advice.empty()) return "";
-  std::string text = "\nWhat would help\n";
+  std::string text = result.advice.front().helps ? "\nWhat would help\n" : "";
   bool dead_ends = false;
   for (const Suggestion& suggestion : result.advice) {
     if (!suggestion.helps && !dead_ends) {
