@@ -60,17 +60,22 @@ std::optional<Integer> setting(const char* name, Integer least, std::string& fau
   return std::nullopt;
 }
 
+/// The folder below which programs keep caches.
+std::optional<std::string> user_cache() {
+  if (auto cache = variable("XDG_CACHE_HOME")) return cache;
+  if (const auto home = variable("HOME")) return *home + "/.cache";
+  return std::nullopt;
+}
+
 std::string hub_cache() {
   if (const auto folder = variable("HF_HUB_CACHE")) return *folder;
   if (const auto home = variable("HF_HOME")) return *home + "/hub";
-  if (const auto cache = variable("XDG_CACHE_HOME")) return *cache + "/huggingface/hub";
-  return variable("HOME").value_or("") + "/.cache/huggingface/hub";
+  return user_cache().value_or("/.cache") + "/huggingface/hub";
 }
 
 std::string own_cache() {
-  if (const auto cache = variable("XDG_CACHE_HOME")) return *cache + "/plimsoll";
-  const auto home = variable("HOME");
-  return home ? *home + "/.cache/plimsoll" : "";
+  const auto cache = user_cache();
+  return cache ? *cache + "/plimsoll" : "";
 }
 
 std::string ollama_store() {

@@ -70,9 +70,11 @@ MakeBackend on_processor(backend::CpuIsa isa, const Findings& findings) {
   return [isa, threads = findings.threads] { return backend::make_cpu_backend({isa, threads}); };
 }
 
-/// Keeps the rates that were measured for launches that choose limits by them. A home that cannot
-/// be written to is told, and is no fault of the machine's.
-void keep_roofs(const Environment& environment, const std::string& subject, Findings& findings) {
+/// Measures a backend's rates and keeps them for launches that choose limits by them. A home that
+/// cannot be written to is told, and is no fault of the machine's.
+void measure(backend::Backend& backend, const RoofSizes& sizes, const std::string& subject,
+             const Environment& environment, Findings& findings) {
+  findings.roofs = measure_roofs(backend, sizes);
   const std::string file = rates_file(environment);
   if (file.empty()) return;
   const std::time_t now = std::time(nullptr);
@@ -100,22 +102,19 @@ void examine_card(const DoctorOptions& options, const Environment& environment,
   ask_all(usual_questions(), subject, twin, twin_name, findings);
   device.hopper_from = 1;
   ask_all(questions_of_hopper(), subject, twin, twin_name, findings);
-  if (options.measure) {
-    findings.roofs = measure_roofs(*subject(), kCardRoofs);
-    keep_roofs(environment, card_subject(card.name), findings);
-  }
+  if (options.measure)
+    measure(*subject(), kCardRoofs, card_subject(card.name), environment, findings);
 }
 
 void examine_processor(const DoctorOptions& options, const Environment& environment,
                        Findings& findings) {
-  const MakeBackend subject = on_processor(backend::detect_isa(), findings);
+  const backend::CpuIsa isa = backend::detect_isa();
+  const MakeBackend subject = on_processor(isa, findings);
   const MakeBackend twin = on_processor(backend::CpuIsa::portable, findings);
   ask_all(usual_questions(), subject, twin, "portable code", findings);
-  if (options.measure) {
-    findings.roofs = measure_roofs(*subject(), kHostRoofs);
-    const backend::CpuOptions cpu{backend::detect_isa(), findings.threads};
-    keep_roofs(environment, processor_subject(cpu), findings);
-  }
+  if (options.measure)
+    measure(*subject(), kHostRoofs, processor_subject({isa, findings.threads}), environment,
+            findings);
 }
 
 // Examines the card, or the processor where there is none. An error becomes the findings' trouble,

@@ -54,4 +54,9 @@ std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
   return gpu;
 }
 
+void check_searched_card(const hardware::Gpu* gpu) {
+  if (gpu == nullptr)
+    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
+}
+
 }  // namespace plimsoll::cli

@@ -170,8 +170,7 @@ WordedPlan search_cards(const engines::Engine& engine, const engines::Question& 
                         const ConfigView& config, const PlanOptions& options) {
   const bool by_card = options.gpu == "smallest";
   const std::string_view asked = by_card ? "--gpu smallest" : "--gpus auto";
-  if (!by_card && question.gpu == nullptr)
-    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
+  if (!by_card) check_searched_card(question.gpu);
   if (options.free_memory) {
     fail(ExitCode::usage,
          "--free-memory: is that of one launch, and {} tries several; leave one out", asked);

@@ -101,15 +101,13 @@ plan::PlanResult solve_limits(const plan::PlanFunction& plan, vllm::EngineArgs a
     try {
       const plan::PlanResult result = with(limits);
       if (!result.schedule || !result.fits.value_or(true)) return std::nullopt;
-      engine::ScheduleShape schedule = *result.schedule;
-      if (rates.weight_rows) schedule.step_tokens = *rates.weight_rows;
-      return schedule;
+      return *result.schedule;
     } catch (const Error& error) {
       if (error.code() == ExitCode::usage) return std::nullopt;
       throw;
     }
   };
-  const batch::AskedLimits asked = asked_limits(flags);
+  const batch::AskedLimits asked = asked_limits(flags, rates);
   const batch::InputLengths lengths = lengths_of(with(batch::smallest_limits(asked)));
   std::optional<batch::ChosenLimits> chosen;
   if (lengths.index)
@@ -146,10 +144,9 @@ Solved solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
              const PlanOptions& options, const Environment& environment, const hardware::Gpu* gpu,
              const LengthsOf& lengths_of) {
   const bool by_card = options.gpu == "smallest";
-  if (!by_card && options.gpus == 0 && gpu == nullptr)
-    fail(ExitCode::usage, "--gpus auto: name the card too, --gpu NAME (--gpu list prints them)");
   if (!by_card && options.gpus != 0)
     return {solve_step(plan, args, options, environment, gpu, lengths_of), args, gpu};
+  if (!by_card) check_searched_card(gpu);
   const bool open =
       options.launch.solve_sequences || (lengths_of && limits_are_open(options.launch));
   vllm::EngineArgs wanted = args;

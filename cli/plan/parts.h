@@ -48,6 +48,10 @@ plan::PlanResult make_converted_plan(const Json& config, const std::filesystem::
 /// The card that --gpu and --gpu-total-memory name; nullopt: none. Throws Error(usage).
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options);
 
+/// Refuses a search for the number of cards (--gpus auto) of which none is named. Throws
+/// Error(usage).
+void check_searched_card(const hardware::Gpu* gpu);
+
 /// Adds what --from has to say.
 void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options);
 

@@ -91,10 +91,11 @@ std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLeng
   return fmt::format("{}, because {}", what, why);
 }
 
-batch::AskedLimits asked_limits(const launch::LaunchRequest& flags) {
+batch::AskedLimits asked_limits(const launch::LaunchRequest& flags, const StepRates& rates) {
   return {flags.solve_sequences,
           flags.solve_tokens,
-          {flags.args.max_num_seqs, flags.args.max_num_batched_tokens}};
+          {flags.args.max_num_seqs, flags.args.max_num_batched_tokens},
+          rates.weight_rows};
 }
 
 batch::InputLengths survey_lengths(const launch::LaunchRequest& flags, files::InputFile& input,
@@ -134,7 +135,8 @@ std::string settle_limits(const launch::LaunchRequest& flags, const StepRates& r
   std::optional<batch::ChosenLimits> chosen;
   if (processes == nullptr || processes->process() == 0) {
     engine::EngineOptions smallest = launch.engine;
-    const batch::StepLimits least = batch::smallest_limits(asked_limits(flags));
+    const batch::AskedLimits asked = asked_limits(flags, rates);
+    const batch::StepLimits least = batch::smallest_limits(asked);
     smallest.max_num_seqs = least.sequences;
     smallest.max_num_batched_tokens = least.tokens;
     const int64_t context =
@@ -143,13 +145,10 @@ std::string settle_limits(const launch::LaunchRequest& flags, const StepRates& r
             .max_model_len;
     const batch::InputLengths lengths = lengths_of(context);
     const auto launch_of = [&](const batch::StepLimits& limits) {
-      auto schedule = schedule_of(launch, limits, footprint);
-      if (schedule && rates.weight_rows) schedule->step_tokens = *rates.weight_rows;
-      return schedule;
+      return schedule_of(launch, limits, footprint);
     };
     if (lengths.index) {
-      chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked_limits(flags),
-                                    launch_of);
+      chosen = batch::choose_limits(*lengths.index, lengths.shared_tokens, asked, launch_of);
     }
     reason = reason_of(flags, lengths, rates, chosen);
   }

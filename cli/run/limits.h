@@ -32,8 +32,8 @@ std::string reason_of(const launch::LaunchRequest& flags, const batch::InputLeng
 /// True where the flags leave a limit of a step open.
 bool limits_are_open(const launch::LaunchRequest& flags);
 
-/// The limits that the flags ask for.
-batch::AskedLimits asked_limits(const launch::LaunchRequest& flags);
+/// The limits that the flags ask for, to be chosen by these rates.
+batch::AskedLimits asked_limits(const launch::LaunchRequest& flags, const StepRates& rates);
 
 /// Reads the beginning of the input, at most 16 MiB, and tokenizes its prompts as `survey` says,
 /// whose slice is the run's; then rewinds the input. A large input's first lines stand for those of

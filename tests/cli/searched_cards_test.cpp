@@ -2,12 +2,13 @@
 // it.
 #include <catch2/catch.hpp>
 
-#include "cli/program.h"
+#include "cli/planned.h"
 
 using namespace plimsoll;
 using Catch::Contains;
 using test::kConfigs;
 using test::Outcome;
+using test::plan_of;
 using test::Scratch;
 using test::shell;
 
@@ -20,13 +21,6 @@ Outcome plan(const Scratch& scratch, const std::string& flags) {
   return shell(scratch, "COLUMNS=200 plimsoll plan " + flags);
 }
 
-Json plan_json(const Scratch& scratch, const std::string& flags) {
-  const Outcome outcome = plan(scratch, flags + " --format json");
-  INFO(flags << outcome.err);
-  REQUIRE(!outcome.out.empty());
-  return parse_json<Json>(outcome.out);
-}
-
 }  // namespace
 
 TEST_CASE("--gpus auto and --gpu smallest are searched for every engine") {
@@ -34,11 +28,11 @@ TEST_CASE("--gpus auto and --gpu smallest are searched for every engine") {
   for (const char* engine : {"sglang", "lmdeploy", "tensorrt-llm", "transformers"}) {
     INFO(engine);
     const std::string of = k70B + "--engine " + engine;
-    const Json few = plan_json(scratch, of + " --gpu h100 --gpus auto");
+    const Json few = plan_of(scratch, of + " --gpu h100 --gpus auto");
     const auto cards = few["gpus"].get<int64_t>();
     CHECK(cards > 1);
     const auto fits_on = [&](int64_t number) {
-      return plan_json(scratch, of + " --gpu h100 --gpus " + std::to_string(number))["fits"];
+      return plan_of(scratch, of + " --gpu h100 --gpus " + std::to_string(number))["fits"];
     };
     CHECK(fits_on(cards) == true);
     CHECK(fits_on(cards / 2) == false);
@@ -48,7 +42,7 @@ TEST_CASE("--gpus auto and --gpu smallest are searched for every engine") {
                Contains(" " + std::to_string(cards)));
     CHECK_THAT(plan(scratch, of + " --gpu h100 --gpus auto --free-memory after=9").err,
                Contains("--gpus auto tries several"));
-    const Json small = plan_json(scratch, of + " --gpu smallest");
+    const Json small = plan_of(scratch, of + " --gpu smallest");
     CHECK(small["fits"] == true);
     CHECK_THAT(small.value("solved", ""), Contains(small.value("gpu", "none")));
   }
@@ -79,7 +73,7 @@ TEST_CASE(
     "the fewest cards are counted with pipeline and replicas, and said beside what they replace") {
   const Scratch scratch;
   const auto solved = [&](const std::string& flags) {
-    return plan_json(scratch, flags).value("solved", "");
+    return plan_of(scratch, flags).value("solved", "");
   };
   CHECK(solved(k8B + "--gpu h100 -dp 3 --gpus auto") == "Fewest GPUs: 3.");
   CHECK(solved(k8B + "--engine vllm --gpu h100 -tp 4 --gpus auto") ==
@@ -91,30 +85,29 @@ TEST_CASE(
 TEST_CASE("advice is about the cards that a search took") {
   const Scratch scratch;
   const std::string asked = k8B + "--gpu 4090 --gpus auto --num-gpu-blocks-override 10";
-  const Json plan = plan_json(scratch, asked);
+  const Json plan = plan_of(scratch, asked);
   REQUIRE(plan["gpus"] == 8);
-  const Json eight = plan_json(scratch, k8B + "--gpu 4090 -tp 8 --num-gpu-blocks-override 10");
+  const Json eight = plan_of(scratch, k8B + "--gpu 4090 -tp 8 --num-gpu-blocks-override 10");
   CHECK(plan["advice"] == eight["advice"]);
   const std::string large = k8B + "--gpu smallest --num-gpu-blocks-override 10";
-  CHECK(!plan_json(scratch, large)["advice"].empty());
+  CHECK(!plan_of(scratch, large)["advice"].empty());
 }
 
 TEST_CASE("a search for cards keeps the search for the sequences") {
   const Scratch scratch;
-  const Json known = plan_json(scratch, k8B + "--engine vllm --gpu h100 --max-num-seqs auto");
+  const Json known = plan_of(scratch, k8B + "--engine vllm --gpu h100 --max-num-seqs auto");
   for (const char* cards : {"--gpu h100 --gpus auto", "--gpu smallest"}) {
     INFO(cards);
     const Json plan =
-        plan_json(scratch, k8B + "--engine vllm --max-num-seqs auto --max-model-len 32k " + cards);
+        plan_of(scratch, k8B + "--engine vllm --max-num-seqs auto --max-model-len 32k " + cards);
     CHECK_THAT(plan.value("solved", ""), Contains(". Most sequences at once, each of 32000"));
     CHECK(plan["max_num_seqs"].get<double>() <= plan["max_concurrency"].get<double>());
   }
-  CHECK(
-      plan_json(scratch,
+  CHECK(plan_of(scratch,
                 k8B + "--engine vllm --gpu h100 --gpus auto --max-num-seqs auto")["max_num_seqs"] ==
-      known["max_num_seqs"]);
+        known["max_num_seqs"]);
   const std::string ceiling = k8B + "--engine vllm --max-model-len 4k --gpu smallest ";
-  CHECK(plan_json(scratch, ceiling + "--gpu-memory 40GiB")["budget_bytes"] == 40LL << 30);
+  CHECK(plan_of(scratch, ceiling + "--gpu-memory 40GiB")["budget_bytes"] == 40LL << 30);
   CHECK_THAT(plan(scratch, ceiling + "--gpu-total-memory 40GiB").err,
              Contains("--gpu smallest chooses among the catalogue's cards"));
 }

@@ -135,7 +135,8 @@ std::optional<ChosenLimits> choose_limits(const PrefixIndex& index, uint64_t sha
   if (sums.sequences == 0) return std::nullopt;
   std::vector<Candidate> fitting;
   for (const StepLimits& limits : candidates(sums, asked, launch_of)) {
-    if (const auto launch = launch_of(limits)) {
+    if (auto launch = launch_of(limits)) {
+      launch->step_tokens = asked.step_tokens.value_or(launch->step_tokens);
       fitting.push_back({*launch, estimate(sums, *launch)});
     }
   }

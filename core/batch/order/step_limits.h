@@ -24,7 +24,8 @@ struct StepLimits {
 struct AskedLimits {
   bool sequences_open = false;
   bool tokens_open = false;
-  StepLimits given;  // those that are not open; the open ones are 0
+  StepLimits given;                        // those that are not open; the open ones are 0
+  std::optional<double> step_tokens = {};  // as measured, in place of a launch's own
 };
 
 /// The smallest limits that are looked at: of a launch that has the most room for the KV cache.

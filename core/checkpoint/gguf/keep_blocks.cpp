@@ -13,6 +13,17 @@ using model::Part;
 using model::WeightId;
 using model::WeightSpec;
 
+namespace {
+
+/// How llama.cpp's products round the inputs of a packed type (its vec_dot_type: Q8_K with blocks
+/// of 256, else Q8_0 or Q8_1).
+model::InputRounding rounding_for(const GgmlTypeInfo& type) {
+  return type.values == 256 ? model::InputRounding::int8_group256
+                            : model::InputRounding::int8_group32;
+}
+
+}  // namespace
+
 DType stored_dtype(const Checkpoint& checkpoint) {
   std::vector<DType> halves;
   bool floats = false;
@@ -27,13 +38,6 @@ DType stored_dtype(const Checkpoint& checkpoint) {
   }
   if (!halves.empty()) return common_dtype(halves);
   return floats ? DType::f32 : DType::bf16;
-}
-
-/// How llama.cpp's products round the inputs of a packed type (its vec_dot_type: Q8_K with blocks
-/// of 256, else Q8_0 or Q8_1).
-model::InputRounding rounding_for(const GgmlTypeInfo& type) {
-  return type.values == 256 ? model::InputRounding::int8_group256
-                            : model::InputRounding::int8_group32;
 }
 
 void keep_blocks(const Checkpoint& checkpoint, quantization::Activations activations,

@@ -124,6 +124,12 @@ struct FixedRow {
   [[nodiscard]] int64_t bytes() const { return sums_at() + 8 * slices * room(); }
 };
 
+/// What a row of one plane has of a chunk (FixedRow::sums_at): the sum times -zero, and negated.
+struct ByteSums {
+  int32_t start;
+  float negated;
+};
+
 /// A product of rows with some strips of codes (packed_layout.h), in one slice:
 ///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
 ///   integer[r, k]) * scale[r, chunk] - minimum[o, g] * (sum over k of integer[r, k]) * scale[r,
@@ -181,11 +187,15 @@ constexpr FixedCodes fixed_codes(const model::Packing& packing) {
   return ggml ? FixedCodes::signed_bytes : FixedCodes::levels;
 }
 
-/// The zero point that all codes have in a product, as unsigned bytes.
+/// What is added to numbers of a table, so that they are unsigned bytes: to doubled e2m1, and to
+/// bytes.
+inline constexpr int32_t kHalvesZero = 12, kBytesZero = 128;
+
+/// The zero point that all codes have in a product, as unsigned bytes; not of levels.
 constexpr int32_t fixed_zero(const model::Packing& packing) {
   const FixedCodes codes = fixed_codes(packing);
   if (codes == FixedCodes::integers) return static_cast<int32_t>(packing.zero);
-  return codes == FixedCodes::halves ? 12 : 128;
+  return codes == FixedCodes::halves ? kHalvesZero : kBytesZero;
 }
 
 /// True when inputs are rounded to int8 in groups, as rows of one plane have them.

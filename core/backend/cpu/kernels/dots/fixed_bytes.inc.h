@@ -9,12 +9,6 @@
 namespace plimsoll::backend {
 namespace {
 
-/// What a row knows of a chunk: see FixedRow::sums_at().
-struct ByteSums {
-  int32_t start;
-  float negated;
-};
-
 /// Computes kVectors vectors of outputs from `vector` on, and R rows from `first` on.
 template <typename Codes, int R>
 void multiply_byte_vectors(const FixedTile& tile, const Codes& decoder, int first, int vector) {

@@ -64,7 +64,7 @@ PLIMSOLL_INLINE Vi sixteen(const F& byte) {
 
 /// Reads e2m1, doubled and plus 12: the integers 0 to 24.
 struct Halves : InWords<4> {
-  static constexpr int32_t kZero = 12;
+  static constexpr int32_t kZero = kHalvesZero;
   static constexpr int kLargest = 24;
   float factor;  // ggml's tables are doubled
   Vi numbers;
@@ -101,7 +101,7 @@ struct Levels : InWords<4> {
 
 /// Reads integers of a table from -128 to 127, plus 128.
 struct SignedBytes : InWords<4> {
-  static constexpr int32_t kZero = 128;
+  static constexpr int32_t kZero = kBytesZero;
   static constexpr int kLargest = 255;
   static constexpr float factor = 1;
   Vi numbers;

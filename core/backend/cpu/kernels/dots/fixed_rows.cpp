@@ -143,12 +143,11 @@ void store_byte_slice(const float* from, const FixedRow& row, int64_t slice, con
       scale = most < 0x7f800000 ? load_scalar<float>(&most) / 127 : __builtin_nanf("");
       inverse = int8_inverse(scale);
     }
-    int32_t* const of_chunk = sums + 2 * c;
-    store_chunk<1>(from + begin, end - begin, inverse, order, to + begin, of_chunk);
-    if (!(scale >= 0)) of_chunk[0] = 0;
-    const auto negated = static_cast<float>(-of_chunk[0]);
-    of_chunk[0] *= -row.zero;
-    std::memcpy(of_chunk + 1, &negated, sizeof negated);
+    int32_t sum[2];
+    store_chunk<1>(from + begin, end - begin, inverse, order, to + begin, sum);
+    if (!(scale >= 0)) sum[0] = 0;
+    const ByteSums of_chunk{-row.zero * sum[0], static_cast<float>(-sum[0])};
+    std::memcpy(sums + 2 * c, &of_chunk, sizeof of_chunk);
     scales[c] = scale;
   }
 }
