@@ -99,6 +99,24 @@ PlanPart expert_room(const EngineArgs& args, const Step& s, const ActivationShap
   return room;
 }
 
+/// The step while attention runs, where vLLM's profile allocates what stands for the context.
+PlanPart attention_pass(const AttentionRoom& room, int64_t fixed) {
+  if (room.step.bytes == Amount{0}) return {};
+  return {"attention", (room.step.bytes + fixed).value(),
+          fmt::format("{} + {} MiB", room.step.formula, fixed / kMiB),
+          "model_executor/layers: attention/mla_attention.py, sparse_attn_indexer.py"};
+}
+
+/// The workspace that layers share, beyond what experts need of it.
+PlanPart workspace_part(const EngineArgs& args, const Step& step, const ActivationShape& sizes,
+                        const AttentionRoom& room) {
+  const int64_t experts = args.version < kKeepsRoom ? 0 : expert_room(args, step, sizes).bytes;
+  PlanPart part{"attention workspace", std::max((room.shared.bytes - experts).value(), int64_t{0}),
+                room.shared.formula, "v1/worker/workspace.py", true};
+  if (experts > 0) part.formula += fmt::format(" - {} B that experts have of it", experts);
+  return part;
+}
+
 void add_room(PlanPart& forward, const PlanPart& room) {
   if (room.bytes == 0) return;
   forward.bytes = (Amount{forward.bytes} + room.bytes).value();
@@ -213,7 +231,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,
-                                       const hardware::Gpu* gpu, const EncoderMemory& encoder) {
+                                       const hardware::Gpu* gpu, const EncoderMemory& encoder,
+                                       const AttentionRoom& attention) {
   const ModelShape& shape = stage.shape;
   const ActivationShape& sizes = shape.activation;
   const Step step = step_of(limits, stage, element);
@@ -224,6 +243,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   pass_on(forward, step, stage);
   const PlanPart room = expert_room(args, step, sizes);
   if (args.version < kKeepsRoom) add_room(forward, room);
+  const PlanPart attended = attention_pass(attention, fixed_bytes(args, gpu));
+  if (attended.bytes > forward.bytes) forward = attended;
   spread_forward(forward, shape);
   std::vector<PlanPart> parts;
   const bool samples = stage.last && !shape.pooling;
@@ -262,7 +283,8 @@ int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stag
 }
 
 std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
-                                       const Stage& stage, int64_t element) {
+                                       const Stage& stage, int64_t element,
+                                       const AttentionRoom& attention) {
   const bool counted = args.version >= kConsumed;
   const ModelShape& shape = stage.shape;
   const Step step = step_of(limits, stage, element);
@@ -281,6 +303,13 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                      fmt::format("{} tokens x {} x {} B (embeddings of a step)",
                                  step.tokens.value(), step.hidden.value(), element),
                      "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
+  }
+  PlanPart workspace = workspace_part(args, step, shape.activation, attention);
+  if (workspace.bytes > 0) parts.push_back(std::move(workspace));
+  if (attention.own.bytes > Amount{0}) {
+    parts.push_back({"attention's own workspace", attention.own.bytes.value(),
+                     attention.own.formula, "vllm/models/deepseek_v4/nvidia/flashinfer_sparse.py",
+                     true});
   }
   if (shape.choice.token_bytes > Amount{0}) parts.push_back(choice_part(args, limits, stage));
   if (shape.looked_up_bytes > Amount{0}) {

@@ -6,6 +6,7 @@
 
 #include "vllm/figures.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/attention_room.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/graphs.h"
 #include "vllm/launch/stage.h"
@@ -18,7 +19,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
 /// Peak of activations while profiling, in named parts that add up to the peak.
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,
-                                       const hardware::Gpu* gpu, const EncoderMemory& encoder);
+                                       const hardware::Gpu* gpu, const EncoderMemory& encoder,
+                                       const AttentionRoom& attention);
 
 /// Peak of the first boot, while torch.compile tries kernels on copies of the embedding table
 /// (Inductor draws them by rand_strided); 0: the release does not, or the table is outside the
@@ -30,7 +32,8 @@ int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stag
 /// What torch keeps beside the weights from before the profile run on. Releases before 0.27 do not
 /// take it from the budget.
 std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
-                                       const Stage& stage, int64_t element);
+                                       const Stage& stage, int64_t element,
+                                       const AttentionRoom& attention);
 
 /// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels.
 PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "vllm/launch/activation.h"
+#include "vllm/launch/attention_room.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
@@ -150,10 +151,14 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
   fill_weights(figures, stage, whole.args);
   launch.encoder = encoder_memory(whole.args, whole.terms.limits, stage.shape, whole.terms.element,
                                   whole.terms.max_model_len);
-  fill_activations(figures, activation_parts(whole.args, whole.terms.limits, stage,
-                                             whole.terms.element, whole.gpu, launch.encoder));
-  fill_persistent(figures,
-                  persistent_parts(whole.args, whole.terms.limits, stage, whole.terms.element));
+  const AttentionRoom attention =
+      attention_room(whole.args, whole.terms.limits, whole.terms.max_model_len, whole.terms.element,
+                     stage.shape, whole.gpu);
+  fill_activations(figures,
+                   activation_parts(whole.args, whole.terms.limits, stage, whole.terms.element,
+                                    whole.gpu, launch.encoder, attention));
+  fill_persistent(figures, persistent_parts(whole.args, whole.terms.limits, stage,
+                                            whole.terms.element, attention));
   figures.cold_peak_bytes = cold_peak(whole.args, whole.terms.limits, stage, whole.terms.element);
   fill_outside_torch(figures, whole);
   const bool counted = fill_graphs(launch, stage, whole);

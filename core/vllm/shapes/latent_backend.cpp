@@ -69,15 +69,18 @@ constexpr auto kDenseRows = std::to_array<Row>({
 });
 
 constexpr auto kSparseRows = std::to_array<Row>({
-    {{"FLASHMLA_SPARSE", 64, 64, true}, {kHopper, kBlackwell}, kDense, {{0, 0, 0}, kOwnSparseType}},
-    {{"FLASHMLA_SPARSE", 64, 64, true},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
+     {kHopper, kBlackwell},
+     kDense,
+     {{0, 0, 0}, kOwnSparseType}},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
      {kHopper, kBlackwell},
      {CacheType::e4m3},
      {{0, 0, 0}, kSparseE4m3}},
     {{"FLASH_ATTN_MLA_SPARSE", 64, 64}, {kHopper}, kWhole, {kSparseFlashAttention}},
     {{"FLASHINFER_MLA_SPARSE", 64, 64, false, 32}, {kBlackwell}, kFp8, {kSparseE4m3}},
-    {{"FLASHMLA_SPARSE", 64, 64}, {kHopper, kBlackwell}, kWhole},
-    {{"FLASHMLA_SPARSE", 64, 64, true}, {kHopper, kBlackwell}, kPacked},
+    {{"FLASHMLA_SPARSE", 64, 64, false, 1, true}, {kHopper, kBlackwell}, kWhole},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true}, {kHopper, kBlackwell}, kPacked},
     {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
     {{"FLASHINFER_MLA_SPARSE_SM120", 64, 64, true},
      {kConsumer},
