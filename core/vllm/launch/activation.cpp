@@ -189,19 +189,20 @@ void add_draft_buffers(std::vector<PlanPart>& parts, const EngineArgs& args, con
                        const Step& step, bool second) {
   constexpr VllmVersion kHidden{0, 9, 0}, kEmbeds{0, 10, 1};
   const DraftRows& draft = stage.shape.draft;
-  if (draft.hidden == Amount{0} || args.version < kHidden) return;
-  const bool images = draft.embeds_images && stage.shape.multimodal && takes_items(args);
-  const bool embeds = second ? images : args.version >= kEmbeds;
-  const Amount width = draft.hidden * (embeds ? 2 : 1);
-  parts.push_back({"draft buffers", (step.tokens * width * step.element).value(),
-                   fmt::format("{} tokens x {} x {} B (hidden states{})", step.tokens.value(),
-                               width.value(), step.element, embeds ? ", embeddings" : ""),
-                   "v1/spec_decode", args.version >= kConsumed});
+  if (draft.hidden > Amount{0} && args.version >= kHidden) {
+    const bool images = draft.embeds_images && stage.shape.multimodal && takes_items(args);
+    const bool embeds = second ? images : args.version >= kEmbeds;
+    const Amount width = draft.hidden * (embeds ? 2 : 1);
+    parts.push_back({"draft buffers", (step.tokens * width * step.element).value(),
+                     fmt::format("{} tokens x {} x {} B (hidden states{})", step.tokens.value(),
+                                 width.value(), step.element, embeds ? ", embeddings" : ""),
+                     "v1/spec_decode", args.version >= kConsumed});
+  }
   if (draft.handed == Amount{0}) return;
   parts.push_back({"hidden states for drafts", (step.tokens * draft.handed * step.element).value(),
                    fmt::format("{} tokens x {} x {} B (residual streams)", step.tokens.value(),
                                draft.handed.value(), step.element),
-                   "get_mtp_target_hidden_states", true});
+                   "_mtp_hidden_buffer of the model's class", true});
 }
 
 /// Whether the release compiles the model, with kernels that are tried beside each other on copies

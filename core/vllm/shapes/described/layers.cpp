@@ -193,6 +193,9 @@ class Layers {
     const bool finest = sizes.compression == 0 || ratio < sizes.compression;
     if (ratio > 1 && finest) sizes.compression = ratio;
     note_index_keys(attention.indexer, ratio);
+    const int64_t streams = spec_.vllm.predicted_streams;
+    if (build_.options.version < spec_.vllm.keeps_streams_before)
+      shape_.draft.handed = Amount{streams} * build_.dims.hidden;
   }
 
   void note_index_keys(const model::IndexerSpec& indexer, int64_t pool) {
