@@ -277,3 +277,77 @@ TEST_CASE("shared experts are whole where ranks divide the tokens of a mixture")
   CHECK(mlps(plain, {0, 33, 0}, 2, true) == kShared + kDense / 2);
   CHECK(mlps(plain, {0, 10, 2}, 2, true) == (kShared + kDense) / 2);
 }
+
+TEST_CASE("block tables and page indices go by requests times their length") {
+  constexpr int64_t kTable = 1024 * (131072 / 16) * 4;
+  const auto part = [](VllmVersion version, const char* name, std::optional<bool> second = {},
+                       const char* backend = "", int64_t sequences = 1024) {
+    EngineArgs args = launch(version);
+    args.max_num_seqs = sequences;
+    args.max_model_len = 131072;
+    args.second_runner = second;
+    args.attention_backend = backend;
+    for (const PlanPart& one : plan_of(llama_8b(), args, "h200").parts)
+      if (one.name == name) return one;
+    return PlanPart{};
+  };
+  const PlanPart second = part({0, 33, 0}, "block tables");
+  CHECK(second.bytes == 2 * kTable);
+  CHECK_FALSE(second.inside_budget);  // made with the KV cache
+  const PlanPart first = part({0, 28, 0}, "block tables", false);
+  CHECK(first.bytes == kTable);
+  CHECK(first.inside_budget);
+  CHECK_FALSE(part({0, 26, 0}, "block tables", false).inside_budget);
+  CHECK(part({0, 33, 0}, "block tables", {}, "", 64).bytes == 0);  // below 8 MiB
+  CHECK(part({0, 33, 0}, "FlashInfer's page indices").bytes == 0);
+  const PlanPart pages = part({0, 33, 0}, "FlashInfer's page indices", {}, "FLASHINFER");
+  CHECK(pages.bytes == kTable);
+  CHECK_FALSE(pages.inside_budget);
+  CHECK(part({0, 10, 0}, "FlashInfer's page indices", {}, "FLASHINFER").bytes == 0);
+  CHECK(part({0, 10, 1}, "FlashInfer's page indices", {}, "FLASHINFER").bytes == kTable);
+}
+
+TEST_CASE("latent attention keeps gathered context, its indexer a block table for each token") {
+  const auto kept = [](const Json& config, VllmVersion version, const char* cache = "auto") {
+    EngineArgs args = launch(version);
+    args.tensor_parallel = 8;
+    args.max_model_len = 163840;
+    args.kv_cache_dtype = cache;
+    return part_bytes(plan_of(config, args, "h200"), "buffers of latent attention");
+  };
+  Json dense = deepseek_v32();
+  dense["architectures"] = {"DeepseekV3ForCausalLM"};
+  dense["model_type"] = "deepseek_v3";
+  CHECK(kept(dense, {0, 33, 0}) == 65536 * 576 * 2);
+  constexpr int64_t kIndexTable = kTokens * (163840 / 64) * 4;
+  CHECK(kept(deepseek_v32(), {0, 16, 0}) == 0);
+  CHECK(kept(deepseek_v32(), {0, 17, 0}) == kIndexTable);
+  // FlashInfer's sparse kernels on Hopper: a workspace, and indices of a step.
+  CHECK(kept(deepseek_v32(), {0, 30, 0}, "fp8_e4m3") ==
+        kIndexTable + (128 << 20) + kTokens * 2048 * 4);
+}
+
+TEST_CASE("drafts that are drawn at random keep their logits, n-grams the tokens of requests") {
+  const auto plan = [](VllmVersion version, const char* method, bool random) {
+    EngineArgs args = launch(version);
+    args.draft_method = method;
+    args.draft_tokens = 3;
+    args.lookup_max = 4;
+    args.draft_logits = random;
+    return plan_of(llama_8b(), args, "h200");
+  };
+  const char* const logits = "draft logits";
+  CHECK(part_bytes(plan({0, 33, 0}, "eagle3", true), logits) == kSequences * 3 * 128256 * 2);
+  CHECK(part_bytes(plan({0, 27, 0}, "eagle3", true), logits) == kSequences * 3 * 128256 * 4);
+  CHECK(part_bytes(plan({0, 33, 0}, "eagle3", false), logits) == 0);
+  constexpr int64_t kLength = 4096;
+  const char* const tokens = "tokens of requests";
+  EngineArgs many = launch({0, 33, 0});
+  many.draft_method = "ngram";
+  many.draft_tokens = 3;
+  many.lookup_max = 4;
+  many.max_num_seqs = 1024;
+  CHECK(part_bytes(plan_of(llama_8b(), many, "h200"), tokens) == 1024 * kLength * 4);
+  many.version = {0, 31, 0};  // n-grams run in the first runner
+  CHECK(part_bytes(plan_of(llama_8b(), many, "h200"), tokens) == 0);
+}

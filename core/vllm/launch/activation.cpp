@@ -23,7 +23,6 @@ namespace {
 constexpr VllmVersion kTriesKernels{0, 12, 0};
 constexpr VllmVersion kKeepsRoom{0, 14, 0};  // for experts; before: taken and let go in each layer
 constexpr VllmVersion kSharesRoom{0, 8, 5};  // between experts' products; not yet in 0.7.3
-constexpr VllmVersion kConsumed{0, 27, 0};   // mem_utils.py: all that is gone from free memory
 
 /// Rows that the sampler sees at once.
 int64_t sampler_rows(const EngineLimits& limits) {
@@ -323,18 +322,22 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
   return parts;
 }
 
-PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer) {
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans) {
   // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer. FlashInfer's
   // workspace (envs.py: VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE) is taken when the first graph of a
   // whole step is captured.
   constexpr int64_t kWorkspace = 394 * kMiB;
+  constexpr int64_t kPlan = 8 * kMiB;  // flashinfer/decode.py: _int_workspace_buffer
   const double each = 5.0 + 0.115 * static_cast<double>(layers);
-  const int64_t workspace = flashinfer && graphs.full > 0 ? kWorkspace : 0;
+  const int64_t planned = plans ? kPlan * graphs.full : 0;
+  const int64_t workspace = flashinfer && graphs.full > 0 ? kWorkspace + planned : 0;
   const auto captured =
       static_cast<int64_t>(each * static_cast<double>(kMiB) * static_cast<double>(graphs.count()));
   PlanPart part{"cuda graphs", captured + workspace,
                 fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers){}", graphs.count(), layers,
-                            workspace > 0 ? " + 394 MiB (FlashInfer's workspace)" : ""),
+                            workspace == 0 ? std::string()
+                                           : fmt::format(" + {} MiB (FlashInfer's workspaces)",
+                                                         workspace / kMiB)),
                 ""};
   // A graph took 1.4 MiB (LFM2.5, a slice of an H100) to 20 MiB (Qwen3.6 27B on four H100) in logs,
   // a fifth of the formula and 1.6 times as much.

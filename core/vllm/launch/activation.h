@@ -13,6 +13,9 @@
 
 namespace plimsoll::vllm {
 
+/// Release from which all that is gone from free memory is taken from the budget (mem_utils.py).
+inline constexpr VllmVersion kConsumed{0, 27, 0};
+
 /// The model runner that executes the model; the second has no float32 copy of the logits.
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
 
@@ -35,8 +38,9 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                                        const Stage& stage, int64_t element,
                                        const AttentionRoom& attention);
 
-/// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels.
-PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer);
+/// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels,
+/// `plans`: those of each whole graph have a plan of their own.
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans);
 
 /// Requirements of the release's kernel for mxfp4 experts on the card.
 ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu);

@@ -18,7 +18,6 @@ constexpr VllmVersion kProfilesLogits{0, 19, 0};  // of indexers
 constexpr VllmVersion kHoldsTopK{0, 20, 0};       // RADIX_TOPK_WORKSPACE_SIZE
 constexpr VllmVersion kFlashInferCompressed{0, 24, 0};
 constexpr VllmVersion kHoldsChoice{0, 27, 0};      // of compressed entries
-constexpr VllmVersion kContextByPages{0, 28, 0};   // of which requests have one at least
 constexpr VllmVersion kPadsQueries{0, 29, 0};      // of caches in 16 bits
 constexpr VllmVersion kHoldsPrefill{0, 31, 0};     // padded queries and both outputs
 constexpr VllmVersion kSixtyFourHeads{0, 32, 0};   // on Blackwell; before: 128
@@ -35,8 +34,8 @@ struct Scene {
   const LatentBackend& backend;
   hardware::Architecture card;
   Amount tokens;
-  Amount sequences;
   Amount length;
+  Amount context;  // rows that MLA expands at once
   int64_t element;
 
   [[nodiscard]] bool since(const VllmVersion& first) const { return args.version >= first; }
@@ -105,23 +104,13 @@ TensorSum index_request(const Scene& scene) {
   return request;
 }
 
-/// Rows of context that MLA expands at once (determine_chunked_prefill_workspace_size).
-Amount context_rows(const Scene& scene) {
-  constexpr int64_t kRequests = 8, kPages = 4, kMost = 64 * 1024;
-  const int64_t block = scene.args.block_size > 0 ? scene.args.block_size : scene.backend.block;
-  const Amount wanted = std::max(scene.length * kRequests, scene.sequences * block * kPages);
-  const Amount rows = std::min(wanted, Amount{kMost});
-  if (scene.since(kContextByPages)) return padded_to(rows, block);
-  return std::max(rows, scene.sequences * block);
-}
-
 /// Keys and values of the context, which the profile allocates in each layer.
 TensorSum expanded_context(const Scene& scene) {
   TensorSum sum;
   const AttentionSizes& sizes = scene.sizes;
   if (sizes.expanded == 0 || !scene.since(scene.sparse() ? kSparseExpands : kExpandsContext))
     return sum;
-  sum.add(context_rows(scene) * sizes.heads, sizes.expanded, scene.element, "expanded context");
+  sum.add(scene.context * sizes.heads, sizes.expanded, scene.element, "expanded context");
   return sum;
 }
 
@@ -155,6 +144,18 @@ void TensorSum::add(Amount count, Amount elements, int64_t size, const char* wha
                          elements.value(), size, what);
 }
 
+Amount context_rows(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len,
+                    const ModelShape& shape) {
+  constexpr VllmVersion kWholePages{0, 28, 0};  // before: a page for each request at least
+  constexpr int64_t kRequests = 8, kPages = 4, kMost = 64 * 1024;
+  const int64_t block = args.block_size > 0 ? args.block_size : shape.latent.block;
+  const Amount sequences = limits.max_num_seqs;
+  const Amount wanted = std::max(Amount{max_model_len} * kRequests, sequences * block * kPages);
+  const Amount rows = std::min(wanted, Amount{kMost});
+  if (args.version >= kWholePages) return padded_to(rows, block);
+  return std::max(rows, sequences * block);
+}
+
 AttentionRoom attention_room(const EngineArgs& args, const EngineLimits& limits,
                              int64_t max_model_len, int64_t element, const ModelShape& shape,
                              const hardware::Gpu* gpu) {
@@ -167,8 +168,8 @@ AttentionRoom attention_room(const EngineArgs& args, const EngineLimits& limits,
                     shape.latent,
                     hardware::capability_of(gpu).architecture,
                     limits.max_num_batched_tokens,
-                    limits.max_num_seqs,
                     max_model_len,
+                    context_rows(args, limits, max_model_len, shape),
                     element};
   const bool flashinfer = sizes.compression > 0 &&
                           scene.card == hardware::Architecture::consumer_blackwell &&

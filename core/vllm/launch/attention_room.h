@@ -32,6 +32,11 @@ struct AttentionRoom {
   TensorSum step;
 };
 
+/// Rows of context that MLA's prefill gathers and expands at once (mla_attention.py:
+/// determine_chunked_prefill_workspace_size).
+Amount context_rows(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len,
+                    const ModelShape& shape);
+
 /// `max_model_len`: tokens of the longest request. `element`: bytes of the model's dtype.
 AttentionRoom attention_room(const EngineArgs& args, const EngineLimits& limits,
                              int64_t max_model_len, int64_t element, const ModelShape& shape,

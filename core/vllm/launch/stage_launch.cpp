@@ -10,6 +10,7 @@
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
+#include "vllm/launch/tables.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -90,9 +91,10 @@ bool fill_graphs(StageLaunch& launch, const Stage& stage, const WholeLaunch& who
   StageFigures& figures = launch.figures;
   launch.graphs = graphs.count();
   if (graphs.count() == 0) return false;
-  PlanPart part =
-      graph_part(graphs, stage.shape.stage_layers,
-                 attends_with_flashinfer(whole.args, whole.gpu, whole.shape, whole.fp8_cache));
+  const bool flashinfer =
+      attends_with_flashinfer(whole.args, whole.gpu, whole.shape, whole.fp8_cache);
+  const bool plans = flashinfer && plans_each_graph(whole.args, whole.gpu);
+  PlanPart part = graph_part(graphs, stage.shape.stage_layers, flashinfer, plans);
   figures.cuda_graph_bytes = part.bytes;
   const VllmVersion& version = whole.args.version;
   const bool second = uses_second_runner(whole.args, whole.shape);
@@ -159,6 +161,12 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
                                     whole.gpu, launch.encoder, attention));
   fill_persistent(figures, persistent_parts(whole.args, whole.terms.limits, stage,
                                             whole.terms.element, attention));
+  fill_persistent(figures, table_parts(Made::before_profile,
+                                       {.args = whole.args,
+                                        .limits = whole.terms.limits,
+                                        .element = whole.terms.element,
+                                        .max_model_len = whole.terms.max_model_len},
+                                       stage.shape, whole.kv));
   figures.cold_peak_bytes = cold_peak(whole.args, whole.terms.limits, stage, whole.terms.element);
   fill_outside_torch(figures, whole);
   const bool counted = fill_graphs(launch, stage, whole);

@@ -50,9 +50,13 @@ constexpr VllmVersion kSparseFlashAttention{0, 25, 0};
 constexpr VllmVersion kSparseHopper{0, 30, 0};
 constexpr VllmVersion kSparseConsumer{0, 24, 0};
 
+/// flashinfer_mla_sparse_sm90.py: _WORKSPACE_BYTES.
+constexpr LatentBackend kSparseHopperKernel{
+    "FLASHINFER_MLA_SPARSE_SM90", 64, 64, false, 1, false, 128 << 20};
+
 /// Of latents without positions, before those of all (vllm/platforms/cuda.py: head_size == 512).
 constexpr auto kUnrotatedRows = std::to_array<Row>({
-    {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, kDense, {kSparseHopper}},
+    {kSparseHopperKernel, {kHopper}, kDense, {kSparseHopper}},
 });
 
 /// The first that fits is chosen.
@@ -81,7 +85,7 @@ constexpr auto kSparseRows = std::to_array<Row>({
     {{"FLASHINFER_MLA_SPARSE", 64, 64, false, 32}, {kBlackwell}, kFp8, {kSparseE4m3}},
     {{"FLASHMLA_SPARSE", 64, 64, false, 1, true}, {kHopper, kBlackwell}, kWhole},
     {{"FLASHMLA_SPARSE", 64, 64, true, 1, true}, {kHopper, kBlackwell}, kPacked},
-    {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
+    {kSparseHopperKernel, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
     {{"FLASHINFER_MLA_SPARSE_SM120", 64, 64, true},
      {kConsumer},
      {CacheType::whole, CacheType::fp8, CacheType::e4m3, CacheType::packed},

@@ -30,6 +30,7 @@ struct LatentBackend {
   bool packed = false;    // its pages are fp8_ds_mla's
   int64_t rows = 1;       // tokens of which packed blocks have a whole number
   bool gathers = false;   // prefill reads queries and cache from the shared workspace
+  int64_t workspace = 0;  // bytes that its metadata builder keeps, beside indices of a step
 };
 
 /// Bytes of a token of a layer in fp8_ds_mla.
