@@ -148,9 +148,11 @@ void spread_forward(PlanPart& forward, const ModelShape& shape) {
 }
 
 /// Towers: of Gemma 3 and Mistral 3 logs show nothing above the language model's peak; of
-/// Qwen3-VL's on a GB10 twice what the formula says.
-void spread_encoder(PlanPart& encoder) {
-  encoder.less = share_of(encoder.bytes, 0.3);
+/// Qwen3-VL's on a GB10 twice what the formula says, of GLM-5.3-Flash's on eight H200 what it says
+/// without outputs and normalized pixels (4.04 GiB logged).
+/// `above`: bytes by which the tower exceeds the language model's peak, which is there in any case.
+void spread_encoder(PlanPart& encoder, int64_t passing, Amount above) {
+  encoder.less = std::max(share_of(encoder.bytes, 0.3), std::min(Amount{passing}, above).value());
   encoder.more = share_of(encoder.bytes, 1.3);
 }
 
@@ -265,7 +267,7 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   if (own > bytes_of(parts)) {
     PlanPart tower{"encoder", encoder.peak, encoder.peak_formula,
                    "the tower runs before the language model"};
-    spread_encoder(tower);
+    spread_encoder(tower, encoder.passing, own - bytes_of(parts));
     return {tower,
             {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
   }
