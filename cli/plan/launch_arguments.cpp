@@ -66,6 +66,13 @@ std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& fl
   const std::string level = "--optimization-level", config = "--compilation-config";
   if (flag == config && !value.is_object() && vllm::takes_flag(level, version))
     return std::pair(level, value);
+  if (flag == config && value.is_object()) {
+    OrderedJson known = OrderedJson::object();
+    for (const auto& [key, setting] : value.items())
+      if (vllm::takes_compilation_key(key, version)) known[key] = setting;
+    if (known.empty()) return std::nullopt;
+    return std::pair(flag, known);
+  }
   if (vllm::takes_flag(flag, version)) return std::pair(flag, value);
   if (flag == level) return std::pair(config, value);
   const std::string largest = "--max-cudagraph-capture-size";
@@ -79,13 +86,27 @@ std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& fl
   return std::nullopt;
 }
 
+/// Notes the keys of --compilation-config that the release lacks.
+void note_keys(plan::PlanResult& result, const OrderedJson& config,
+               const vllm::VllmVersion& version) {
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : config.items()) {
+    if (!vllm::takes_compilation_key(key, version))
+      result.notes.push_back(vllm::unknown_compilation_key(key, version));
+  }
+}
+
 }  // namespace
 
 void note_flags(plan::PlanResult& result, const PlanOptions& options) {
   if (options.engine != "vllm") return;
   const vllm::VllmVersion& version = options.launch.args.version;
   std::set<std::string> flags(options.ignored.begin(), options.ignored.end());
-  for (const auto& [parameter, flag, value] : options.launch.given) flags.insert(flag);
+  for (const auto& [parameter, flag, value] : options.launch.given) {
+    flags.insert(flag);
+    if (flag == "--compilation-config" && vllm::takes_flag(flag, version))
+      note_keys(result, value_of(flag, value), version);
+  }
   if (options.launch.args.graphs.largest > 0) flags.insert("--max-cudagraph-capture-size");
   for (const std::string& flag : flags) {
     if (vllm::takes_flag(flag, version)) continue;

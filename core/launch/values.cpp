@@ -161,8 +161,9 @@ void check_draft_method(const std::string& method) {
 }  // namespace
 
 void read_speculation(const std::string& text, vllm::EngineArgs& args) {
-  constexpr std::array<std::string_view, 5> kKeys = {"method", "model", "num_speculative_tokens",
-                                                     "prompt_lookup_min", "prompt_lookup_max"};
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"method", "model", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max",
+       "draft_sample_method"});
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
   // vLLM has more keys; a misspelt one of ours would count for nothing.
@@ -179,6 +180,7 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   check_draft_method(args.draft_method);
   const auto model = json.find("model");
   if (model != json.end() && model->is_string()) args.draft_model = model->get<std::string>();
+  args.draft_logits = json.value("draft_sample_method", Json()) == "probabilistic";
   read_draft_count(json, "num_speculative_tokens", 0, args.draft_tokens);
   read_draft_count(json, "prompt_lookup_min", 1, args.lookup_min);
   read_draft_count(json, "prompt_lookup_max", 1, args.lookup_max);

@@ -173,6 +173,8 @@ struct VllmClass {
   /// Each layer with chosen keys has a copy of the choice for all tokens of a step, from 0.30 on.
   bool copies_whole_steps = false;
   int64_t predicted_streams = 1;  // residual streams that layers which predict are handed
+  /// Release before which a buffer for these streams is there whether layers predict or not.
+  VllmVersion keeps_streams_before{};
   /// Release from which shared experts are whole on each rank where ranks divide the tokens of a
   /// mixture (experts over the ranks of several replicas).
   std::optional<VllmVersion> whole_shared{};

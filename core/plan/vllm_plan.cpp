@@ -21,6 +21,7 @@
 #include "vllm/launch/served.h"
 #include "vllm/launch/stage.h"
 #include "vllm/launch/stage_launch.h"
+#include "vllm/launch/tables.h"
 #include "vllm/launch/terms.h"
 
 namespace plimsoll::plan {
@@ -279,7 +280,7 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
   std::vector<KvPlan> caches;
   size_t first = 0;
   for (const Stage& stage : stages) {
-    launches.push_back(launch_stage(stage, {args, terms, whole, gpu, options.kv_element == 1}));
+    launches.push_back(launch_stage(stage, {args, terms, whole, gpu, kv, options.kv_element == 1}));
     const int64_t told = args.available_kv > 0 ? args.available_kv : args.kv_cache_memory;
     if (told > 0) tell_cache(launches.back(), told);
     caches.push_back(kv.part(first, stage.shape.kv_layers.size()));
@@ -324,6 +325,15 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
         whole.architecture, whole.uncounted);
   }
   add_arguments(result, args);
+  const bool flashinfer = attends_with_flashinfer(args, gpu, whole, options.kv_element == 1);
+  for (PlanPart& part : table_parts(Made::with_cache,
+                                    {.args = args,
+                                    .limits = terms.limits,
+                                    .element = terms.element,
+                                    .max_model_len = result.launched_model_len(),
+                                    .flashinfer = flashinfer},
+                                    stages[chosen].shape, kv))
+    result.parts.push_back(std::move(part));
   if (result.has_kv) {
     result.parts.push_back({"kv cache", result.kv_cache_bytes,
                             fmt::format("{} blocks x {} B", result.num_gpu_blocks,

@@ -121,12 +121,13 @@ struct EngineArgs {
   std::map<std::string, int64_t> processor;
   std::map<std::string, int64_t> processor_file;
   double processor_cache_gib = 4;
-  bool lora = false;         // --enable-lora
-  int64_t lora_slots = 1;    // --max-loras
-  int64_t lora_rank = 16;    // --max-lora-rank
-  std::string draft_method;  // of --speculative-config; empty: none
-  int64_t draft_tokens = 0;  // proposed for each step
-  int64_t lookup_min = 0;    // its prompt_lookup_min and prompt_lookup_max; 0: not given
+  bool lora = false;          // --enable-lora
+  int64_t lora_slots = 1;     // --max-loras
+  int64_t lora_rank = 16;     // --max-lora-rank
+  std::string draft_method;   // of --speculative-config; empty: none
+  int64_t draft_tokens = 0;   // proposed for each step
+  bool draft_logits = false;  // its draft_sample_method is "probabilistic"
+  int64_t lookup_min = 0;     // its prompt_lookup_min and prompt_lookup_max; 0: not given
   int64_t lookup_max = 0;
   std::string draft_model;  // its folder, config.json or hub id; empty: none
   /// Config of draft_model; nullptr: not found here.

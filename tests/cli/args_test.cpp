@@ -1,6 +1,7 @@
 // `plan --format args`: pasted back, the flags give the plan that printed them.
 #include <catch2/catch.hpp>
 #include <CLI/CLI.hpp>
+#include <regex>
 #include <set>
 
 #include "cli/launch_flags.h"
@@ -163,6 +164,35 @@ TEST_CASE("flags of --format args are the release's") {
                    .out,
                Contains("vLLM 0.11.0 refuses the flag, which is heeded here"));
   }
+}
+
+TEST_CASE("keys of --compilation-config that a release lacks are noted, and left out of its line") {
+  const Scratch scratch;
+  const auto told = [&](const std::string& version, const std::string& keys,
+                        const std::string& format = "") {
+    const std::string printed = shell(scratch,
+                                      "plimsoll plan --gpu h100 --engine vllm "
+                                      "--vllm-version " +
+                                          version + format + " --compilation-config '" + keys +
+                                          "' " + kConfigs + "llama-3.1-8b.json")
+                                    .out;
+    return std::regex_replace(printed, std::regex("\\n *"), " ");  // lines are wrapped
+  };
+  using Catch::Contains;
+  const std::string piecewise = R"({"cudagraph_mode": "PIECEWISE", "use_inductor": true})";
+  CHECK_THAT(told("0.33.0", piecewise),
+             Contains("vLLM 0.33.0 refuses the key use_inductor of --compilation-config; vLLM has "
+                      "it from 0.6.5 to 0.11.2") &&
+                 !Contains("key cudagraph_mode"));
+  CHECK_THAT(told("0.10.0", piecewise),
+             Contains("vLLM 0.10.0 ignores the key cudagraph_mode of --compilation-config; vLLM "
+                      "has it from 0.10.1 on") &&
+                 !Contains("key use_inductor"));
+  CHECK_THAT(told("0.33.0", R"({"cudagraph_modus": "FULL"})"),
+             Contains("the key cudagraph_modus of --compilation-config; no release has it"));
+  const std::string line = told("0.33.0", piecewise, " --format args");
+  CHECK_THAT(line, Contains("--compilation-config.cudagraph_mode PIECEWISE"));
+  CHECK_THAT(line, !Contains("use_inductor"));
 }
 
 TEST_CASE("every flag of a launch has a row above") {

@@ -53,6 +53,17 @@ Json deepseek_v32() {
     "topk_method":"noaux_tc","v_head_dim":128,"vocab_size":129280})");
 }
 
+/// A small step: experts need less of the shared workspace than attention.
+EngineArgs small_step(VllmVersion version, const char* cache, int64_t length) {
+  EngineArgs args = launch(version);
+  args.tensor_parallel = 8;
+  args.max_num_batched_tokens = 512;
+  args.max_num_seqs = 64;
+  args.max_model_len = length;
+  args.kv_cache_dtype = cache;
+  return args;
+}
+
 }  // namespace
 
 TEST_CASE("layers that share a choice have a copy of it, for a step of decodes or a whole one") {
@@ -81,21 +92,108 @@ TEST_CASE("layers that predict have a choice and a copy of their own, and widen 
 TEST_CASE("choices of compressed entries and of blocks of keys") {
   EngineArgs args = launch({0, 33, 0});
   args.tensor_parallel = 8;
-  const Json compressed = parse_json<Json>(
-      R"({"architectures":["DeepseekV4ForCausalLM"],"model_type":"deepseek_v4","hc_mult":4,
-    "head_dim":512,"hidden_size":4096,"index_head_dim":128,"index_n_heads":64,"index_topk":1024,
-    "max_position_embeddings":65536,"moe_intermediate_size":2048,"n_routed_experts":16,
-    "n_shared_experts":1,"num_attention_heads":64,"num_experts_per_tok":6,"num_hidden_layers":4,
-    "num_hash_layers":3,"num_key_value_heads":1,"o_groups":8,"o_lora_rank":1024,"q_lora_rank":1024,
-    "qk_rope_head_dim":64,"rope_theta":10000,"scoring_func":"sqrtsoftplus","sliding_window":128,
-    "tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":129280,
-    "compress_rope_theta":160000,"compress_ratios":[0,0,4,128]})");
-  CHECK(choice(compressed, args) == kTokens * 1024 * 4);
+  CHECK(choice(deepseek_v4(), args) == kTokens * 1024 * 4);
   const Json blocks = changed("MiniMax-M3");  // four heads of an index, 16 blocks each
   args.tensor_parallel = 1;
   CHECK(choice(blocks, args) == kTokens * 4 * 16 * 4);
   args.tensor_parallel = 8;
   CHECK(choice(blocks, args) == kTokens * 16 * 4);
+}
+
+TEST_CASE("sparse prefill reserves queries and a gathered cache in the workspace of experts") {
+  constexpr int64_t kLength = 163840, kStep = 512, kRow = 576, kLatent = 512;
+  const auto workspace = [](VllmVersion version, const char* cache, int64_t length = 163840,
+                            const char* card = "h200") {
+    Json config = deepseek_v32();
+    config["max_position_embeddings"] = 1 << 20;
+    return part_bytes(plan_of(config, small_step(version, cache, length), card),
+                      "attention workspace");
+  };
+  constexpr int64_t kExperts = kStep * 8 * (7168 + 7168) * 2;
+  constexpr int64_t kGathered = 5 * kLength * kRow * 2;
+  constexpr int64_t kQueries = kStep * 16 * kRow * 2;
+  constexpr auto kPrefill = [](int64_t padded) {
+    return kStep * (padded * kRow + padded * kLatent + 16 * kLatent) * 2;
+  };
+  const char* const packed = "fp8_ds_mla";
+  CHECK(workspace({0, 12, 0}, packed) == 0);
+  CHECK(workspace({0, 13, 0}, packed) == kGathered);
+  CHECK(workspace({0, 17, 0}, packed) == kGathered - kExperts);
+  CHECK(workspace({0, 18, 0}, packed) == kGathered + kQueries - kExperts);
+  CHECK(workspace({0, 31, 0}, packed) == kGathered + kQueries + kPrefill(64) - kExperts);
+  CHECK(workspace({0, 31, 0}, packed, kLength, "b200") ==
+        kGathered + kQueries + kPrefill(128) - kExperts);
+  CHECK(workspace({0, 33, 0}, packed, kLength, "b200") ==
+        kGathered + kQueries + kPrefill(64) - kExperts);
+  // Contexts of a million tokens: two of them, not five.
+  CHECK(workspace({0, 33, 0}, packed, 1 << 20) ==
+        2 * (1 << 20) * kRow * 2 + kQueries + kPrefill(64) - kExperts);
+  // A cache in 16 bits is read where it is; the indexer's keys are gathered all the same.
+  constexpr int64_t kKeys = 40 * kLength * (128 + 4);
+  CHECK(workspace({0, 18, 0}, "auto") == kKeys - kExperts);
+  CHECK(workspace({0, 33, 0}, "auto") == kKeys + (1 << 20) - kExperts);
+  // Experts that need more than attention does leave nothing to add.
+  EngineArgs args = small_step({0, 33, 0}, packed, 4096);
+  args.max_num_batched_tokens = kTokens;
+  CHECK(part_bytes(plan_of(deepseek_v32(), args, "h200"), "attention workspace") == 0);
+}
+
+TEST_CASE("queries of caches in 16 bits are padded from 0.29 on, where FlashMLA reads them") {
+  // Without an indexer's keys of a long context: 4096 tokens.
+  const auto workspace = [](VllmVersion version) {
+    EngineArgs args = small_step(version, "auto", 4096);
+    args.max_num_batched_tokens = 4096;
+    Json config = deepseek_v32();
+    config["num_experts_per_tok"] = 1;
+    return part_bytes(plan_of(config, args, "b200"), "attention workspace");
+  };
+  constexpr int64_t kExperts = 4096 * (7168 + 7168) * 2;
+  CHECK(workspace({0, 28, 0}) == 0);
+  CHECK(workspace({0, 29, 0}) == 4096 * 128 * 576 * 2 - kExperts);
+  CHECK(workspace({0, 32, 0}) == 4096 * 64 * 576 * 2 - kExperts);
+}
+
+TEST_CASE("compressed entries and their indexer's keys are gathered in the shared workspace") {
+  const auto workspace = [](VllmVersion version, int64_t length, const char* card = "h200") {
+    EngineArgs args = small_step(version, "fp8", length);
+    args.max_num_batched_tokens = 64;
+    Json config = deepseek_v4();
+    config["max_position_embeddings"] = 1 << 20;
+    return plan_of(config, args, card);
+  };
+  constexpr int64_t kExperts = 64 * 6 * (4096 + 4096) * 2;
+  constexpr int64_t kMebi = 1 << 20;
+  const char* const name = "attention workspace";
+  CHECK(part_bytes(workspace({0, 20, 0}, 65536), name) ==
+        40 * 65536 / 4 * (128 + 4) + kMebi - kExperts);
+  constexpr int64_t kEntries = 4 * (kMebi / 4 + 128 + 64) * 512 * 2;
+  CHECK(part_bytes(workspace({0, 33, 0}, kMebi), name) ==
+        kEntries + 64 * (1152 + 1) * 4 - kExperts);
+  // FlashInfer's kernels read the cache where it is.
+  const PlanResult consumer = workspace({0, 33, 0}, kMebi, "rtx-pro-6000");
+  CHECK(part_bytes(consumer, name) == 16 * kMebi / 4 * (128 + 4) + kMebi - kExperts);
+  CHECK(part_bytes(consumer, "attention's own workspace") == 128 * kMebi);
+}
+
+TEST_CASE("the profile allocates expanded context and an indexer's logits") {
+  constexpr int64_t kMebi = 1 << 20, kStep = 512;
+  const auto peak = [](const Json& config, VllmVersion version) {
+    EngineArgs args = small_step(version, "auto", 163840);
+    args.max_num_seqs = 16;
+    return part_bytes(plan_of(config, args, "h200"), "activation: attention");
+  };
+  constexpr int64_t kBeside = kStep * (2 * 7168 + 16 * (192 + 128)) * 2;
+  constexpr int64_t kContext = 65536 * 16 * (128 + 128) * 2;
+  CHECK(peak(deepseek_v32(), {0, 15, 0}) == 0);  // layers with an indexer were apart
+  CHECK(peak(deepseek_v32(), {0, 16, 0}) == kContext + kBeside + 80 * kMebi);
+  CHECK(peak(deepseek_v32(), {0, 19, 0}) == 512 * kMebi + kBeside + 80 * kMebi);
+  CHECK(peak(deepseek_v32(), {0, 33, 0}) ==
+        512 * kMebi + 2 * kStep * 2048 * 4 + kBeside + 48 * kMebi);
+  Json dense = deepseek_v32();
+  dense["architectures"] = {"DeepseekV3ForCausalLM"};
+  dense["model_type"] = "deepseek_v3";
+  CHECK(peak(dense, {0, 10, 2}) == 0);
+  CHECK(peak(dense, {0, 11, 0}) == kContext + kBeside + 80 * kMebi);
 }
 
 TEST_CASE("embeddings of n-grams in the host's memory are looked up beforehand") {
@@ -178,4 +276,78 @@ TEST_CASE("shared experts are whole where ranks divide the tokens of a mixture")
   plain["model_type"] = "deepseek_v3";
   CHECK(mlps(plain, {0, 33, 0}, 2, true) == kShared + kDense / 2);
   CHECK(mlps(plain, {0, 10, 2}, 2, true) == (kShared + kDense) / 2);
+}
+
+TEST_CASE("block tables and page indices go by requests times their length") {
+  constexpr int64_t kTable = 1024 * (131072 / 16) * 4;
+  const auto part = [](VllmVersion version, const char* name, std::optional<bool> second = {},
+                       const char* backend = "", int64_t sequences = 1024) {
+    EngineArgs args = launch(version);
+    args.max_num_seqs = sequences;
+    args.max_model_len = 131072;
+    args.second_runner = second;
+    args.attention_backend = backend;
+    for (const PlanPart& one : plan_of(llama_8b(), args, "h200").parts)
+      if (one.name == name) return one;
+    return PlanPart{};
+  };
+  const PlanPart second = part({0, 33, 0}, "block tables");
+  CHECK(second.bytes == 2 * kTable);
+  CHECK_FALSE(second.inside_budget);  // made with the KV cache
+  const PlanPart first = part({0, 28, 0}, "block tables", false);
+  CHECK(first.bytes == kTable);
+  CHECK(first.inside_budget);
+  CHECK_FALSE(part({0, 26, 0}, "block tables", false).inside_budget);
+  CHECK(part({0, 33, 0}, "block tables", {}, "", 64).bytes == 0);  // below 8 MiB
+  CHECK(part({0, 33, 0}, "FlashInfer's page indices").bytes == 0);
+  const PlanPart pages = part({0, 33, 0}, "FlashInfer's page indices", {}, "FLASHINFER");
+  CHECK(pages.bytes == kTable);
+  CHECK_FALSE(pages.inside_budget);
+  CHECK(part({0, 10, 0}, "FlashInfer's page indices", {}, "FLASHINFER").bytes == 0);
+  CHECK(part({0, 10, 1}, "FlashInfer's page indices", {}, "FLASHINFER").bytes == kTable);
+}
+
+TEST_CASE("latent attention keeps gathered context, its indexer a block table for each token") {
+  const auto kept = [](const Json& config, VllmVersion version, const char* cache = "auto") {
+    EngineArgs args = launch(version);
+    args.tensor_parallel = 8;
+    args.max_model_len = 163840;
+    args.kv_cache_dtype = cache;
+    return part_bytes(plan_of(config, args, "h200"), "buffers of latent attention");
+  };
+  Json dense = deepseek_v32();
+  dense["architectures"] = {"DeepseekV3ForCausalLM"};
+  dense["model_type"] = "deepseek_v3";
+  CHECK(kept(dense, {0, 33, 0}) == 65536 * 576 * 2);
+  constexpr int64_t kIndexTable = kTokens * (163840 / 64) * 4;
+  CHECK(kept(deepseek_v32(), {0, 16, 0}) == 0);
+  CHECK(kept(deepseek_v32(), {0, 17, 0}) == kIndexTable);
+  // FlashInfer's sparse kernels on Hopper: a workspace, and indices of a step.
+  CHECK(kept(deepseek_v32(), {0, 30, 0}, "fp8_e4m3") ==
+        kIndexTable + (128 << 20) + kTokens * 2048 * 4);
+}
+
+TEST_CASE("drafts that are drawn at random keep their logits, n-grams the tokens of requests") {
+  const auto plan = [](VllmVersion version, const char* method, bool random) {
+    EngineArgs args = launch(version);
+    args.draft_method = method;
+    args.draft_tokens = 3;
+    args.lookup_max = 4;
+    args.draft_logits = random;
+    return plan_of(llama_8b(), args, "h200");
+  };
+  const char* const logits = "draft logits";
+  CHECK(part_bytes(plan({0, 33, 0}, "eagle3", true), logits) == kSequences * 3 * 128256 * 2);
+  CHECK(part_bytes(plan({0, 27, 0}, "eagle3", true), logits) == kSequences * 3 * 128256 * 4);
+  CHECK(part_bytes(plan({0, 33, 0}, "eagle3", false), logits) == 0);
+  constexpr int64_t kLength = 4096;
+  const char* const tokens = "tokens of requests";
+  EngineArgs many = launch({0, 33, 0});
+  many.draft_method = "ngram";
+  many.draft_tokens = 3;
+  many.lookup_max = 4;
+  many.max_num_seqs = 1024;
+  CHECK(part_bytes(plan_of(llama_8b(), many, "h200"), tokens) == 1024 * kLength * 4);
+  many.version = {0, 31, 0};  // n-grams run in the first runner
+  CHECK(part_bytes(plan_of(llama_8b(), many, "h200"), tokens) == 0);
 }

@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "base/json.h"
+#include "plan/configs.h"
+#include "plan/pooled_configs.h"
 #include "plan/vllm_plan.h"
 #include "vllm/launch/draft.h"
 
@@ -147,6 +149,42 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
         (kLayer + kEnds) * 2);
   CHECK(plan(predicting({{"mtp_num_hidden_layers", 0}}), "mtp", 1).parameter_bytes ==
         plan(config, "", 1).parameter_bytes);
+}
+
+TEST_CASE("DeepSeek V4 predicts by one layer more, with a projection each and mixed streams") {
+  const auto plan = [](const Json& config, VllmVersion version, bool predicts) {
+    EngineArgs args = at(version);
+    args.tensor_parallel = 8;
+    args.max_num_batched_tokens = 8192;
+    args.kv_cache_dtype = "fp8";
+    if (predicts) args.draft_method = "mtp";
+    args.draft_tokens = predicts ? 1 : 0;
+    return plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h200"));
+  };
+  constexpr VllmVersion kNewest{0, 33, 0};
+  constexpr int64_t kHidden = 4096, kStreams = 4 * kHidden;
+  Json config = deepseek_v4();
+  config["num_nextn_predict_layers"] = 1;
+  Json longer = config;
+  longer["num_hidden_layers"] = 5;  // the fifth layer has a window alone
+  const PlanResult with = plan(config, kNewest, true);
+  const PlanResult without = plan(config, kNewest, false);
+  const PlanResult more = plan(longer, kNewest, false);
+  // vllm/models/deepseek_v4/nvidia/mtp.py: e_proj, h_proj; three norms; hc_head_fn, _base, _scale.
+  constexpr int64_t kOwn = 2 * kHidden * kHidden * 2 + 3 * kHidden * 2 + (4 * kStreams + 4 + 1) * 4;
+  CHECK(with.parameter_bytes - more.parameter_bytes == kOwn);
+  CHECK(with.group_sizes == more.group_sizes);
+  CHECK(with.kv_bytes_per_token == more.kv_bytes_per_token);
+  CHECK(draft_note({config, "config.json"}, drafted("mtp", Json::object(), 8)) !=
+        "not counted: weights and KV cache of the draft model (mtp)");
+  // Its buffer of chosen keys is the model's.
+  CHECK(part_bytes(with, "top-k indices") == part_bytes(without, "top-k indices"));
+  CHECK(part_bytes(with, "hidden states for drafts") == 8192 * kStreams * 2);
+  CHECK(part_bytes(without, "hidden states for drafts") == 0);
+  // Releases before 0.27 made the buffer of streams whether a layer predicts or not.
+  CHECK(part_bytes(plan(config, {0, 26, 0}, false), "hidden states for drafts") ==
+        8192 * kStreams * 2);
+  CHECK(part_bytes(plan(config, {0, 27, 0}, false), "hidden states for drafts") == 0);
 }
 
 TEST_CASE("drafts that are not counted are named, and those that need nothing are not") {

@@ -92,6 +92,15 @@ TEST_CASE("an encoder's batch keeps outputs and inputs, and its rows take a peak
   }
 }
 
+TEST_CASE("outputs, and pixels that are normalized on the device, may not be there at the peak") {
+  constexpr int64_t kOutput = 100 * 64 * 2, kPixels = 3 * 28 * 28;  // of each of ten images
+  Profile profile;
+  CHECK(profile.memory().passing == 10 * kOutput);
+  profile.shape.vision.bytes_on_device = true;
+  profile.args.version = {0, 28, 0};
+  CHECK(profile.memory().passing == 10 * (kOutput + kPixels * 2));
+}
+
 TEST_CASE("an encoder's note names its items, and is empty without one") {
   Profile profile;
   CHECK(encoder_note(profile.memory()) ==

@@ -47,6 +47,26 @@ TEST_CASE("the mode says which graphs there are") {
   CHECK(graphs(k33, mode("NONE")) == 0);
 }
 
+TEST_CASE("FlashInfer plans the decodes of each whole graph in a workspace of its own") {
+  const auto more = [](VllmVersion version, const char* gpu) {
+    EngineArgs args = at(version);
+    args.max_num_seqs = 256;
+    args.max_num_batched_tokens = 8192;
+    const auto bytes = [&](const char* backend) {
+      args.attention_backend = backend;
+      return part_bytes(plan_of(llama_8b(), args, gpu), "cuda graphs");
+    };
+    return (bytes("FLASHINFER") - bytes("FLASH_ATTN")) >> 20;
+  };
+  constexpr int64_t kPlanned = 394 + 35 * 8;  // graphs of 1, 2, 4, 8 ... 256 sequences
+  CHECK(more(k33, "a100") == kPlanned);
+  CHECK(more(k33, "b200") == 394);  // TensorRT-LLM's kernels decode
+  CHECK(more({0, 24, 0}, "h100") == kPlanned);
+  CHECK(more({0, 25, 0}, "h100") == 394);  // XQA decodes
+  CHECK(more({0, 27, 0}, "5090") == kPlanned);
+  CHECK(more({0, 28, 0}, "5090") == 394);
+}
+
 TEST_CASE("levels and modes of compilation change the graphs by release") {
   CHECK(graphs(k33, level(0)) == 0);
   CHECK(graphs(k33, level(1)) == 51);

@@ -1,4 +1,4 @@
-// Configs of models whose indexers pool keys.
+// Configs of models whose indexers pool keys, and of one whose attention compresses entries.
 #pragma once
 
 #include "base/json.h"
@@ -33,6 +33,19 @@ inline Json qwen_flash() {
     "linear_value_head_dim":128,"linear_conv_kernel_dim":4,"partial_rotary_factor":0.25,
     "max_position_embeddings":65536,"eos_token_id":7,"vocab_size":32768,"rms_norm_eps":1e-6,
     "tie_word_embeddings":false})");
+}
+
+/// DeepSeek V4 with four layers and 16 experts.
+inline Json deepseek_v4() {
+  return parse_json<Json>(
+      R"({"architectures":["DeepseekV4ForCausalLM"],"model_type":"deepseek_v4","hc_mult":4,
+    "head_dim":512,"hidden_size":4096,"index_head_dim":128,"index_n_heads":64,"index_topk":1024,
+    "max_position_embeddings":65536,"moe_intermediate_size":2048,"n_routed_experts":16,
+    "n_shared_experts":1,"num_attention_heads":64,"num_experts_per_tok":6,"num_hidden_layers":4,
+    "num_hash_layers":3,"num_key_value_heads":1,"o_groups":8,"o_lora_rank":1024,"q_lora_rank":1024,
+    "qk_rope_head_dim":64,"rope_theta":10000,"scoring_func":"sqrtsoftplus","sliding_window":128,
+    "tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":129280,
+    "compress_rope_theta":160000,"compress_ratios":[0,0,4,128]})");
 }
 
 }  // namespace plimsoll::plan

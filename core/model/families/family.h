@@ -47,7 +47,15 @@ enum class PoolingHead : uint8_t {
 
 /// Layers of a model that predict further tokens (multi-token prediction); core/vllm/shapes/mtp.cpp
 /// says what each kind has.
-enum class Predictors : uint8_t { none, appended, glm5_next, qwen3_next, qwen3_5, qwen4_exp };
+enum class Predictors : uint8_t {
+  none,
+  appended,
+  deepseek_v4,
+  glm5_next,
+  qwen3_next,
+  qwen3_5,
+  qwen4_exp
+};
 
 /// What is quantized in the model's checkpoints beside what their quantization config says.
 enum class Codes : uint8_t {

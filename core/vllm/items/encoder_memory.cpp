@@ -102,10 +102,12 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
   const Amount width = tower.gated ? Amount{tower.hidden} * 2 + Amount{tower.intermediate} * 3
                                    : Amount{tower.hidden} * 3 + Amount{tower.intermediate} * 2;
   memory.peak = (rows * width * element).value();
+  memory.passing = outputs.value();
   memory.peak_formula = fmt::format("{} rows x {} B x {}", rows.value(), element, width.value());
   if (pixel != element) {
     const Amount normalized = Amount{memory.items} * item.elements * element;
     memory.peak = (Amount{memory.peak} + normalized).value();
+    memory.passing = (outputs + normalized).value();
     memory.peak_formula += fmt::format(" + {} B of normalized pixels", normalized.value());
   }
   return memory;

@@ -23,7 +23,6 @@ namespace {
 constexpr VllmVersion kTriesKernels{0, 12, 0};
 constexpr VllmVersion kKeepsRoom{0, 14, 0};  // for experts; before: taken and let go in each layer
 constexpr VllmVersion kSharesRoom{0, 8, 5};  // between experts' products; not yet in 0.7.3
-constexpr VllmVersion kConsumed{0, 27, 0};   // mem_utils.py: all that is gone from free memory
 
 /// Rows that the sampler sees at once.
 int64_t sampler_rows(const EngineLimits& limits) {
@@ -99,6 +98,24 @@ PlanPart expert_room(const EngineArgs& args, const Step& s, const ActivationShap
   return room;
 }
 
+/// The step while attention runs, where vLLM's profile allocates what stands for the context.
+PlanPart attention_pass(const AttentionRoom& room, int64_t fixed) {
+  if (room.step.bytes == Amount{0}) return {};
+  return {"attention", (room.step.bytes + fixed).value(),
+          fmt::format("{} + {} MiB", room.step.formula, fixed / kMiB),
+          "model_executor/layers: attention/mla_attention.py, sparse_attn_indexer.py"};
+}
+
+/// The workspace that layers share, beyond what experts need of it.
+PlanPart workspace_part(const EngineArgs& args, const Step& step, const ActivationShape& sizes,
+                        const AttentionRoom& room) {
+  const int64_t experts = args.version < kKeepsRoom ? 0 : expert_room(args, step, sizes).bytes;
+  PlanPart part{"attention workspace", std::max((room.shared.bytes - experts).value(), int64_t{0}),
+                room.shared.formula, "v1/worker/workspace.py", true};
+  if (experts > 0) part.formula += fmt::format(" - {} B that experts have of it", experts);
+  return part;
+}
+
 void add_room(PlanPart& forward, const PlanPart& room) {
   if (room.bytes == 0) return;
   forward.bytes = (Amount{forward.bytes} + room.bytes).value();
@@ -131,9 +148,11 @@ void spread_forward(PlanPart& forward, const ModelShape& shape) {
 }
 
 /// Towers: of Gemma 3 and Mistral 3 logs show nothing above the language model's peak; of
-/// Qwen3-VL's on a GB10 twice what the formula says.
-void spread_encoder(PlanPart& encoder) {
-  encoder.less = share_of(encoder.bytes, 0.3);
+/// Qwen3-VL's on a GB10 twice what the formula says, of GLM-5.3-Flash's on eight H200 what it says
+/// without outputs and normalized pixels (4.04 GiB logged).
+/// `above`: bytes by which the tower exceeds the language model's peak, which is there in any case.
+void spread_encoder(PlanPart& encoder, int64_t passing, Amount above) {
+  encoder.less = std::max(share_of(encoder.bytes, 0.3), std::min(Amount{passing}, above).value());
   encoder.more = share_of(encoder.bytes, 1.3);
 }
 
@@ -171,19 +190,20 @@ void add_draft_buffers(std::vector<PlanPart>& parts, const EngineArgs& args, con
                        const Step& step, bool second) {
   constexpr VllmVersion kHidden{0, 9, 0}, kEmbeds{0, 10, 1};
   const DraftRows& draft = stage.shape.draft;
-  if (draft.hidden == Amount{0} || args.version < kHidden) return;
-  const bool images = draft.embeds_images && stage.shape.multimodal && takes_items(args);
-  const bool embeds = second ? images : args.version >= kEmbeds;
-  const Amount width = draft.hidden * (embeds ? 2 : 1);
-  parts.push_back({"draft buffers", (step.tokens * width * step.element).value(),
-                   fmt::format("{} tokens x {} x {} B (hidden states{})", step.tokens.value(),
-                               width.value(), step.element, embeds ? ", embeddings" : ""),
-                   "v1/spec_decode", args.version >= kConsumed});
+  if (draft.hidden > Amount{0} && args.version >= kHidden) {
+    const bool images = draft.embeds_images && stage.shape.multimodal && takes_items(args);
+    const bool embeds = second ? images : args.version >= kEmbeds;
+    const Amount width = draft.hidden * (embeds ? 2 : 1);
+    parts.push_back({"draft buffers", (step.tokens * width * step.element).value(),
+                     fmt::format("{} tokens x {} x {} B (hidden states{})", step.tokens.value(),
+                                 width.value(), step.element, embeds ? ", embeddings" : ""),
+                     "v1/spec_decode", args.version >= kConsumed});
+  }
   if (draft.handed == Amount{0}) return;
   parts.push_back({"hidden states for drafts", (step.tokens * draft.handed * step.element).value(),
                    fmt::format("{} tokens x {} x {} B (residual streams)", step.tokens.value(),
                                draft.handed.value(), step.element),
-                   "get_mtp_target_hidden_states", true});
+                   "_mtp_hidden_buffer of the model's class", true});
 }
 
 /// Whether the release compiles the model, with kernels that are tried beside each other on copies
@@ -213,7 +233,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,
-                                       const hardware::Gpu* gpu, const EncoderMemory& encoder) {
+                                       const hardware::Gpu* gpu, const EncoderMemory& encoder,
+                                       const AttentionRoom& attention) {
   const ModelShape& shape = stage.shape;
   const ActivationShape& sizes = shape.activation;
   const Step step = step_of(limits, stage, element);
@@ -224,6 +245,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   pass_on(forward, step, stage);
   const PlanPart room = expert_room(args, step, sizes);
   if (args.version < kKeepsRoom) add_room(forward, room);
+  const PlanPart attended = attention_pass(attention, fixed_bytes(args, gpu));
+  if (attended.bytes > forward.bytes) forward = attended;
   spread_forward(forward, shape);
   std::vector<PlanPart> parts;
   const bool samples = stage.last && !shape.pooling;
@@ -244,7 +267,7 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   if (own > bytes_of(parts)) {
     PlanPart tower{"encoder", encoder.peak, encoder.peak_formula,
                    "the tower runs before the language model"};
-    spread_encoder(tower);
+    spread_encoder(tower, encoder.passing, own - bytes_of(parts));
     return {tower,
             {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
   }
@@ -262,7 +285,8 @@ int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stag
 }
 
 std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
-                                       const Stage& stage, int64_t element) {
+                                       const Stage& stage, int64_t element,
+                                       const AttentionRoom& attention) {
   const bool counted = args.version >= kConsumed;
   const ModelShape& shape = stage.shape;
   const Step step = step_of(limits, stage, element);
@@ -282,6 +306,13 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                                  step.tokens.value(), step.hidden.value(), element),
                      "v1/worker/gpu_model_runner.py: inputs_embeds", counted});
   }
+  PlanPart workspace = workspace_part(args, step, shape.activation, attention);
+  if (workspace.bytes > 0) parts.push_back(std::move(workspace));
+  if (attention.own.bytes > Amount{0}) {
+    parts.push_back({"attention's own workspace", attention.own.bytes.value(),
+                     attention.own.formula, "vllm/models/deepseek_v4/nvidia/flashinfer_sparse.py",
+                     true});
+  }
   if (shape.choice.token_bytes > Amount{0}) parts.push_back(choice_part(args, limits, stage));
   if (shape.looked_up_bytes > Amount{0}) {
     parts.push_back({"n-grams looked up", (step.tokens * shape.looked_up_bytes).value(),
@@ -293,18 +324,22 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
   return parts;
 }
 
-PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer) {
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans) {
   // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer. FlashInfer's
   // workspace (envs.py: VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE) is taken when the first graph of a
   // whole step is captured.
   constexpr int64_t kWorkspace = 394 * kMiB;
+  constexpr int64_t kPlan = 8 * kMiB;  // flashinfer/decode.py: _int_workspace_buffer
   const double each = 5.0 + 0.115 * static_cast<double>(layers);
-  const int64_t workspace = flashinfer && graphs.full > 0 ? kWorkspace : 0;
+  const int64_t planned = plans ? kPlan * graphs.full : 0;
+  const int64_t workspace = flashinfer && graphs.full > 0 ? kWorkspace + planned : 0;
   const auto captured =
       static_cast<int64_t>(each * static_cast<double>(kMiB) * static_cast<double>(graphs.count()));
   PlanPart part{"cuda graphs", captured + workspace,
                 fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers){}", graphs.count(), layers,
-                            workspace > 0 ? " + 394 MiB (FlashInfer's workspace)" : ""),
+                            workspace == 0 ? std::string()
+                                           : fmt::format(" + {} MiB (FlashInfer's workspaces)",
+                                                         workspace / kMiB)),
                 ""};
   // A graph took 1.4 MiB (LFM2.5, a slice of an H100) to 20 MiB (Qwen3.6 27B on four H100) in logs,
   // a fifth of the formula and 1.6 times as much.

@@ -6,11 +6,15 @@
 
 #include "vllm/figures.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/attention_room.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/graphs.h"
 #include "vllm/launch/stage.h"
 
 namespace plimsoll::vllm {
+
+/// Release from which all that is gone from free memory is taken from the budget (mem_utils.py).
+inline constexpr VllmVersion kConsumed{0, 27, 0};
 
 /// The model runner that executes the model; the second has no float32 copy of the logits.
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
@@ -18,7 +22,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
 /// Peak of activations while profiling, in named parts that add up to the peak.
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,
-                                       const hardware::Gpu* gpu, const EncoderMemory& encoder);
+                                       const hardware::Gpu* gpu, const EncoderMemory& encoder,
+                                       const AttentionRoom& attention);
 
 /// Peak of the first boot, while torch.compile tries kernels on copies of the embedding table
 /// (Inductor draws them by rand_strided); 0: the release does not, or the table is outside the
@@ -30,10 +35,12 @@ int64_t cold_peak(const EngineArgs& args, const EngineLimits& limits, const Stag
 /// What torch keeps beside the weights from before the profile run on. Releases before 0.27 do not
 /// take it from the budget.
 std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimits& limits,
-                                       const Stage& stage, int64_t element);
+                                       const Stage& stage, int64_t element,
+                                       const AttentionRoom& attention);
 
-/// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels.
-PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer);
+/// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels,
+/// `plans`: those of each whole graph have a plan of their own.
+PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans);
 
 /// Requirements of the release's kernel for mxfp4 experts on the card.
 ExpertKernel expert_kernel(const VllmVersion& version, const hardware::Gpu* gpu);

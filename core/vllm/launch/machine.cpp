@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -174,6 +175,20 @@ bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
   constexpr VllmVersion kFromAmpere{0, 24, 0};
   if (architecture == hardware::Architecture::older && args.version >= kFromAmpere) return false;
   return fp8_cache && shape.flashinfer && architecture != hardware::Architecture::hopper;
+}
+
+bool plans_each_graph(const EngineArgs& args, const hardware::Gpu* gpu) {
+  constexpr VllmVersion kGraphWrappers{0, 10, 1};
+  // vllm/utils/flashinfer.py: supports_trtllm_attention.
+  constexpr std::pair<hardware::Architecture, VllmVersion> kDecodeKernels[] = {
+      {hardware::Architecture::blackwell, kGraphWrappers},
+      {hardware::Architecture::hopper, {0, 25, 0}},
+      {hardware::Architecture::consumer_blackwell, {0, 28, 0}}};
+  const hardware::Architecture card = hardware::capability_of(gpu).architecture;
+  return args.version >= kGraphWrappers &&
+         std::ranges::none_of(kDecodeKernels, [&](const auto& kernel) {
+           return kernel.first == card && args.version >= kernel.second;
+         });
 }
 
 bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu) {

@@ -40,6 +40,11 @@ std::string stated_backend(const std::string& variable, const VllmVersion& versi
 bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
                              const ModelShape& shape, bool fp8_cache);
 
+/// Whether FlashInfer's kernels plan the decodes of each whole graph in a workspace of its own
+/// (v1/attention/backends/flashinfer.py: _decode_wrappers_cudagraph); those of TensorRT-LLM and XQA
+/// plan nothing.
+bool plans_each_graph(const EngineArgs& args, const hardware::Gpu* gpu);
+
 /// Whether ranks write to each other's memory: vLLM's own all-reduce, and the fused one.
 bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu);
 

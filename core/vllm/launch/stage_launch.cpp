@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include "vllm/launch/activation.h"
+#include "vllm/launch/attention_room.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
+#include "vllm/launch/tables.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -89,9 +91,10 @@ bool fill_graphs(StageLaunch& launch, const Stage& stage, const WholeLaunch& who
   StageFigures& figures = launch.figures;
   launch.graphs = graphs.count();
   if (graphs.count() == 0) return false;
-  PlanPart part =
-      graph_part(graphs, stage.shape.stage_layers,
-                 attends_with_flashinfer(whole.args, whole.gpu, whole.shape, whole.fp8_cache));
+  const bool flashinfer =
+      attends_with_flashinfer(whole.args, whole.gpu, whole.shape, whole.fp8_cache);
+  const bool plans = flashinfer && plans_each_graph(whole.args, whole.gpu);
+  PlanPart part = graph_part(graphs, stage.shape.stage_layers, flashinfer, plans);
   figures.cuda_graph_bytes = part.bytes;
   const VllmVersion& version = whole.args.version;
   const bool second = uses_second_runner(whole.args, whole.shape);
@@ -150,10 +153,20 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
   fill_weights(figures, stage, whole.args);
   launch.encoder = encoder_memory(whole.args, whole.terms.limits, stage.shape, whole.terms.element,
                                   whole.terms.max_model_len);
-  fill_activations(figures, activation_parts(whole.args, whole.terms.limits, stage,
-                                             whole.terms.element, whole.gpu, launch.encoder));
-  fill_persistent(figures,
-                  persistent_parts(whole.args, whole.terms.limits, stage, whole.terms.element));
+  const AttentionRoom attention =
+      attention_room(whole.args, whole.terms.limits, whole.terms.max_model_len, whole.terms.element,
+                     stage.shape, whole.gpu);
+  fill_activations(figures,
+                   activation_parts(whole.args, whole.terms.limits, stage, whole.terms.element,
+                                    whole.gpu, launch.encoder, attention));
+  fill_persistent(figures, persistent_parts(whole.args, whole.terms.limits, stage,
+                                            whole.terms.element, attention));
+  fill_persistent(figures, table_parts(Made::before_profile,
+                                       {.args = whole.args,
+                                        .limits = whole.terms.limits,
+                                        .element = whole.terms.element,
+                                        .max_model_len = whole.terms.max_model_len},
+                                       stage.shape, whole.kv));
   figures.cold_peak_bytes = cold_peak(whole.args, whole.terms.limits, stage, whole.terms.element);
   fill_outside_torch(figures, whole);
   const bool counted = fill_graphs(launch, stage, whole);

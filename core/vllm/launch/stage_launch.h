@@ -16,6 +16,7 @@ struct WholeLaunch {
   const Terms& terms;
   const ModelShape& shape;
   const hardware::Gpu* gpu;
+  const KvPlan& kv;  // caches of all stages, which share block tables
   bool fp8_cache = false;
 };
 

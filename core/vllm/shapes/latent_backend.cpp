@@ -50,9 +50,13 @@ constexpr VllmVersion kSparseFlashAttention{0, 25, 0};
 constexpr VllmVersion kSparseHopper{0, 30, 0};
 constexpr VllmVersion kSparseConsumer{0, 24, 0};
 
+/// flashinfer_mla_sparse_sm90.py: _WORKSPACE_BYTES.
+constexpr LatentBackend kSparseHopperKernel{
+    "FLASHINFER_MLA_SPARSE_SM90", 64, 64, false, 1, false, 128 << 20};
+
 /// Of latents without positions, before those of all (vllm/platforms/cuda.py: head_size == 512).
 constexpr auto kUnrotatedRows = std::to_array<Row>({
-    {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, kDense, {kSparseHopper}},
+    {kSparseHopperKernel, {kHopper}, kDense, {kSparseHopper}},
 });
 
 /// The first that fits is chosen.
@@ -69,16 +73,19 @@ constexpr auto kDenseRows = std::to_array<Row>({
 });
 
 constexpr auto kSparseRows = std::to_array<Row>({
-    {{"FLASHMLA_SPARSE", 64, 64, true}, {kHopper, kBlackwell}, kDense, {{0, 0, 0}, kOwnSparseType}},
-    {{"FLASHMLA_SPARSE", 64, 64, true},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
+     {kHopper, kBlackwell},
+     kDense,
+     {{0, 0, 0}, kOwnSparseType}},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
      {kHopper, kBlackwell},
      {CacheType::e4m3},
      {{0, 0, 0}, kSparseE4m3}},
     {{"FLASH_ATTN_MLA_SPARSE", 64, 64}, {kHopper}, kWhole, {kSparseFlashAttention}},
     {{"FLASHINFER_MLA_SPARSE", 64, 64, false, 32}, {kBlackwell}, kFp8, {kSparseE4m3}},
-    {{"FLASHMLA_SPARSE", 64, 64}, {kHopper, kBlackwell}, kWhole},
-    {{"FLASHMLA_SPARSE", 64, 64, true}, {kHopper, kBlackwell}, kPacked},
-    {{"FLASHINFER_MLA_SPARSE_SM90", 64, 64}, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
+    {{"FLASHMLA_SPARSE", 64, 64, false, 1, true}, {kHopper, kBlackwell}, kWhole},
+    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true}, {kHopper, kBlackwell}, kPacked},
+    {kSparseHopperKernel, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
     {{"FLASHINFER_MLA_SPARSE_SM120", 64, 64, true},
      {kConsumer},
      {CacheType::whole, CacheType::fp8, CacheType::e4m3, CacheType::packed},

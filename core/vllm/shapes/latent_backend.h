@@ -29,6 +29,8 @@ struct LatentBackend {
   int64_t multiple = 16;  // of which --block-size must be one
   bool packed = false;    // its pages are fp8_ds_mla's
   int64_t rows = 1;       // tokens of which packed blocks have a whole number
+  bool gathers = false;   // prefill reads queries and cache from the shared workspace
+  int64_t workspace = 0;  // bytes that its metadata builder keeps, beside indices of a step
 };
 
 /// Bytes of a token of a layer in fp8_ds_mla.

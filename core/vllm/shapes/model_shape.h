@@ -151,6 +151,22 @@ struct ChoiceBuffers {
   bool whole_steps = false;  // copies have a row for each token of a step, else of a decode
 };
 
+/// Sizes of latent (MLA) and compressed (DeepSeek-V4) attention, of one rank: what their backends
+/// and indexers reserve goes by them.
+struct AttentionSizes {
+  int64_t heads = 0;        // of queries; 0: attention is of another kind
+  int64_t query = 0;        // elements of a head of a query
+  int64_t value = 0;        // elements of a head of the output
+  int64_t expanded = 0;     // elements of a head's key without positions and value; 0: compressed
+  int64_t latent = 0;       // elements of a cached row without positions
+  int64_t row = 0;          // elements of a cached row
+  int64_t index_key = 0;    // elements of a key of an indexer, a byte each; 0: there is no indexer
+  int64_t pool = 1;         // tokens that such a key stands for
+  int64_t chosen = 0;       // keys that an indexer chooses
+  int64_t compression = 0;  // tokens that a compressed entry stands for, at least; 0: none is
+  int64_t window = 0;       // tokens before a token whose entries are not compressed
+};
+
 /// Elements that a draft with a model of its own keeps of each token of a step.
 struct DraftRows {
   Amount hidden;               // hidden states that it reads; 0: there is no such draft
@@ -214,6 +230,7 @@ struct ModelShape {
   std::vector<KvLayer> kv_layers;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
   ChoiceBuffers choice;
+  AttentionSizes attention;
   DraftRows draft;
   Amount host_table_bytes = 0;     // embeddings of n-grams in the host's memory, of a rank
   Amount looked_up_bytes = 0;      // that of one token of a step, from these embeddings

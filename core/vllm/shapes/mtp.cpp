@@ -25,8 +25,13 @@ struct Predictor {
   const char* path;  // of the layers in checkpoints; nullptr: they follow the model's own
   Split projection = Split::none;
   const char* without = nullptr;  // switch of the config that is off for these layers
-  bool mixes_streams = false;     // behind them, as behind the model's own (Qwen3.8-Flash-Next)
-  bool embeds_images = false;     // its class reads embeddings of images
+  /// Part of the names of weights that mix residual streams behind the layers, as behind the
+  /// model's own; empty: there are none.
+  std::string_view mixer{};
+  bool embeds_images = false;  // its class reads embeddings of images
+  bool one_more = false;       // it is described as the layer after the model's last
+  bool projects_each = false;  // embedding and hidden states by a quantized matrix each
+  bool shares_choice = false;  // its buffer of chosen keys is the model's
 };
 
 std::optional<Predictor> find_predictor(std::string_view language) {
@@ -36,15 +41,24 @@ std::optional<Predictor> find_predictor(std::string_view language) {
       return std::nullopt;
     case model::Predictors::appended:
       return Predictor{"num_nextn_predict_layers", 0, nullptr};
+    case model::Predictors::deepseek_v4:
+      return Predictor{.key = "num_nextn_predict_layers",
+                       .usual = 0,
+                       .path = nullptr,
+                       .mixer = "hc_head_",
+                       .one_more = true,
+                       .projects_each = true,
+                       .shares_choice = true};
     case model::Predictors::glm5_next:
       return Predictor{"num_nextn_predict_layers", 0, nullptr, Split::none, "mhc"};
     case model::Predictors::qwen3_next:
       return Predictor{"num_nextn_predict_layers", 1, "mtp.layers.0", Split::outputs};
     case model::Predictors::qwen3_5:
       return Predictor{
-          "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs, nullptr, false, true};
+          "mtp_num_hidden_layers", 0, "mtp.layers.0", Split::outputs, nullptr, "", true};
     case model::Predictors::qwen4_exp:
-      return Predictor{"mtp_num_hidden_layers", 1, "mtp.layers.0", Split::outputs, nullptr, true};
+      return Predictor{"mtp_num_hidden_layers", 1,       "mtp.layers.0",
+                       Split::outputs,          nullptr, ".hyper_connection_mixer."};
   }
   return std::nullopt;
 }
@@ -84,13 +98,29 @@ void take_out(const DescribedModel& model, model::StageOfMany stage, int64_t tim
 
 /// A mixer of residual streams like the one behind the model's own layers, and the norm of hidden
 /// states that are streams.
-void mix_streams(const model::ModelSpec& spec, Builder& build) {
+void mix_streams(const model::ModelSpec& spec, std::string_view mixer, Builder& build) {
   for (const model::WeightSpec& weight : spec.weights) {
-    if (weight.name.find(".hyper_connection_mixer.") == std::string::npos) continue;
+    if (weight.name.find(mixer) == std::string::npos) continue;
+    if (weight.dtype == DType::f32) {
+      build.weights.parameters(Part::mlp, Amount{weight.elements()} * kFloat32);
+      continue;
+    }
     const bool norm = weight.shape.size() == 1;
     if (norm) build.norm(weight.shape[0] - build.dims.hidden);  // build_mtp counts one stream's
     build.weights.plain(norm ? Part::norm : Part::mlp, weight.elements());
   }
+}
+
+/// Projections of embedding and hidden states: one of both, or one of each.
+void project(const Predictor& row, Builder& build) {
+  const int64_t hidden = build.dims.hidden;
+  if (!row.projects_each) {
+    Linear both{{"mtp", "fc", {}}, 2 * hidden, {hidden}, row.projection};
+    both.quantized = row.projection == Split::outputs;
+    return build.weights.linear(Part::mlp, both);
+  }
+  for (const char* name : {"e_proj", "h_proj"})
+    build.weights.linear(Part::mlp, Linear{{"mtp", name, {}}, hidden, {hidden}, Split::none});
 }
 
 }  // namespace
@@ -120,6 +150,8 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   const Predictor row = find_predictor(language).value();
   nlohmann::json described = wrapped_text(config, name);
   if (row.without != nullptr) described[row.without] = false;
+  if (row.one_more)
+    described["num_hidden_layers"] = described["num_hidden_layers"].get<int64_t>() + 1;
   const DescribedModel model(*model::describe_language_model(language, described));
   const ConfigView text = text_config(config);
   ModelShape shape;
@@ -135,17 +167,16 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
     add_layers(model, layer, build);
     count_table(model, layer, build);
     // Of embedding, hidden states and output.
-    build.norm(row.mixes_streams ? 2 * hidden : 3 * hidden);
-    Linear projection{{"mtp", "fc", {}}, 2 * hidden, {hidden}, row.projection};
-    projection.quantized = row.projection == Split::outputs;
-    weights.linear(Part::mlp, projection);
+    build.norm(row.mixer.empty() || row.projects_each ? 3 * hidden : 2 * hidden);
+    project(row, build);
   }
-  if (row.mixes_streams) mix_streams(model.spec, build);
+  if (!row.mixer.empty()) mix_streams(model.spec, row.mixer, build);
   const int64_t streams = model.spec.vllm.predicted_streams;
   shape.draft = {.hidden = Amount{hidden} * streams,
                  .handed = Amount{streams > 1 ? hidden : 0} * streams,
                  .embeds_images = row.embeds_images};
   take_out(model, layer, layers, build);
+  if (row.shares_choice) shape.choice = {};
   return shape;
 }
 

@@ -63,6 +63,7 @@ ModelSpec make_deepseek_v4(const ConfigReader& config) {
   const int64_t streams = config.integer({"hc_mult"}, 4, {1, 1 << 10});
   mix_streams(streams, 2 + streams, 3, decoder);
   decoder.vllm.predicted_streams = streams;
+  decoder.vllm.keeps_streams_before = VllmVersion{0, 27, 0};
   decoder.vllm.whole_shared = VllmVersion{0, 20, 0};
   decoder.vllm.knows_stage = decoder.vllm.float_rotary = decoder.vllm.own_expert_names = true;
   return build(decoder);

@@ -103,6 +103,7 @@ class Layers {
       constexpr int64_t kUsualChoice = 512;
       shape_.choice.token_bytes =
           Amount{build_.config.integer({"index_topk"}, kUsualChoice)} * kIndexBytes;
+      note_compressed_sizes(attention);
       return add_compressed_caches(attention, build_);
     }
     if (attention.keys_of < 0 && !shape_.pooling) add_cache(attention, latent);
@@ -148,6 +149,7 @@ class Layers {
       shape_.kv_layers.push_back(index_cache(plain_keys, indexer.pool));
     }
     if (latent) {
+      note_latent_sizes(attention);
       return add_latent_cache(build_, attention.latent, indexer.most > 0);
     }
     const int64_t own = weights_.kv_heads(attention.kv_heads);
@@ -168,6 +170,39 @@ class Layers {
       shape_.kv_layers.push_back(index_cache(plain_keys, 1));
       note_chosen_blocks();
     }
+  }
+
+  void note_latent_sizes(const AttentionSpec& attention) {
+    const model::LatentSpec& latent = attention.latent;
+    AttentionSizes& sizes = shape_.attention;
+    sizes.heads = attention.heads / weights_.ranks();
+    sizes.query = latent.unrotated + latent.rotated;
+    sizes.value = attention.value_dim;
+    sizes.expanded = latent.unrotated + attention.value_dim;
+    sizes.latent = latent.kv_rank;
+    sizes.row = latent.kv_rank + latent.rotated;
+    note_index_keys(attention.indexer, attention.indexer.pool);
+  }
+
+  void note_compressed_sizes(const AttentionSpec& attention) {
+    AttentionSizes& sizes = shape_.attention;
+    sizes.heads = attention.heads / weights_.ranks();
+    sizes.query = sizes.value = sizes.latent = sizes.row = attention.head_dim;
+    sizes.window = attention.window;
+    const int64_t ratio = attention.compression;
+    const bool finest = sizes.compression == 0 || ratio < sizes.compression;
+    if (ratio > 1 && finest) sizes.compression = ratio;
+    note_index_keys(attention.indexer, ratio);
+    const int64_t streams = spec_.vllm.predicted_streams;
+    if (build_.options.version < spec_.vllm.keeps_streams_before)
+      shape_.draft.handed = Amount{streams} * build_.dims.hidden;
+  }
+
+  void note_index_keys(const model::IndexerSpec& indexer, int64_t pool) {
+    if (!indexer.chooses()) return;
+    shape_.attention.index_key = indexer.head_dim;
+    shape_.attention.pool = pool;
+    shape_.attention.chosen = (shape_.choice.token_bytes / kIndexBytes).value();
   }
 
   /// Blocks for kernels that read 32 or 64 pooled keys at once, on consumers' Blackwell 64 alone

@@ -1,0 +1,125 @@
+#include "vllm/launch/tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "vllm/launch/activation.h"
+#include "vllm/launch/attention_room.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kPageIndices{0, 10, 1};   // of FlashInfer, kept for graphs
+constexpr VllmVersion kIndexTable{0, 17, 0};    // of indexers, a row for each token of a step
+constexpr VllmVersion kTokensOnCard{0, 32, 0};  // of requests, for the second runner's n-grams
+constexpr VllmVersion kDraftLogits{0, 19, 0};
+constexpr VllmVersion kLogitsOfModelType{0, 28, 0};  // before: float32
+constexpr int64_t kIndex = 4;                        // bytes of a block's or a token's number
+
+class Tables {
+ public:
+  Tables(Made made, const TableTerms& terms, const ModelShape& shape, const KvPlan& kv)
+      : made_(made),
+        terms_(terms),
+        args_(terms.args),
+        shape_(shape),
+        kv_(kv),
+        second_(uses_second_runner(terms.args, shape)),
+        sequences_(terms.limits.max_num_seqs),
+        tokens_(terms.limits.max_num_batched_tokens),
+        length_(terms.max_model_len) {}
+
+  /// The second runner has a copy for a step's requests (input_block_tables).
+  void add_block_tables() {
+    TensorSum sum;
+    for (const KvGroup& group : kv_.groups()) {
+      const Amount blocks = ceil_div(length_, group.layers.front().block_size);
+      sum.add(sequences_ * (second_ ? 2 : 1), blocks, kIndex, "block table");
+    }
+    if (second_) return add(Made::with_cache, "block tables", sum, "v1/worker/gpu/block_table.py");
+    add(Made::before_profile, "block tables", sum, "v1/worker/block_table.py",
+        args_.version >= kConsumed);
+  }
+
+  /// v1/attention/backends/flashinfer.py: paged_kv_indices of each group with attention.
+  void add_page_indices() {
+    if (args_.version < kPageIndices) return;
+    TensorSum sum;
+    for (const KvGroup& group : kv_.groups()) {
+      const KvSpec& spec = group.layers.front();
+      const bool attends = spec.kind == KvKind::full || spec.kind == KvKind::sliding;
+      if (attends) sum.add(sequences_, ceil_div(length_, spec.block_size), kIndex, "page indices");
+    }
+    add(Made::with_cache, "FlashInfer's page indices", sum, "v1/attention/backends/flashinfer.py");
+  }
+
+  void add_latent_buffers() {
+    const AttentionSizes& sizes = shape_.attention;
+    const auto group = std::ranges::find_if(
+        kv_.groups(), [](const KvGroup& one) { return one.layers.front().kind == KvKind::latent; });
+    if (sizes.heads == 0 || group == kv_.groups().end()) return;
+    const int64_t block = group->layers.front().block_size;
+    TensorSum sum;
+    if (sizes.index_key > 0 && args_.version >= kIndexTable) {
+      sum.add(tokens_, ceil_div(length_, block), kIndex, "block table of indexers");
+    }
+    if (sizes.index_key == 0 && sizes.expanded > 0) {
+      sum.add(context_rows(args_, terms_.limits, terms_.max_model_len, shape_), sizes.row,
+              terms_.element, "gathered context");
+    }
+    if (shape_.latent.workspace > 0) {
+      sum.add(1, shape_.latent.workspace, 1, "workspace of the sparse backend");
+      sum.add(tokens_, sizes.chosen, kIndex, "its indices");
+    }
+    add(Made::with_cache, "buffers of latent attention", sum, "v1/attention/backends/mla");
+  }
+
+  void add_drafts() {
+    if (!second_) return;
+    const std::string& method = args_.draft_method;
+    if (method.starts_with("ngram")) {
+      TensorSum sum;
+      if (args_.version >= kTokensOnCard) sum.add(sequences_, length_, kIndex, "tokens");
+      return add(Made::before_profile, "tokens of requests", sum, "v1/worker/gpu/states.py", true);
+    }
+    if (!args_.draft_logits || method.empty() || args_.version < kDraftLogits) return;
+    TensorSum sum;
+    const int64_t size = args_.version < kLogitsOfModelType ? kFloat32 : terms_.element;
+    sum.add(sequences_ * args_.draft_tokens, shape_.activation.vocabulary, size, "draft logits");
+    add(Made::before_profile, "draft logits", sum, "v1/worker/gpu/spec_decode/speculator.py",
+        args_.version >= kConsumed);
+  }
+
+  std::vector<PlanPart> parts;
+
+ private:
+  void add(Made made, const char* name, const TensorSum& sum, const char* source,
+           bool inside = false) {
+    constexpr int64_t kWorthNaming = 8 << 20;
+    if (made != made_ || sum.bytes < Amount{kWorthNaming}) return;
+    parts.push_back({name, sum.bytes.value(), sum.formula, source, inside});
+  }
+
+  Made made_;
+  const TableTerms& terms_;
+  const EngineArgs& args_;
+  const ModelShape& shape_;
+  const KvPlan& kv_;
+  bool second_;
+  Amount sequences_, tokens_, length_;
+};
+
+}  // namespace
+
+std::vector<PlanPart> table_parts(Made made, const TableTerms& terms, const ModelShape& shape,
+                                  const KvPlan& kv) {
+  if (terms.args.version < kFirstEngineOnly || kv.empty()) return {};
+  Tables tables(made, terms, shape, kv);
+  tables.add_block_tables();
+  if (terms.flashinfer) tables.add_page_indices();
+  tables.add_latent_buffers();
+  tables.add_drafts();
+  return std::move(tables.parts);
+}
+
+}  // namespace plimsoll::vllm
