@@ -297,6 +297,33 @@ CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
   return command;
 }
 
+void check_answers(const PlanOptions& given) {
+  struct Answer {
+    const char* flag;
+    bool is_asked;
+  };
+  const Answer texts[] = {{"--gpu list", given.gpu == "list"},
+                          {"--diff", !given.diff.first.empty()},
+                          {"--check", !given.check.empty()},
+                          {"--explain", !given.explain.empty()}};
+  for (const Answer& text : texts) {
+    if (!text.is_asked || given.format == PlanFormat::text) continue;
+    fail(ExitCode::usage,
+         "{}: prints text alone; leave out --format (--format json of a plan has each part's "
+         "formula)",
+         text.flag);
+  }
+  if (!given.diff.first.empty() && !given.model.empty())
+    fail(ExitCode::usage, "--diff: compares two files; leave out MODEL and --from");
+  for (const Answer& one : {texts[3], {"--advise", given.advise}}) {
+    if (one.is_asked && given.engine == "all")
+      fail(ExitCode::usage, "{}: goes with the plan of one engine; name it by --engine", one.flag);
+  }
+  if (!given.rate.empty() && !given.has_prompts)
+    fail(ExitCode::usage,
+         "--tokens-per-second: gives the hours of the lines of -i FILE; add -i, or leave it out");
+}
+
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_sound_environment();
   auto [result, options] = planned(given, environment);
@@ -308,6 +335,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
 }
 
 int plan_command(const PlanOptions& given) {
+  check_answers(given);
   if (given.gpu == "list") {
     print(gpu_list());
     return static_cast<int>(ExitCode::done);

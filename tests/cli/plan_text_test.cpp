@@ -130,3 +130,31 @@ TEST_CASE("every part is explained") {
   CHECK(none.status == 2);
   CHECK_THAT(none.err, Catch::Contains("kv cache"));
 }
+
+TEST_CASE("flags that ask for two answers, or about one that is not asked for, are refused") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  struct Row {
+    const char* command;
+    const char* said;
+  };
+  const Row rows[] = {
+      {"plan $MODEL --explain weights --format json", "--explain: prints text alone"},
+      {"run $MODEL -i in --dry-run --explain weights --format json",
+       "--explain: prints text alone"},
+      {"plan --gpu list --format json", "--gpu list: prints text alone"},
+      {"plan --diff a b --format html", "--diff: prints text alone"},
+      {"plan --check a --format json", "--check: prints text alone"},
+      {"plan $MODEL --diff a b", "--diff: compares two files"},
+      {"plan $MODEL --engine all --explain weights", "--explain: goes with the plan of one engine"},
+      {"plan $MODEL --engine all --advise", "--advise: goes with the plan of one engine"},
+      {"plan $MODEL --rate 5", "add -i"},
+      {"plan $MODEL --engine sglang --gpu h100 --rate none", "add -i"}};
+  for (const Row& row : rows) {
+    INFO(row.command);
+    const auto refused = shell(scratch, std::string("plimsoll ") + row.command);
+    CHECK(refused.status == 2);
+    CHECK(refused.out == "");
+    CHECK_THAT(refused.err, Catch::Contains(row.said));
+  }
+}
