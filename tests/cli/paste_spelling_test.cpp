@@ -246,3 +246,39 @@ TEST_CASE("a pasted text that would take minutes or all memory is refused") {
     CHECK_THAT(refusal(lines + "LLM('m', **a)"), Contains("more than 1 MiB of values"));
   }
 }
+
+TEST_CASE("a text without a launch is refused by what it is") {
+  const Scratch scratch;
+  scratch.write("blank.sh", "\n \n");
+  scratch.write("boot.log", "INFO 07-20 Model loading took 15.27 GiB memory and 4.18 seconds\n");
+  struct Row {
+    const char* arguments;
+    const char* said;
+  };
+  const Row rows[] = {
+      {"--from ''", "--from: is empty"},
+      {"--from blank.sh", "--from blank.sh: is empty"},
+      {"--from none.yaml", "--from none.yaml: no such file"},
+      {"--from 'vllm serve m' --from 'vllm serve n'", "--from: is given twice"},
+      {"--from boot.log", "the log does not say its launch"},
+      {"--from 'from transformers import AutoModel\nAutoModel.from_pretrained(\"m\")'",
+       "--engine transformers"},
+      {"--from 'vllm serve m -tp $TP'", "set the variable before the line"}};
+  for (const Row& row : rows) {
+    INFO(row.arguments);
+    const Outcome refused = shell(scratch, std::string("plimsoll plan ") + row.arguments);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Contains(row.said));
+  }
+}
+
+TEST_CASE("a flag beside --from stands for a value that the text does not state") {
+  PlanOptions options;
+  const std::vector<std::string> rest =
+      expand_pasted_line({"plan", "--from", "vllm serve m -tp \"$TP\" --max-model-len 4096",
+                          "--tensor-parallel-size=2"},
+                         options);
+  CHECK(rest == std::vector<std::string>{"plan", "--tensor-parallel-size=2"});
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(options.left_out.empty());
+}
