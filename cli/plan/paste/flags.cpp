@@ -53,6 +53,11 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "--chat-template-content-format",
                                          "--code-revision",
                                          "--config-format",
+                                         "--data-parallel-address",
+                                         "--data-parallel-backend",
+                                         "--data-parallel-rpc-port",
+                                         "--data-parallel-size-local",
+                                         "--data-parallel-start-rank",
                                          "--dataset*",
                                          "--default-chat-template-kwargs",
                                          "--disable-fastapi-docs",
@@ -72,8 +77,12 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "--input-file",
                                          "--input-len",
                                          "--lora-modules",
+                                         "--master-addr",
+                                         "--master-port",
                                          "--max-log-len",
                                          "--middleware",
+                                         "--nnodes",
+                                         "--node-rank",
                                          "--num-iters*",
                                          "--num-prompts",
                                          "--otlp-traces-endpoint",
@@ -164,7 +173,9 @@ class FlagReader {
     return known_.get_option_no_throw(name);
   }
 
-  void read_flag(const std::string& word) {
+  void read_flag(const std::string& given) {
+    const bool is_level = given.size() == 3 && given.starts_with("-O") && given[2] != '=';  // -O3
+    const std::string word = is_level ? "-O=" + given.substr(2) : given;
     const size_t equals = word.find('=');
     std::string name = long_name(word.substr(0, equals));
     const CLI::Option* option = find_option(name);
@@ -246,6 +257,20 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
+/// True for the line of one node of several, whose GPUs are a part of the launch's.
+bool is_of_several_nodes(const Words& line) {
+  const Words words = rewrite_arguments(line);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    if (name == "--data-parallel-size-local" || name == "--data-parallel-address") return true;
+    if (name != "--nnodes") continue;
+    const bool beside = equals == std::string::npos && i + 1 < words.size();
+    return (beside ? words[i + 1] : words[i].substr(equals + 1)) != "1";
+  }
+  return false;
+}
+
 }  // namespace
 
 void check_word_count(const Words& words, size_t most) {
@@ -277,6 +302,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   PastedLaunch launch = launch_of(text);
   check_word_count(launch.words);
   use_mounts(launch);
+  if (is_of_several_nodes(launch.words)) launch.gpus.reset();
   if (!launch.engine.empty()) return expand_other_engine(launch, arguments, options);
   read_config_file(launch);
   check_word_count(launch.words);

@@ -24,9 +24,9 @@ constexpr std::string_view kOtherEngines[] = {"text-generation-launcher",
                                               "tritonserver",
                                               "tabbyapi"};
 
-/// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
-/// pass.
-void check_flags_alone(const Words& words) {
+/// Refuses a command that starts no vLLM, the first of so many: its words are no flags of vLLM.
+/// MODEL and flags alone pass.
+void check_flags_alone(const Words& words, size_t commands) {
   const auto is_word = [&](size_t i) { return i < words.size() && !words[i].starts_with("-"); };
   if (!is_word(0)) return;
   const std::string first = std::filesystem::path(words[0]).filename();
@@ -57,11 +57,11 @@ void check_flags_alone(const Words& words) {
   const bool named = std::ranges::any_of(words, [](const std::string& word) {
     return word == "--model" || word.starts_with("--model=");
   });
-  if (is_word(1) || named)
+  if (is_word(1) || named || commands > 1)
     fail(ExitCode::usage,
-         "--from: no launch of vLLM was found behind \"{} {}\"; paste from the word vllm on, such "
+         "--from: no launch of vLLM was found behind \"{}{}\"; paste from the word vllm on, such "
          "as 'vllm serve MODEL'",
-         words[0], words[1]);
+         words[0], words.size() > 1 ? " " + words[1] : "");
 }
 
 /// Refuses texts that launch a model, or are of a launch, and say nothing that plan reads.
@@ -71,12 +71,34 @@ void check_other_texts(const std::string& text) {
          "--from: the log does not say its launch (\"non-default args: ...\"); name MODEL and the "
          "flags that vLLM was started with");
   const std::string code = code_of(text);
-  const bool of_transformers = code.find("transformers") != std::string::npos;
+  const bool of_transformers =
+      code.find("transformers") != std::string::npos || code.find("AutoModel") != std::string::npos;
   if (of_transformers && (call_of(code, "from_pretrained") != std::string::npos ||
                           call_of(code, "pipeline") != std::string::npos))
     fail(ExitCode::usage,
          "--from: calls of transformers' from_pretrained and pipeline are not read; plan the model "
          "with --engine transformers, for generate() with --cache-implementation dynamic");
+}
+
+/// The launch in a text of any kind; nothing where there is none.
+std::optional<PastedLaunch> launch_in(const std::string& text) {
+  if (auto logged = launch_of_log(text)) return logged;
+  const std::optional<PastedLaunch> other = launch_of_other_python(text);
+  std::optional<PastedLaunch> called = launch_of_python(text);
+  // Both engines have an LLM(...). Of two branches vLLM's counts.
+  if (other && (!called || other->engine == "tensorrt-llm")) called = other;
+  if (called) {
+    add_notebook_installs(text, called->releases);
+    return called;
+  }
+  if (auto started = launch_of_argv(text)) return started;
+  if (auto started = launch_of_dockerfile(text)) return started;
+  if (auto started = launch_of_task(text)) return started;
+  const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
+  std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
+  if (in_yaml) return in_yaml;
+  if (auto started = launch_of_shell(text)) return started;
+  return is_manifest ? std::nullopt : launch_of_yaml(text);
 }
 
 }  // namespace
@@ -99,29 +121,17 @@ std::string pasted_text(const std::string& given) {
 
 PastedLaunch launch_of(const std::string& pasted) {
   const std::string text = plain_text(pasted);
+  if (auto found = launch_in(text)) return *found;
   PastedLaunch launch;
-  if (auto logged = launch_of_log(text)) return *logged;
-  const std::optional<PastedLaunch> other = launch_of_other_python(text);
-  std::optional<PastedLaunch> called = launch_of_python(text);
-  // Both engines have an LLM(...). Of two branches vLLM's counts.
-  if (other && (!called || other->engine == "tensorrt-llm")) called = other;
-  if (called) {
-    add_notebook_installs(text, called->releases);
-    return *called;
+  const std::vector<Words> commands = shell_commands(text, launch.variables);
+  for (const auto& [name, written] :
+       launch.variables) {  // a script that the text writes and starts
+    if (!name.starts_with(file_variable(""))) continue;
+    if (auto found = launch_in(written)) return *found;
   }
-  if (auto started = launch_of_argv(text)) return *started;
-  if (auto started = launch_of_dockerfile(text)) return *started;
-  if (auto started = launch_of_task(text)) return *started;
-  const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
-  std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
-  if (in_yaml) return *in_yaml;
-  if (auto started = launch_of_shell(text)) return *started;
-  if (!is_manifest) in_yaml = launch_of_yaml(text);
-  if (in_yaml) return *in_yaml;
-  for (const Words& command : shell_commands(text, launch.variables))
-    if (launch.words.empty()) launch.words = command;  // flags alone
   check_other_texts(text);
-  check_flags_alone(launch.words);
+  if (!commands.empty()) launch.words = commands.front();  // flags alone
+  check_flags_alone(launch.words, commands.size());
   return launch;
 }
 
