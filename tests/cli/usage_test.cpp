@@ -58,6 +58,10 @@ TEST_CASE("counts and sizes") {
   CHECK(parse_size("64KB") == 64000);
   CHECK(parse_size("100") == 100);
   CHECK(parse_size("0.5", uint64_t{1} << 30) == uint64_t{1} << 29);
+  CHECK(parse_memory("2GiB") == uint64_t{2} << 30);
+  CHECK(parse_memory("16KiB") == uint64_t{16} << 10);
+  CHECK(parse_memory("1048576") == uint64_t{1} << 20);
+  CHECK_THROWS_WITH(parse_memory("24"), "24 is 24 bytes; is 24GiB meant?");
   for (const char* bad : {"", "k", "-1", "1.5", "1x", "1 k", "1e3", "nan", "inf", "1e999", "5kB",
                           "99999999999999999999"}) {
     INFO(bad);
