@@ -40,8 +40,7 @@ namespace fs = std::filesystem;
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    fail(ExitCode::output_unwritable, "standard output cannot be written");
+  flush_output();
 }
 
 /// MODEL's config.json, or params.json: the file itself, a folder's, or a hub id's.

@@ -362,3 +362,22 @@ TEST_CASE("an empty text is no value of a flag: mostly a shell variable that is 
   }
   CHECK(shell(scratch, "plimsoll plan $MODEL --gpu ''").status == 2);
 }
+
+TEST_CASE("what cannot be printed ends a command with 9, whatever its length") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "echo '\"a\"' | plimsoll run $MODEL -o out --max-tokens 1 --report r")
+              .status == 0);
+  for (const char* command : {"--help", "--version", "--completion bash", "plan --gpu list",
+                              "plan $MODEL", "plan $MODEL --gpu h100 --format json",
+                              "plan --check r", "shard $MODEL --dry-run", "run --help"}) {
+    INFO(command);
+    const std::string line = std::string("plimsoll ") + command;
+    for (const char* to : {" >/dev/full", " >&-"}) {
+      const Outcome full = shell(scratch, line + to);
+      CHECK(full.status == 9);
+      CHECK_THAT(full.err, Catch::Contains("standard output cannot be written"));
+    }
+  }
+  // A file that may not grow is as full as a disk.
+  CHECK(shell(scratch, "(ulimit -f 1; plimsoll plan --gpu list >list)").status == 9);
+}
