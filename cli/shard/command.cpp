@@ -173,7 +173,13 @@ std::optional<std::string> find_difference(const ShardOptions& options,
                                        : job_options(options, environment);
   const shard::Source source(find_folder(options.source, environment), wanted.release);
   const shard::Job job(source, wanted);
-  if (auto difference = shard::verify_source(job, folder)) return difference;
+  if (auto difference = shard::verify_source(job, folder)) {
+    if (recorded) return difference;
+    return fmt::format(
+        "{}; there is no {}: do -tp, -pp, --dtype and the other flags of shards say how these were "
+        "cut?",
+        *difference, shard::kSidecar);
+  }
   if (auto difference = shard::verify_side_files(shard::side_records(source.folder()), folder))
     return difference;
   return recorded ? as_recorded() : std::nullopt;

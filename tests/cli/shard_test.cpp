@@ -247,6 +247,7 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       {"shard ./none -o new", 5, "no such folder"},
       {"shard --verify model", 5, "there is no plimsoll-shard.json in it"},
       {"shard --unshard model -o new", 5, ""},
+      {"shard --verify bare --source model", 5, "do -tp, -pp"},
       {"shard model -o file", 9, "is a file; the output is a folder"},
       {"shard --verify out -o new", 2, "-o: --verify writes nothing"},
       {"shard --verify out -tp 4", 2, "plimsoll-shard.json says 2; leave the flag out"},
@@ -257,7 +258,7 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       {"shard model -o none/out --dry-run", 9, "its parent folder is missing"},
       {"shard model -o file --dry-run", 9, "is a file; the output is a folder"},
   };
-  shell(scratch, "ln -s out link; touch file");
+  shell(scratch, "ln -s out link; touch file; cp -r out bare; rm bare/plimsoll-shard.json");
   for (const Row& row : rows) {
     INFO(row.arguments);
     const Outcome outcome = shell(scratch, "plimsoll " + row.arguments);
