@@ -144,6 +144,8 @@ TEST_CASE("f-strings, conversions and defaults of variables are values") {
   for (const char* text :
        {"import os\nm = 'm'\nn = 8192\nos.system(f'vllm serve {m} --max-model-len {n}')",
         "m = 'm'\ncmd = f'vllm serve {m} --max-model-len 8192 --port {port}'\nos.system(cmd)",
+        "cmd = \"\"\"vllm serve m \\\n  --max-model-len 8192\"\"\"\nos.system(cmd)",
+        "cmd = 'vllm serve m --max-model-len 8192\\n'\nos.system(cmd)",
         "subprocess.Popen(['vllm', 'serve', 'm', '--max-model-len', f'{8192}', '--port', port])"}) {
     INFO(text);
     const std::optional<PastedLaunch> launch = launch_of_argv(text);
@@ -151,6 +153,19 @@ TEST_CASE("f-strings, conversions and defaults of variables are values") {
     const std::string words = fmt::format("{}", fmt::join(launch->words, " "));
     CHECK(words.starts_with("m --max-model-len 8192"));
   }
+}
+
+TEST_CASE("the code of a notebook is read") {
+  PlanOptions options;
+  expand_pasted_line({"plan", "--from", R"x({"cells": [
+      {"cell_type": "markdown", "source": ["LLM('z')"]},
+      {"cell_type": "code", "source": ["!pip install vllm==0.9.2\n", "import vllm"]},
+      {"cell_type": "code", "source": "LLM(model=\"m\",\n max_model_len=4096)"}],
+      "nbformat": 4})x"},
+                     options);
+  CHECK(options.model == "m");
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(vllm::version_text(options.launch.args.version) == "0.9.2");
 }
 
 TEST_CASE("MODEL beside a pasted line of any engine is the one that is planned") {

@@ -263,7 +263,8 @@ class PythonReader {
     std::string joined;
     while (true) {
       const bool formatted = prefix.find_first_of("fF") != std::string::npos;
-      const std::optional<std::string> one = formatted ? filled(string()) : string();
+      const std::string text = string(prefix.find_first_of("rR") != std::string::npos);
+      const std::optional<std::string> one = formatted ? filled(text) : text;
       if (!one) return std::nullopt;
       joined += *one;
       const size_t behind = at;
@@ -298,7 +299,15 @@ class PythonReader {
     return out;
   }
 
-  std::string string() {
+  /// What a character behind a backslash stands for; a line's end stands for nothing.
+  static std::string escaped(char c) {
+    if (c == '\n') return "";
+    if (c == 'n') return "\n";
+    if (c == 't') return "\t";
+    return {c};
+  }
+
+  std::string string(bool is_raw = false) {
     const char quote = text_[at];
     const std::string triple(3, quote);
     const bool is_triple = text_.substr(at, 3) == triple;
@@ -306,8 +315,12 @@ class PythonReader {
     at += end.size();
     std::string value;
     while (at < text_.size() && text_.substr(at, end.size()) != end) {
-      if (text_[at] == '\\' && at + 1 < text_.size()) ++at;
-      value += text_[at++];
+      if (text_[at] == '\\' && at + 1 < text_.size()) {
+        value += is_raw ? std::string(text_.substr(at, 2)) : escaped(text_[at + 1]);
+        at += 2;
+      } else {
+        value += text_[at++];
+      }
     }
     at = std::min(at + end.size(), text_.size());
     return value;

@@ -101,6 +101,26 @@ std::optional<PastedLaunch> launch_in(const std::string& text) {
   return is_manifest ? std::nullopt : launch_of_yaml(text);
 }
 
+/// The code of a Jupyter notebook, whose cells hold it line by line; nothing for another text.
+std::optional<std::string> code_of_notebook(const std::string& text) {
+  if (!trimmed(text, " \t\r\n").starts_with('{') || text.find("\"cells\"") == std::string::npos)
+    return std::nullopt;
+  try {
+    const Json notebook = parse_json<Json>(text);
+    std::string code;
+    for (const Json& cell : notebook.at("cells")) {
+      if (cell.at("cell_type") != "code") continue;
+      const Json& source = cell.at("source");
+      for (const Json& line : source.is_array() ? source : Json::array({source}))
+        code += line.get<std::string>();
+      code += '\n';
+    }
+    return code;
+  } catch (const std::exception&) {  // of JSON, or its types
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string pasted_text(const std::string& given) {
@@ -114,6 +134,7 @@ std::string pasted_text(const std::string& given) {
   if (!is_file && is_word && std::ranges::any_of(kFiles, names_file))
     fail(ExitCode::usage, "--from {}: no such file", given);
   std::string text = is_file ? read_text_file(given, 1 << 20) : given;
+  if (std::optional<std::string> code = code_of_notebook(text)) text = *std::move(code);
   if (trimmed(text, " \t\r\n").empty())
     fail(ExitCode::usage, "--from{}: is empty", is_file ? " " + given : "");
   return text;
