@@ -45,8 +45,7 @@ std::string range_text(IntegerRange range) {
 
 ConfigReader ConfigReader::plain(const Json& object) {
   if (!object.is_object()) {
-    fail(ExitCode::checkpoint_unusable, "config.json: expected a JSON object, found {}",
-         shown(&object));
+    fail(ExitCode::checkpoint_unusable, "config.json: is {}; expected an object", shown(&object));
   }
   return {"", &object, nullptr};
 }

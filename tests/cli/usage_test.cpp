@@ -60,7 +60,8 @@ TEST_CASE("counts and sizes") {
   CHECK(parse_size("0.5", uint64_t{1} << 30) == uint64_t{1} << 29);
   CHECK(parse_memory("2GiB") == uint64_t{2} << 30);
   CHECK(parse_memory("16KiB") == uint64_t{16} << 10);
-  CHECK(parse_memory("1048576") == uint64_t{1} << 20);
+  CHECK(parse_memory("65536") == uint64_t{64} << 10);
+  CHECK_THROWS_WITH(parse_memory("24576"), "24576 is 24576 bytes; is 24576MiB meant?");
   CHECK_THROWS_WITH(parse_memory("24"), "24 is 24 bytes; is 24GiB meant?");
   for (const char* bad : {"", "k", "-1", "1.5", "1x", "1 k", "1e3", "nan", "inf", "1e999", "5kB",
                           "99999999999999999999"}) {

@@ -226,7 +226,7 @@ TEST_CASE("values of flags are taken at their bounds, and refused beyond") {
         Row{"--max-lora-rank", "1048576", "1048577"},
         Row{"--mamba-block-size", "1073741824", "1073741825"}, Row{"--max-num-seqs", "1", "0"},
         Row{"--max-model-len", "1", "0"}, Row{"--cpu-offload-gb", "0", "-1"},
-        Row{"--gpu-memory", "1048576", "1048575"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
+        Row{"--gpu-memory", "65536", "65535"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
         Row{"--attention-backend", "flashmla_vllm_v1", "flashmlb"},
         Row{"--max-cudagraph-capture-size", "1048576", "1048577"},
         Row{"--optimization-level", "3", "4"}, Row{"--attention-backend", "ROCM_ATTN", "ROC"}}) {

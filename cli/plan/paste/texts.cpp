@@ -24,9 +24,9 @@ constexpr std::string_view kOtherEngines[] = {"text-generation-launcher",
                                               "tritonserver",
                                               "tabbyapi"};
 
-/// Refuses a command that starts no vLLM, the first of so many: its words are no flags of vLLM.
-/// MODEL and flags alone pass.
-void check_flags_alone(const Words& words, size_t commands) {
+/// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
+/// pass, but not in a text that `writes` files.
+void check_flags_alone(const Words& words, bool writes) {
   const auto is_word = [&](size_t i) { return i < words.size() && !words[i].starts_with("-"); };
   if (!is_word(0)) return;
   const std::string first = std::filesystem::path(words[0]).filename();
@@ -57,7 +57,7 @@ void check_flags_alone(const Words& words, size_t commands) {
   const bool named = std::ranges::any_of(words, [](const std::string& word) {
     return word == "--model" || word.starts_with("--model=");
   });
-  if (is_word(1) || named || commands > 1)
+  if (is_word(1) || named || writes)
     fail(ExitCode::usage,
          "--from: no launch of vLLM was found behind \"{}{}\"; paste from the word vllm on, such "
          "as 'vllm serve MODEL'",
@@ -145,14 +145,15 @@ PastedLaunch launch_of(const std::string& pasted) {
   if (auto found = launch_in(text)) return *found;
   PastedLaunch launch;
   const std::vector<Words> commands = shell_commands(text, launch.variables);
-  for (const auto& [name, written] :
-       launch.variables) {  // a script that the text writes and starts
+  bool writes = false;  // a script, perhaps, that it starts
+  for (const auto& [name, written] : launch.variables) {
     if (!name.starts_with(file_variable(""))) continue;
+    writes = true;
     if (auto found = launch_in(written)) return *found;
   }
   check_other_texts(text);
   if (!commands.empty()) launch.words = commands.front();  // flags alone
-  check_flags_alone(launch.words, commands.size());
+  check_flags_alone(launch.words, writes);
   return launch;
 }
 
