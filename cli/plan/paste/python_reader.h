@@ -183,7 +183,7 @@ class PythonReader {
   }
   /// The rest of int(VALUE), float(VALUE) or str(VALUE).
   Literal converted(std::string_view type, int depth) {
-    const Literal value = literal(depth);
+    Literal value = literal(depth);
     if (!value || !take(')') || value->is_structured() || value->is_null()) return std::nullopt;
     const bool is_text = value->is_string();
     if (type == "str") return is_text ? *value : OrderedJson(value->dump());
