@@ -81,18 +81,29 @@ int dispatch(std::vector<std::string> arguments) {
   return plan->parsed() ? cli::plan_command(plan_options) : cli::run_command(run_options);
 }
 
+/// Runs the command, or prints the help that is asked for. Returns the exit status.
+int answer(const std::vector<std::string>& arguments) {
+  try {
+    return dispatch(arguments);
+  } catch (const cli::HelpWanted& help) {
+    std::fputs(help.text.c_str(), stdout);
+    return static_cast<int>(ExitCode::done);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file over the limit of its size is an error of the write, as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   if (argc == 1) {
     std::fputs(std::string(cli::short_help("")).c_str(), stderr);
     return static_cast<int>(ExitCode::usage);
   }
   try {
-    return dispatch(cli::rewrite_arguments({argv + 1, argv + argc}));
-  } catch (const cli::HelpWanted& help) {
-    std::fputs(help.text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : static_cast<int>(ExitCode::output_unwritable);
+    const int status = answer(cli::rewrite_arguments({argv + 1, argv + argc}));
+    cli::flush_output();
+    return status;
   } catch (const files::BrokenPipe&) {
     cli::die_by_signal(SIGPIPE);
   } catch (const std::exception&) {

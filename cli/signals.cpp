@@ -53,8 +53,6 @@ SignalFlags& install_signal_handlers() {
   install(SIGUSR2, on_stop);
   install(SIGUSR1, on_status);
   std::signal(SIGPIPE, SIG_IGN);
-  // A file over the limit of its size is an error of the write, as a full disk is.
-  std::signal(SIGXFSZ, SIG_IGN);
   return g_flags;
 }
 

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string>
 
+#include "base/error.h"
 #include "batch/progress.h"
 
 namespace plimsoll::cli {
@@ -32,6 +34,12 @@ void write_error_stream(std::string_view bytes) {
 
 void say(std::string_view message) {
   write_error_stream("plimsoll: " + batch::printable(message) + "\n");
+}
+
+void flush_output() {
+  // A text longer than the stream's buffer fails before the flush.
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  fail(ExitCode::output_unwritable, "standard output cannot be written");
 }
 
 }  // namespace plimsoll::cli

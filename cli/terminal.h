@@ -1,4 +1,4 @@
-// Messages to people; all of them go to standard error.
+// Messages to people, which go to standard error, and the end of what was printed.
 #pragma once
 
 #include <string_view>
@@ -15,5 +15,8 @@ int terminal_width(const Environment& environment);
 void write_error_stream(std::string_view bytes);
 /// Prints "plimsoll: MESSAGE" on a line of its own; control bytes escaped.
 void say(std::string_view message);
+/// Ends what was printed to standard output. Throws Error(output_unwritable) where not all of it
+/// could be written.
+void flush_output();
 
 }  // namespace plimsoll::cli

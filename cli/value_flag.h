@@ -45,15 +45,13 @@ CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& tar
   });
 }
 
-/// Declares a flag with a size in bytes. Target: an integer, or an optional of one. A bare number
-/// is in units of `bare_unit` bytes.
+/// Declares a flag with a size of memory in bytes. Target: an integer, or an optional of one.
 template <typename Target>
-CLI::Option* size_flag(CLI::App& command, const std::string& names, Target& target,
-                       const std::string& help, uint64_t bare_unit = 1,
-                       const std::string& type = "SIZE") {
+CLI::Option* memory_flag(CLI::App& command, const std::string& names, Target& target,
+                         const std::string& help) {
   using Number = decltype(number_of(target));
-  return value_flag(command, names, type, help, [&target, bare_unit](const std::string& text) {
-    target = static_cast<Number>(parse_size(text, bare_unit, 1));
+  return value_flag(command, names, "SIZE", help, [&target](const std::string& text) {
+    target = static_cast<Number>(parse_memory(text));
   });
 }
 

@@ -18,6 +18,7 @@
 #include "cli/measured_rates.h"
 #include "cli/run/device.h"
 #include "cli/run/no_card.h"
+#include "cli/terminal.h"
 #include "cli/value_flag.h"
 #include "memory/available.h"
 
@@ -159,7 +160,7 @@ int doctor_command(const DoctorOptions& options) {
   const std::string text =
       options.format == DoctorFormat::json ? findings_json(findings) : findings_text(findings);
   std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0) fail(ExitCode::output_unwritable, "standard output: not written");
+  flush_output();
   return static_cast<int>(findings.status());
 }
 

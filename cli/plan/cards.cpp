@@ -30,6 +30,12 @@ std::string present_gpu() {
 }  // namespace
 
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
+  if (options.gpu.find(',') != std::string::npos) {
+    fail(ExitCode::usage,
+         "--gpu {}: cards of several kinds go with --engine llamacpp alone; name one, and say by "
+         "--gpus how many",
+         options.gpu);
+  }
   if (options.gpu_total_memory) {
     if (options.gpu == "smallest") {
       fail(ExitCode::usage,

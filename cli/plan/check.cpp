@@ -100,7 +100,19 @@ std::string read_named_file(std::string_view flag, const std::string& file) {
 }
 
 int check_report(const std::string& text, const std::string& file) {
-  const Json json = parse_file_text("--check " + file, text);
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  const bool looks_like_report = begin != std::string::npos && text[begin] == '{';
+  Json json;
+  try {
+    json = parse_file_text("--check " + file, text);
+  } catch (const Error&) {
+    if (looks_like_report) throw;
+    fail(
+        ExitCode::checkpoint_unusable,
+        "--check {}: is neither a report of run, a JSON object, nor a log of vLLM with lines about "
+        "memory",
+        file);
+  }
   const batch::MemoryReport report = read_report(json, file);
   for (const std::string& line : batch::memory_table(report)) fmt::print("{}\n", line);
   const bool exceeded = batch::exceeds_plan(report);

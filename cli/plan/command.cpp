@@ -40,8 +40,7 @@ namespace fs = std::filesystem;
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    fail(ExitCode::output_unwritable, "standard output cannot be written");
+  flush_output();
 }
 
 /// MODEL's config.json, or params.json: the file itself, a folder's, or a hub id's.
@@ -85,8 +84,13 @@ std::string gpu_list() {
   return text;
 }
 
-/// Says that the line's model is to be replaced: programs load a folder or a hub id.
-void note_lone_config(const PlanOptions& options) {
+/// Says that the line's model is to be replaced: programs load a folder, a hub id or a GGUF file.
+void note_stand_in(const PlanOptions& options) {
+  if (!options.gguf_type.empty()) {
+    say(fmt::format("--format serve: put the GGUF file of {} in the place of {}", options.gguf_type,
+                    options.model));
+    return;
+  }
   if (!options.model.ends_with(".json")) return;
   say(fmt::format(
       "--format serve: {} is a config.json alone, which no program loads; put the model's folder "
@@ -105,7 +109,7 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
     case PlanFormat::args:  // a launch that does not fit has no line to paste
       return result.fits.value_or(true) ? plan::to_args(result) : "";
     case PlanFormat::serve: {
-      note_lone_config(options);
+      note_stand_in(options);
       if (const engines::Engine* other = engines::find_engine(result.engine); other != nullptr)
         return result.fits.value_or(true) ? engine_line(*other, result, options) : "";
       const char* program = result.engine == "vllm" ? "vllm serve" : "plimsoll run";
@@ -297,6 +301,61 @@ CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
   return command;
 }
 
+namespace {
+
+/// Refuses flags that have no effect on a plan of the engine.
+void check_engine_flags(const PlanOptions& given) {
+  const bool is_all = given.engine == "all";
+  if (is_all && !given.engine_version.empty())
+    fail(ExitCode::usage,
+         "--engine-version: of which engine? --vllm-version is vLLM's; name one by --engine");
+  const bool is_other = is_all || engines::find_engine(given.engine) != nullptr;
+  struct OfEngine {
+    const char* flag;
+    bool is_given, is_heeded;
+  };
+  const OfEngine of_engines[] = {
+      {"--free-memory", given.free_memory.has_value(), is_other},
+      {"--engine-args", !given.engine_fields.is_null(), is_other},
+      {"--engine-version", !given.engine_version.empty(), is_other || given.engine == "vllm"}};
+  for (const OfEngine& one : of_engines) {
+    if (!one.is_given || one.is_heeded) continue;
+    fail(ExitCode::usage,
+         "{}: has no effect on a plan of {}; leave it out, or say by --engine whose it is",
+         one.flag, given.engine == "vllm" ? "vLLM" : "our own engine");
+  }
+}
+
+}  // namespace
+
+void check_answers(const PlanOptions& given) {
+  struct Answer {
+    const char* flag;
+    bool is_asked;
+  };
+  const Answer texts[] = {{"--gpu list", given.gpu == "list"},
+                          {"--diff", !given.diff.first.empty()},
+                          {"--check", !given.check.empty()},
+                          {"--explain", !given.explain.empty()}};
+  for (const Answer& text : texts) {
+    if (!text.is_asked || given.format == PlanFormat::text) continue;
+    fail(ExitCode::usage,
+         "{}: prints text alone; leave out --format (--format json of a plan has each part's "
+         "formula)",
+         text.flag);
+  }
+  if (!given.diff.first.empty() && !given.model.empty())
+    fail(ExitCode::usage, "--diff: compares two files; leave out MODEL and --from");
+  for (const Answer& one : {texts[3], {"--advise", given.advise}}) {
+    if (one.is_asked && given.engine == "all")
+      fail(ExitCode::usage, "{}: goes with the plan of one engine; name it by --engine", one.flag);
+  }
+  check_engine_flags(given);
+  if (!given.rate.empty() && !given.has_prompts)
+    fail(ExitCode::usage,
+         "--tokens-per-second: gives the hours of the lines of -i FILE; add -i, or leave it out");
+}
+
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_sound_environment();
   auto [result, options] = planned(given, environment);
@@ -308,6 +367,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
 }
 
 int plan_command(const PlanOptions& given) {
+  check_answers(given);
   if (given.gpu == "list") {
     print(gpu_list());
     return static_cast<int>(ExitCode::done);

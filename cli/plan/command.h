@@ -10,6 +10,10 @@ namespace plimsoll::cli {
 /// Declares the subcommand. `options` must outlive the parsing.
 CLI::App* add_plan_command(CLI::App& app, PlanOptions& options);
 
+/// Refuses flags that ask for an answer which cannot be given, or say something about one that is
+/// not asked for. Throws Error(usage).
+void check_answers(const PlanOptions& options);
+
 /// Makes a plan and prints it as asked. Throws Error.
 plan::PlanResult show_plan(const PlanOptions& options);
 

@@ -232,6 +232,7 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
           ? search_cards(engine, question, config, options)
           : WordedPlan{plan::plan_engine(engine, question, config, options.advise), question.words};
   finish(result, options, words);
+  if (divided && !result.refused) count_cards(result, options, "the launch's own flags");
   if (divided && options.gpus == 0)
     result.notes.emplace_back("--gpus auto: the launch's own flags say on how many cards it runs");
   if (result.refused && !searches && words.size() > options.engine_words.size())

@@ -62,6 +62,9 @@ engines::FreeMemory read_free_memory(const std::string& text) {
     if (name == "after") free.each = std::move(sizes);
   }
   if (free.after == 0) throw std::invalid_argument("expected after=SIZE too");
+  if (free.before > 0 && free.before < free.after)
+    throw std::invalid_argument(
+        "before is less than after, and loading takes memory: are they swapped?");
   return free;
 }
 
@@ -69,7 +72,7 @@ engines::FreeMemory read_free_memory(const std::string& text) {
 void read_totals(const std::string& text, PlanOptions& o) {
   o.gpu_totals.clear();
   for (const std::string_view size : split_text(text, ":"))
-    o.gpu_totals.push_back(static_cast<int64_t>(parse_size(std::string(size), 1, 1)));
+    o.gpu_totals.push_back(static_cast<int64_t>(parse_memory(std::string(size))));
   o.gpu_total_memory = std::ranges::min(o.gpu_totals);
 }
 
@@ -150,8 +153,8 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
        {"ids", PlanFormat::text}},  // run's
       "what to print (default text); args: the launch's flags, to paste; serve: the whole line; "
       "log: what the engine will log");
-  size_flag(command, "--available-kv-memory", o.launch.args.available_kv,
-            "stands in for the KV budget left after weights");
+  memory_flag(command, "--available-kv-memory", o.launch.args.available_kv,
+              "stands in for the KV budget left after weights");
   text_flag(command, "--explain", o.explain, "PART", "the formula of a part with its numbers");
   command.add_flag("--advise", o.advise, "what would save memory, also when it fits");
   text_flag(command, "--tokens-per-second,--rate", o.rate, "N|REPORT",

@@ -181,6 +181,11 @@ bool says_ranks(const launch::LaunchRequest& request) {
          request.args.data_parallel > 1;
 }
 
+/// True for a flag of ours that says what a card has: a plan of vLLM heeds it too.
+bool is_of_card(std::string_view flag) {
+  return flag == "--gpu-memory" || flag == "--reserved-memory";
+}
+
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   const std::vector<std::string> ignored = ignored_flags(options);
   if (!ignored.empty()) {
@@ -199,6 +204,11 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
     result.notes.push_back(
         fmt::format("without effect on our own engine: {}", fmt::join(for_vllm, ", ")));
   }
+  if (options.engine != "vllm") return;
+  std::vector<std::string> for_own = launch::given_for_own_engine(options.launch);
+  std::erase_if(for_own, is_of_card);
+  if (!for_own.empty())
+    result.notes.push_back(fmt::format("without effect on vLLM: {}", fmt::join(for_own, ", ")));
 }
 
 void note_launcher(plan::PlanResult& result, const PlanOptions& options,
@@ -219,6 +229,14 @@ void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
   const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
   if (!result.refused && result.gpus < at_hand)
     result.notes.push_back(fmt::format("the launch uses {} of {} GPUs", result.gpus, at_hand));
+}
+
+void count_cards(plan::PlanResult& result, const PlanOptions& options, const std::string& ranks) {
+  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  if (at_hand == 0 || result.gpus <= at_hand) return;
+  result.fits = false;
+  result.reason =
+      fmt::format("{} GPUs are needed for {}, and {} are at hand.", result.gpus, ranks, at_hand);
 }
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
@@ -242,13 +260,9 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   plan::PlanResult& result = solved.result;
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
   const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
-  if (at_hand > 0 && result.gpus > at_hand) {
-    result.fits = false;
-    result.reason = fmt::format(
-        "{} GPUs are needed for tensor parallel {}, pipeline parallel {}, data parallel {}, "
-        "and {} are at hand.",
-        result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel, at_hand);
-  }
+  count_cards(result, options,
+              fmt::format("tensor parallel {}, pipeline parallel {}, data parallel {}",
+                          args.tensor_parallel, args.pipeline_parallel, args.data_parallel));
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
   // More cards than there are help nobody.
   const plan::PlanFunction at_hand_alone = [&](const vllm::EngineArgs& changed,

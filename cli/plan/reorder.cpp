@@ -15,6 +15,23 @@ namespace {
 
 constexpr size_t kWrittenAtOnce = size_t{1} << 20;
 
+void write_lines(const files::InputFile& input, const batch::LineOrder& order,
+                 files::OutputFile& file) {
+  std::string text;
+  const auto write = [&] {
+    file.append(text);
+    text.clear();
+  };
+  for (const batch::OrderedLine& line : order.lines) {
+    const size_t at = text.size();
+    text.resize(at + line.place.bytes);
+    input.read_again(line.place.offset, text.data() + at, line.place.bytes);
+    text += '\n';
+    if (text.size() >= kWrittenAtOnce) write();
+  }
+  write();
+}
+
 }  // namespace
 
 void check_reorder(const PlanOptions& options) {
@@ -56,23 +73,17 @@ void write_in_order(const PlanOptions& options, const files::InputFile& input,
                     const batch::LineOrder& order) {
   const std::string bound = bound_by_input(input);
   if (!bound.empty()) fail(ExitCode::usage, "--reorder: {}: {}", input.name(), bound);
-  files::OutputFile file = files::OutputFile::open_owned(options.reorder + ".part");
-  file.truncate(0);
-  std::string text;
-  const auto write = [&] {
-    file.append(text);
-    text.clear();
-  };
-  for (const batch::OrderedLine& line : order.lines) {
-    const size_t at = text.size();
-    text.resize(at + line.place.bytes);
-    input.read_again(line.place.offset, text.data() + at, line.place.bytes);
-    text += '\n';
-    if (text.size() >= kWrittenAtOnce) write();
+  const std::string part = options.reorder + ".part";
+  files::OutputFile file = files::OutputFile::open_owned(part);
+  try {
+    file.truncate(0);
+    write_lines(input, order, file);
+    file.sync();
+    file.rename(options.reorder, options.run.existing);
+  } catch (const Error&) {
+    files::remove_if_possible(part);
+    throw;
   }
-  write();
-  file.sync();
-  file.rename(options.reorder, options.run.existing);
   file.close();
 }
 

@@ -6,10 +6,12 @@
 #include "batch/chat_prompt.h"
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
+#include "batch/files/run_files.h"
 #include "checkpoint/find_model.h"
 #include "cli/plan/command.h"
 #include "cli/run/account.h"
 #include "cli/run/fleet.h"
+#include "cli/run/job.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
 #include "cli/run/used_files.h"
@@ -48,12 +50,37 @@ int merge(const RunOptions& options) {
   return status_of(merged.failed);
 }
 
+namespace {
+
+/// Refuses files that the run would refuse to write, and changes none.
+void check_outputs(const RunOptions& options, const Environment& environment,
+                   const DeviceChoice& device) {
+  check_files(options, environment);
+  if (options.existing == files::Existing::replace) return;
+  batch::refuse_unknown_output(options.output);
+  if (files::is_stream(options.output) || !files::exists(batch::manifest_path(options.output))) {
+    if (!options.errors.empty()) batch::refuse_unknown_output(options.errors);
+    return;
+  }
+  files::InputFile input = files::InputFile::open(input_paths(options));
+  if (!input.is_regular()) return;
+  RunOptions silent = options;
+  silent.quiet = true;  // the plan tells what is wrong with lines
+  const ScannedInput scanned = scan(silent, input);
+  batch::refuse_other_run(options.output,
+                          describe_job(options, environment, device, input, scanned),
+                          options.retry_failed);
+}
+
+}  // namespace
+
 int dry_run(const RunOptions& options, const Environment& environment) {
   const DeviceChoice device = choose_device(
       options, environment, CardPlace{.processes = sharing_processes(options, environment)});
   // A plan takes a config.json alone, and a template when a chat asks for it; a run refuses both.
   (void)checkpoint::find_model(options.model, environment.stores);
   if (options.chat_template) batch::check_template(*options.chat_template);
+  check_outputs(options, environment, device);
   PlanOptions plan = *options.plan;
   plan.model = options.model;
   plan.engine = "plimsoll";
@@ -61,6 +88,7 @@ int dry_run(const RunOptions& options, const Environment& environment) {
   plan.run = options;
   if (options.plan_as_json) plan.format = PlanFormat::json;
   plan.has_prompts = true;
+  check_answers(plan);
   if (device.card && plan.gpu.empty()) plan.gpu = "auto";
   plan.on_host = plan.gpu.empty();
   const plan::PlanResult result = show_plan(plan);

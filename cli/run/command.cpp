@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/json_bytes.h"
 #include "batch/watch.h"
 #include "cli/environment.h"
 #include "cli/failure.h"
@@ -81,10 +82,10 @@ batch::RunFilesOptions file_options(const RunOptions& options, const Environment
   return files;
 }
 
-// The model's name in answers: the same in every life of a run.
+// The model's name in answers, as UTF-8: the same in every life of a run.
 std::string model_name(const RunOptions& options, const batch::RunFiles& files) {
-  if (!options.served_model_name.empty()) return options.served_model_name;
-  return files.manifest().notes.value("model", options.model);
+  const std::string& served = options.served_model_name;
+  return shown_text(served.empty() ? files.manifest().notes.value("model", options.model) : served);
 }
 
 /// Parts of a run that exist so far, for the watch that may have to end it. They change with the

@@ -52,7 +52,8 @@ void add_written(const std::string& role, const std::string& path,
   used.push_back({role, path, Use::write});
   if (files::is_stream(path)) return;
   files::packing_for(path);  // refuses what it does not write
-  files::check_folder(path);
+  // A finished output may lie in a folder that cannot be written to.
+  if (!files::exists(path) || !files::exists(path + ".run.json")) files::check_folder(path);
   files::check_name(path);
   for (const char* suffix : suffixes) {
     files::check_name(path + suffix);

@@ -83,6 +83,7 @@ int write(const ShardOptions& options, const Environment& environment) {
   check_quantization(options, source);
   const shard::Job job(source, job_wanted);
   if (options.dry_run) {
+    if (!options.output.empty()) shard::check_output(job, options.output);
     print_table(job, options);
     return static_cast<int>(ExitCode::done);
   }
@@ -126,12 +127,40 @@ int write(const ShardOptions& options, const Environment& environment) {
   return static_cast<int>(ExitCode::done);
 }
 
+/// Refuses flags that contradict the record of the shards in `folder`: they are for shards without
+/// one.
+void check_recorded(const shard::JobOptions& given, const fs::path& folder) {
+  const fs::path sidecar = folder / shard::kSidecar;
+  if (!fs::exists(sidecar)) return;
+  const shard::JobOptions recorded = shard::options_of(shard::read_record(sidecar), sidecar);
+  const auto name_of = [](const std::string& dtype) {
+    const auto known = dtype_from_torch(dtype);
+    return known ? std::string(torch_name(*known)) : dtype;
+  };
+  struct Row {
+    const char* flag;
+    std::string given, usual, recorded;
+  };
+  const Row rows[] = {{"--tensor-parallel-size", std::to_string(given.tensor_parallel), "1",
+                       std::to_string(recorded.tensor_parallel)},
+                      {"--pipeline-parallel-size", std::to_string(given.pipeline_parallel), "1",
+                       std::to_string(recorded.pipeline_parallel)},
+                      {"--dtype", name_of(given.dtype), "auto", recorded.dtype},
+                      {"--file-pattern", given.file_pattern, "", recorded.file_pattern}};
+  for (const Row& row : rows) {
+    if (row.given == row.usual || row.given == row.recorded) continue;
+    fail(ExitCode::usage, "{} {}: {} says {}; leave the flag out", row.flag, row.given,
+         sidecar.string(), row.recorded);
+  }
+}
+
 std::optional<std::string> find_difference(const ShardOptions& options,
                                            const Environment& environment) {
   const fs::path folder = options.verify;
   if (!fs::is_directory(folder)) {
     fail(ExitCode::usage, "--verify {}: is no folder", options.verify);
   }
+  check_recorded(options.job, folder);
   const fs::path sidecar = folder / shard::kSidecar;
   const bool recorded = fs::exists(sidecar);
   const auto as_recorded = [&]() -> std::optional<std::string> {
@@ -144,7 +173,13 @@ std::optional<std::string> find_difference(const ShardOptions& options,
                                        : job_options(options, environment);
   const shard::Source source(find_folder(options.source, environment), wanted.release);
   const shard::Job job(source, wanted);
-  if (auto difference = shard::verify_source(job, folder)) return difference;
+  if (auto difference = shard::verify_source(job, folder)) {
+    if (recorded) return difference;
+    return fmt::format(
+        "{}; there is no {}: do -tp, -pp, --dtype and the other flags of shards say how these were "
+        "cut?",
+        *difference, shard::kSidecar);
+  }
   if (auto difference = shard::verify_side_files(shard::side_records(source.folder()), folder))
     return difference;
   return recorded ? as_recorded() : std::nullopt;
@@ -189,6 +224,7 @@ int shard_command(const ShardOptions& options) {
   if (!options.verify.empty()) return verify(options, environment);
   if (options.unshard.empty()) return write(options, environment);
   if (options.output.empty()) fail(ExitCode::usage, "--unshard: no output folder; give -o DIR");
+  check_recorded(options.job, options.unshard);
   shard::unshard(options.unshard, options.output, options.job);
   if (!options.quiet) say(joined_text(options));
   return static_cast<int>(ExitCode::done);

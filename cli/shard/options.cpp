@@ -73,6 +73,9 @@ void check_shard_options(const ShardOptions& options) {
   if (actions != 1) {
     fail(ExitCode::usage, "shard: give one of MODEL, --verify DIR and --unshard DIR");
   }
+  if (!options.output.empty() && !options.verify.empty()) {
+    fail(ExitCode::usage, "-o: --verify writes nothing; leave -o out");
+  }
   if (options.dry_run && options.model.empty()) {
     fail(ExitCode::usage, "--dry-run belongs to MODEL");
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/terminal.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -69,8 +70,7 @@ void print_table(const shard::Job& job, const ShardOptions& options) {
       }
     }
   }
-  if (std::fflush(stdout) != 0)
-    fail(ExitCode::output_unwritable, "standard output cannot be written");
+  flush_output();
 }
 
 }  // namespace plimsoll::cli

@@ -102,6 +102,17 @@ uint64_t parse_size(const std::string& text, uint64_t bare_unit, uint64_t least)
   return size;
 }
 
+uint64_t parse_memory(const std::string& text) {
+  constexpr uint64_t kLeastBare = uint64_t{64} << 10;
+  const uint64_t size = parse_size(text, 1, 1);
+  const bool is_bare = text.find_first_not_of("0123456789_") == std::string::npos;
+  if (is_bare && size < kLeastBare) {
+    throw std::invalid_argument(
+        fmt::format("{0} is {0} bytes; is {0}{1} meant?", text, size < 1024 ? "GiB" : "MiB"));
+  }
+  return size;
+}
+
 double parse_share(const std::string& text) {
   size_t end = 0;
   double share = 0;

@@ -25,6 +25,9 @@ std::vector<int64_t> parse_counts(const std::string& text);
 uint64_t parse_size(const std::string& text, uint64_t bare_unit = 1);
 /// Parses a size of at least `least` bytes that a signed number holds.
 uint64_t parse_size(const std::string& text, uint64_t bare_unit, uint64_t least);
+/// Parses a size of memory, of at least a byte. A bare number is bytes, and at least 64 KiB: less
+/// is meant as GiB or MiB.
+uint64_t parse_memory(const std::string& text);
 /// Parses a number above 0 and at most 1.
 double parse_share(const std::string& text);
 /// Parses a duration in seconds: "90", "90s", "5m", "3h55m", "1d".

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "checkpoint/gguf/lm_studio.h"
 #include "checkpoint/gguf/model.h"
 #include "checkpoint/gguf/ollama.h"
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kOllama = "ollama:";
 constexpr std::string_view kLmStudio = "lmstudio:";
+constexpr std::string_view kRepository = "models--";  // how the cache's folders of models begin
 
 struct HubId {
   std::string name;      // "org/name" or "name"
@@ -90,6 +92,21 @@ std::string only_snapshot(const fs::path& snapshots) {
   return found;
 }
 
+// The id of a model in the cache that differs from `escaped` in upper and lower case alone; empty:
+// there is none.
+std::string spelled_otherwise(const fs::path& hub, const std::string& escaped) {
+  std::error_code error;
+  for (fs::directory_iterator at(hub, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (lower_case(name) != lower_case(escaped)) continue;
+    name.erase(0, kRepository.size());
+    if (const size_t dashes = name.find("--"); dashes != std::string::npos)
+      name.replace(dashes, 2, "/");
+    return name;
+  }
+  return "";
+}
+
 fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& wanted) {
   if (hub.empty()) {
     fail(ExitCode::checkpoint_unusable,
@@ -97,7 +114,7 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
          "HF_HUB_CACHE",
          id.name);
   }
-  std::string escaped = "models--" + id.name;
+  std::string escaped = std::string(kRepository) + id.name;
   if (const size_t slash = escaped.find('/'); slash != std::string::npos) {
     escaped.replace(slash, 1, "--");
   }
@@ -109,6 +126,12 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
   std::error_code error;
   fs::path folder = snapshots / commit;
   if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
+    const bool is_there = fs::exists(repository, error);
+    if (const std::string other = is_there ? "" : spelled_otherwise(hub, escaped); !other.empty()) {
+      fail(ExitCode::checkpoint_unusable,
+           "{} is not in the Hugging Face cache ({}), which holds {}: give it that name", id.name,
+           hub.string(), other);
+    }
     fail(ExitCode::checkpoint_unusable,
          "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
          id.revision.empty() ? "" : "@" + id.revision, hub.string(), download_command(id, wanted));
@@ -119,6 +142,26 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
          id.name, folder.string(), download_command(id, wanted));
   }
   return folder;
+}
+
+// The hub id in an address of a model's page, or with a slash at its end; empty: it has none.
+std::string id_within(std::string_view model) {
+  bool is_address = model.ends_with('/');
+  for (const std::string_view start : {"https://", "http://", "huggingface.co/", "hf.co/"}) {
+    if (!model.starts_with(start)) continue;
+    model.remove_prefix(start.size());
+    is_address = true;
+  }
+  const size_t slash = model.find('/');
+  if (!is_address || slash == std::string_view::npos) return "";
+  const std::string id(model.substr(0, model.find('/', slash + 1)));
+  return parse_hub_id(id) ? id : "";
+}
+
+// True for a name by which a user means a file of this machine, not a hub id.
+bool is_file_name(std::string_view model) {
+  constexpr std::string_view kEnds[] = {".gguf", ".json", ".safetensors"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return model.ends_with(end); });
 }
 
 }  // namespace
@@ -144,7 +187,12 @@ fs::path find_model(const std::string& model, const ModelStores& stores,
   if (error == std::errc::too_many_symbolic_link_levels) {
     fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
   }
+  if (is_file_name(model)) fail(ExitCode::checkpoint_unusable, "{}: no such file", model);
   if (const auto id = parse_hub_id(model)) return find_in_cache(*id, stores.hub, wanted);
+  if (const std::string id = id_within(model); !id.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: no such folder; for the hub's model of that name give its id, {}", model, id);
+  }
   fail(ExitCode::checkpoint_unusable,
        "{}: no such folder, and not a hub id like org/name or org/name@revision", model);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Constraint {
   std::vector<std::string> choices = {};  // of Kind::choice
   SchemaOptions options = {};             // of schemas and JSON objects
   std::string field = {};                 // of the request, for messages: "response_format"
+  // Where parts of a schema that was put together stand in the request, for messages: JSON pointer
+  // of the part, and "tools[0].function.parameters".
+  std::map<std::string, std::string> places = {};
 
   /// The grammar as xgrammar's EBNF. Throws Error(input_unusable), see grammar.h.
   [[nodiscard]] std::string ebnf() const;

@@ -107,6 +107,12 @@ bool is_size(std::string_view word) {
          (word.substr(unit) == "gb" || word.substr(unit) == "g" || word.substr(unit) == "gib");
 }
 
+/// True for a word of a card's name, or the bare number of its size: "32" of "32gb".
+bool is_word_of(std::string_view word, std::string_view known) {
+  const bool bare = is_size(known) && word.find_first_not_of("0123456789") == word.npos;
+  return word == known || (bare && word == known.substr(0, known.find_first_not_of("0123456789")));
+}
+
 /// "mig", or the compute slices of a MIG profile ("3g" of "3g.40gb").
 bool means_slice(const std::string& word) {
   return word == "mig" || (word.size() == 2 && word[1] == 'g' &&
@@ -128,8 +134,20 @@ bool has_words(const Gpu& gpu, const std::vector<std::string>& words) {
     const std::vector<std::string> more = words_of(alias);
     all.insert(all.end(), more.begin(), more.end());
   }
-  return std::ranges::all_of(
-      words, [&](const std::string& word) { return std::ranges::find(all, word) != all.end(); });
+  return std::ranges::all_of(words, [&](const std::string& word) {
+    return std::ranges::any_of(all,
+                               [&](const std::string& known) { return is_word_of(word, known); });
+  });
+}
+
+/// True where a word says the card's memory.
+bool say_size(const std::vector<std::string>& words, const Gpu& gpu) {
+  const std::vector<std::string> names = words_of(gpu.name);
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    return is_size(word) || std::ranges::any_of(names, [&](const std::string& known) {
+             return is_size(known) && is_word_of(word, known);
+           });
+  });
 }
 
 std::vector<std::string> without_size(std::string_view name) {
@@ -226,7 +244,7 @@ const Gpu& find_gpu(std::string_view name) {
 std::string gpu_note(std::string_view name, const Gpu& gpu) {
   const std::vector<std::string> words = words_of(name);
   const std::vector<std::string> base = without_size(gpu.name);
-  if (base == words_of(gpu.name) || std::ranges::any_of(words, is_size)) return "";
+  if (base == words_of(gpu.name) || say_size(words, gpu)) return "";
   std::string others;
   for (const Gpu& other : gpu_catalogue()) {
     if (other.name != gpu.name && without_size(other.name) == base)

@@ -69,6 +69,10 @@ std::vector<std::string> given_for_vllm(const LaunchRequest& request) {
   });
 }
 
+std::vector<std::string> given_for_own_engine(const LaunchRequest& request) {
+  return given_flags(request, [](const Facts& facts) { return facts.engine == Engine::plimsoll; });
+}
+
 std::vector<std::string> given_for_cards(const LaunchRequest& request) {
   return given_flags(request, [](const Facts& facts) { return facts.place == Place::cards; });
 }

@@ -149,6 +149,10 @@ bool never_ties(const Family& family, const Json& config) {
   return tied == text->end() || *tied != true;
 }
 
+fs::path config_file(const fs::path& folder_or_file) {
+  return fs::is_directory(folder_or_file) ? folder_or_file / "config.json" : folder_or_file;
+}
+
 }  // namespace
 
 std::string missing_config(const fs::path& folder) {
@@ -187,9 +191,8 @@ std::string mlx_quantization(const Json& config) {
 }
 
 Json read_config(const fs::path& folder_or_file) {
-  const bool folder = fs::is_directory(folder_or_file);
-  const fs::path file = folder ? folder_or_file / "config.json" : folder_or_file;
-  if (folder && !fs::exists(file)) {
+  const fs::path file = config_file(folder_or_file);
+  if (file != folder_or_file && !fs::exists(file)) {
     fail(ExitCode::checkpoint_unusable, "{}", missing_config(folder_or_file));
   }
   Json config = read_config_json(file);
@@ -241,7 +244,8 @@ bool is_language_model(std::string_view architecture) {
 
 ModelFolder read_model_folder(const fs::path& folder) {
   ModelFolder model{.config = read_config(folder), .spec = {}};
-  ModelSpec& spec = model.spec = make_model_spec(model.config);
+  ModelSpec& spec = model.spec =
+      naming_config(config_file(folder), [&] { return make_model_spec(model.config); });
   if (spec.input_norm.empty()) return model;
   std::vector<WeightSpec> buffers = read_input_norm(folder, spec.input_norm);
   spec.towers.insert(spec.towers.begin() + 1, std::make_move_iterator(buffers.begin()),

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "model/model_spec.h"
 
@@ -34,6 +35,19 @@ std::string mlx_quantization(const Json& config);
 /// Reads config.json (a file, or the one in a folder), and the quantization from a file beside it
 /// where config.json states none. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
+
+/// Calls `read`; a refusal that begins with "config.json" gets the path of `file` in its place.
+template <typename Read>
+decltype(auto) naming_config(const std::filesystem::path& file, const Read& read) {
+  constexpr std::string_view kName = "config.json";
+  try {
+    return read();
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    if (!what.starts_with(kName)) throw;
+    fail(error.code(), "{}{}", file.string(), what.substr(kName.size()));
+  }
+}
 
 /// The model that a config describes. Unknown architectures and unsupported values are refused by
 /// name (Error(checkpoint_unusable)), as are absurd numbers, before anything is allocated in

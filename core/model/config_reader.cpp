@@ -45,8 +45,7 @@ std::string range_text(IntegerRange range) {
 
 ConfigReader ConfigReader::plain(const Json& object) {
   if (!object.is_object()) {
-    fail(ExitCode::checkpoint_unusable, "config.json holds {}; expected an object",
-         object.type_name());
+    fail(ExitCode::checkpoint_unusable, "config.json: is {}; expected an object", shown(&object));
   }
   return {"", &object, nullptr};
 }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_bytes.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -106,12 +107,12 @@ std::string record_text(const Record& record, const std::string& tool_version) {
   }
   const Json json = {{"tool", kTool},  {"version", tool_version},  {"job", record.job},
                      {"files", files}, {"side_files", side_files}, {"left_out", record.left_out}};
-  return json.dump(1) + "\n";
+  return with_texts(json, text_or_bytes).dump(1) + "\n";
 }
 
 Record read_record(const std::filesystem::path& file) {
   try {
-    const Json json = read_json_file(file, kLargestRecord);
+    const Json json = with_texts(read_json_file(file, kLargestRecord), text_of_bytes);
     if (json.at("tool") != kTool) refuse(file);
     Record record{.job = json.at("job"), .files = {}};
     for (const auto& [name, entry] : json.at("files").items()) {

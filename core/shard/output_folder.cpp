@@ -153,16 +153,38 @@ void check_copyable(const fs::path& from, int depth) {
   if (error) refuse_source(from, error.message());
 }
 
+bool check_place(const fs::path& output) {
+  std::error_code error;
+  if (fs::is_directory(output, error)) return true;
+  if (fs::exists(output, error)) {
+    fail(ExitCode::output_unwritable, "{}: is a file; the output is a folder", output.string());
+  }
+  const fs::path parent = fs::absolute(output, error).parent_path();
+  if (!fs::is_directory(parent, error)) {
+    fail(ExitCode::output_unwritable, "{}: its parent folder is missing; make it first",
+         output.string());
+  }
+  return false;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (!is_temporary(name)) names.push_back(std::move(name));
+  }
+  if (error) refuse(folder, "readdir", error.value());
+  std::ranges::sort(names);
+  return names;
+}
+
 OutputFolder::OutputFolder(const fs::path& path) {
+  (void)check_place(path);
   const bool tried = allowed("mkdir");
   made_ = tried && mkdir(path.c_str(), 0777) == 0;
   if (!made_ && (!tried || errno != EEXIST)) {
-    const int error = errno;
-    if (error == ENOENT) {
-      fail(ExitCode::output_unwritable, "{}: its parent folder is missing; make it first",
-           path.string());
-    }
-    refuse(path, "mkdir", error);
+    refuse(path, "mkdir", errno);
   }
   descriptor_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) refuse(path, "open", errno);
@@ -179,18 +201,6 @@ OutputFolder::OutputFolder(const fs::path& path) {
 OutputFolder::~OutputFolder() {
   if (made_) rmdir(path_.c_str());  // a folder that holds something stays
   close(descriptor_);
-}
-
-std::vector<std::string> OutputFolder::names() const {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    if (!is_temporary(name)) names.push_back(std::move(name));
-  }
-  if (error) refuse(path_, "readdir", error.value());
-  std::ranges::sort(names);
-  return names;
 }
 
 bool OutputFolder::is_file(const std::string& name) const {

@@ -16,6 +16,13 @@ namespace plimsoll::shard {
 void check_apart(const std::filesystem::path& source, const std::filesystem::path& output,
                  std::string_view what);
 
+/// True where the folder `output` is there, false where it can be made: its parent is there. Throws
+/// Error(output_unwritable) for anything else.
+bool check_place(const std::filesystem::path& output);
+
+/// Names of all entries of a folder but temporary ones, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
+
 /// Throws Error(checkpoint_unusable) where copying would fail: a link without its file, a file that
 /// may not be read, neither file nor folder, folders nested too deep. `depth`: folders above
 /// `from`.
@@ -32,7 +39,7 @@ class OutputFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Names of all entries but temporary ones, sorted.
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::vector<std::string> names() const { return names_in(path_); }
   [[nodiscard]] bool is_file(const std::string& name) const;  // no link
   [[nodiscard]] uint64_t free_bytes() const;
 

@@ -102,12 +102,56 @@ class PartWriter {
   std::atomic<bool> failed_ = false;
 };
 
+// vLLM's loader reads every file that its pattern matches.
+void check_stale(const Job& job, const fs::path& folder, const std::vector<std::string>& names) {
+  std::vector<std::string> ours = job.file_names();
+  std::ranges::sort(ours);
+  for (const std::string& name : names) {
+    if (!name.ends_with(".safetensors") || std::ranges::binary_search(ours, name)) continue;
+    fail(ExitCode::foreign_output,
+         "{} holds {}, which is none of this job's files and which vLLM might read; remove it",
+         folder.string(), name);
+  }
+}
+
+/// What an earlier run of a job left in the output folder.
+struct EarlierRun {
+  bool finished = false;  // the folder already holds all of the job
+  std::map<std::string, FileRecord> files = {};
+};
+
+// Refuses a folder that holds anything but an earlier run of the same job.
+EarlierRun check_contents(const Job& job, const fs::path& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  if (names.empty()) return {};
+  const auto has = [&](const char* name) { return std::ranges::binary_search(names, name); };
+  const bool finished = has(kSidecar);
+  if (!finished && !has(kJournal)) {
+    fail(ExitCode::foreign_output, "{} is not empty ({}); choose another folder", folder.string(),
+         names.front());
+  }
+  Record earlier = read_record(folder / (finished ? kSidecar : kJournal));
+  const Json wanted = job.description();
+  for (const auto& [key, value] : wanted.items()) {
+    const bool same =
+        earlier.job.is_object() && earlier.job.contains(key) && earlier.job[key] == value;
+    if (same) continue;
+    fail(ExitCode::foreign_output,
+         "{} holds the shards of another job ({} differs); choose another folder", folder.string(),
+         key);
+  }
+  check_stale(job, folder, names);
+  return {finished, std::move(earlier.files)};
+}
+
 class Writer {
  public:
   Writer(const Job& job, OutputFolder& folder, const WriteOptions& options)
       : job_(job), folder_(folder), options_(options) {
     record_.job = job.description();
-    check_contents();
+    EarlierRun earlier = check_contents(job, folder_.path());
+    finished_ = earlier.finished;
+    earlier_ = std::move(earlier.files);
     folder_.remove_temporaries();
   }
 
@@ -137,42 +181,6 @@ class Writer {
   }
 
  private:
-  // Checks that the folder holds nothing, or an earlier run of the same job.
-  void check_contents() {
-    const std::vector<std::string> names = folder_.names();
-    if (names.empty()) return;
-    const auto has = [&](const char* name) { return std::ranges::binary_search(names, name); };
-    finished_ = has(kSidecar);
-    if (!finished_ && !has(kJournal)) {
-      fail(ExitCode::foreign_output, "{} is not empty ({}); choose another folder",
-           folder_.path().string(), names.front());
-    }
-    const fs::path file = folder_.path() / (finished_ ? kSidecar : kJournal);
-    Record earlier = read_record(file);
-    for (const auto& [key, value] : record_.job.items()) {
-      const bool same =
-          earlier.job.is_object() && earlier.job.contains(key) && earlier.job[key] == value;
-      if (same) continue;
-      fail(ExitCode::foreign_output,
-           "{} holds the shards of another job ({} differs); choose another folder",
-           folder_.path().string(), key);
-    }
-    earlier_ = std::move(earlier.files);
-    check_stale(names);
-  }
-
-  // vLLM's loader reads every file that its pattern matches.
-  void check_stale(const std::vector<std::string>& names) const {
-    std::vector<std::string> ours = job_.file_names();
-    std::ranges::sort(ours);
-    for (const std::string& name : names) {
-      if (!name.ends_with(".safetensors") || std::ranges::binary_search(ours, name)) continue;
-      fail(ExitCode::foreign_output,
-           "{} holds {}, which is none of this job's files and which vLLM might read; remove it",
-           folder_.path().string(), name);
-    }
-  }
-
   template <typename Visit>
   void for_each_file(Visit visit) {
     for (size_t stage = 0; stage < job_.stages().size(); ++stage) {
@@ -291,6 +299,11 @@ class Writer {
 };
 
 }  // namespace
+
+void check_output(const Job& job, const fs::path& output) {
+  check_apart(job.source().folder(), output, "the source");
+  if (check_place(output)) check_contents(job, fs::canonical(output));
+}
 
 WriteResult write_shards(const Job& job, const fs::path& output, const WriteOptions& options) {
   check_apart(job.source().folder(), output, "the source");

@@ -24,6 +24,10 @@ struct WriteResult {
   int64_t kept_bytes = 0;  // of files that an earlier run of the same job had finished
 };
 
+/// Refuses outputs as write_shards does, by what they are and hold, and changes nothing. Throws
+/// Error(foreign_output, output_unwritable).
+void check_output(const Job& job, const std::filesystem::path& output);
+
 /// Refuses outputs that are the source, lie in it or hold anything but an earlier run of this job;
 /// then writes shards, side files and at last the sidecar. Throws Error: foreign_output,
 /// output_unwritable, locked, checkpoint_unusable, stopped_resumable.

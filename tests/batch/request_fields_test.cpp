@@ -98,6 +98,7 @@ TEST_CASE("fields out of range are refused by name") {
     CHECK(line.param == row.field);
     CHECK(line.message.starts_with(row.field));
   }
+  CHECK(read(with_field("best_of", "3")).message == "best_of: expected 1, found 3");
   CHECK(read(with_field("logit_bias", "{\"5\":101}")).message.starts_with("logit_bias[5]"));
 }
 

@@ -89,9 +89,17 @@ TEST_CASE("misses say what to do") {
       {"org/..", "no such folder"},
       {"", "no such folder"},
       {"org/na--me", "no such folder"},
+      {"https://huggingface.co/org/name/tree/main", "give its id, org/name"},
+      {"hf.co/org/name", "give its id, org/name"},
+      {"org/other/", "give its id, org/other"},
+      {"models/m.gguf", "models/m.gguf: no such file"},
+      {"m/config.json", "m/config.json: no such file"},
+      {"./m.safetensors", "./m.safetensors: no such file"},
+      {"Org/NAME", "which holds org/name: give it that name"},
   }));
   INFO(row.model);
-  const TempFolder cache;
+  TempFolder cache;
+  with_snapshot(cache, "aaa111");
   CHECK_THAT(refusal(row.model, cache.path), Catch::Contains(row.said));
 }
 

@@ -167,6 +167,37 @@ TEST_CASE("a dry run refuses what the run refuses before a line runs") {
   }
 }
 
+TEST_CASE("a dry run refuses the outputs that the run refuses, and changes none") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("other", "{\"prompt\":\"b\"}\n");
+  scratch.write("taken", "x");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -i in -o out --max-tokens 1 --errors bad").status ==
+          0);
+  for (const char* row :
+       {"-i in -o nodir/out", "-i in -o in", "-i in -o .", "-i in -o taken", "-i in -o out.csv",
+        "-i in -o new --report new", "-i in -o new --report nodir/r", "-i in -o new --errors taken",
+        "-i in -o new --metrics-file taken", "-i in -o out --max-tokens 2",
+        "-i other -o out --max-tokens 1"}) {
+    INFO(row);
+    const Outcome dry = shell(scratch, std::string("plimsoll run --dry-run $MODEL ") + row);
+    CHECK_FALSE(scratch.has("new.part"));
+    const Outcome run = shell(scratch, std::string("plimsoll run $MODEL ") + row);
+    CHECK(run.status != 0);
+    CHECK(dry.status == run.status);
+    CHECK(dry.err == run.err);
+  }
+  // The same command would find its output finished, or go on, or replace what is there.
+  for (const char* row : {"-i in -o out --max-tokens 1 --errors bad", "-i in -o taken --overwrite",
+                          "-i in -o /dev/null", "-o new"}) {
+    INFO(row);
+    CHECK(
+        shell(scratch, std::string("echo '\"a\"' | plimsoll run --dry-run $MODEL ") + row).status ==
+        0);
+  }
+  CHECK(scratch.read("taken") == "x");
+}
+
 TEST_CASE("plan -i looks at the slice that run would") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n\"b\"\n{broken\n\"d\"\n\"e\"\n");

@@ -38,6 +38,14 @@ TEST_CASE("a log of vLLM is told from a report, and compared with the plan of it
   const Outcome empty = shell(scratch, "plimsoll plan --check empty.log " + kQwen + kLaunch);
   CHECK(empty.status == 2);
   CHECK_THAT(empty.err, Catch::Contains("says no figure that the plan has"));
+  for (const char* other : {"", "\x1f\x8b packed", "loading weights\n"}) {
+    INFO(other);
+    scratch.write("other", other);
+    const Outcome refused = shell(scratch, "plimsoll plan --check other " + kQwen + kLaunch);
+    CHECK(refused.status == 5);
+    CHECK_THAT(refused.err,
+               Catch::Contains("neither a report of run") && Catch::Contains("nor a log of vLLM"));
+  }
   const Outcome alone = shell(scratch, "plimsoll plan --check " + kLog);
   CHECK(alone.status == 2);
   CHECK_THAT(alone.err, Catch::Contains("name MODEL, --gpu"));

@@ -322,3 +322,12 @@ TEST_CASE("--reorder names what it needs") {
   }
   CHECK(scratch.read("here") == "there\n");
 }
+
+TEST_CASE("an order that cannot be written leaves nothing behind, and is written later") {
+  const Scratch scratch;
+  scratch.write("in", mixed_lines());
+  const std::string plan = "plimsoll plan $MODEL -i in --reorder out >/dev/null";
+  CHECK(shell(scratch, "(ulimit -f 1; " + plan + ")").status == 9);
+  CHECK_FALSE(scratch.has("out.part"));
+  CHECK(shell(scratch, plan).status == 0);
+}

@@ -246,3 +246,74 @@ TEST_CASE("a pasted text that would take minutes or all memory is refused") {
     CHECK_THAT(refusal(lines + "LLM('m', **a)"), Contains("more than 1 MiB of values"));
   }
 }
+
+TEST_CASE("a text without a launch is refused by what it is") {
+  const Scratch scratch;
+  scratch.write("blank.sh", "\n \n");
+  scratch.write("boot.log", "INFO 07-20 Model loading took 15.27 GiB memory and 4.18 seconds\n");
+  struct Row {
+    const char* arguments;
+    const char* said;
+  };
+  const Row rows[] = {
+      {"--from ''", "--from: is empty"},
+      {"--from blank.sh", "--from blank.sh: is empty"},
+      {"--from none.yaml", "--from none.yaml: no such file"},
+      {"--from 'vllm serve m' --from 'vllm serve n'", "--from: is given twice"},
+      {"--from boot.log", "the log does not say its launch"},
+      {"--from 'from transformers import AutoModel\nAutoModel.from_pretrained(\"m\")'",
+       "--engine transformers"},
+      {"--from 'vllm serve m -tp $TP'", "set the variable before the line"}};
+  for (const Row& row : rows) {
+    INFO(row.arguments);
+    const Outcome refused = shell(scratch, std::string("plimsoll plan ") + row.arguments);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Contains(row.said));
+  }
+}
+
+TEST_CASE("a script or a manifest that the text writes and starts is read") {
+  const std::string serve = "vllm serve m -tp 2 --max-model-len 4096";
+  check_plain("cat > run.sh <<'EOF'\n#!/bin/bash\n" + serve + "\nEOF\nchmod +x run.sh\n./run.sh");
+  check_plain(
+      "cat <<EOF > compose.yaml\nservices:\n  a:\n    image: vllm/vllm-openai:v0.9.2\n"
+      "    command: --model m --tensor-parallel-size 2 --max-model-len 4096\nEOF\n"
+      "docker compose up -d");
+  CHECK_THROWS_WITH(planned_from("cat > a.txt <<EOF\nhello\nEOF\n./run.sh"),
+                    Contains("no launch of vLLM was found behind \"cat\""));
+}
+
+TEST_CASE("a launch on the nodes of a group is not limited to the GPUs of one container") {
+  const std::string container =
+      "containers: [{name: a, image: 'vllm/vllm-openai:v0.9.2', args: [--model, m, "
+      "--tensor-parallel-size, '2'], resources: {limits: {nvidia.com/gpu: 1}}}]";
+  CHECK(planned_from("apiVersion: v1\nspec: {" + container + "}").gpus_pasted == 1);
+  CHECK_FALSE(planned_from("apiVersion: v1\nspec: {leaderWorkerTemplate: {size: 2, leaderTemplate: "
+                           "{spec: {" +
+                           container + "}}}}")
+                  .gpus_pasted);
+  const std::string docker = "docker run --gpus 8 lmsysorg/sglang:v0.5.0 ";
+  const std::string sglang = docker + "python3 -m sglang.launch_server --model-path m --tp 16";
+  CHECK(planned_from(sglang).gpus_pasted == 8);
+  CHECK(planned_from(sglang + " --nnodes=1").gpus_pasted == 8);
+  CHECK_FALSE(planned_from(sglang + " --nnodes 2 --node-rank 0").gpus_pasted);
+  CHECK(planned_from("vllm serve m --nnodes 2 --node-rank 0 --master-addr x").left_out.empty());
+}
+
+TEST_CASE("a level of optimization is read in its short spelling") {
+  for (const char* level : {"-O3", "-O 3", "-O=3"}) {
+    INFO(level);
+    CHECK(planned_from(std::string("vllm serve m ") + level).left_out.empty());
+  }
+}
+
+TEST_CASE("a flag beside --from stands for a value that the text does not state") {
+  PlanOptions options;
+  const std::vector<std::string> rest =
+      expand_pasted_line({"plan", "--from", "vllm serve m -tp \"$TP\" --max-model-len 4096",
+                          "--tensor-parallel-size=2"},
+                         options);
+  CHECK(rest == std::vector<std::string>{"plan", "--tensor-parallel-size=2"});
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(options.left_out.empty());
+}

@@ -187,3 +187,22 @@ TEST_CASE("a config that names no class is refused by both engines") {
   CHECK(refused.status == 5);
   CHECK(refused.err.find("\"model_type\"") != std::string::npos);
 }
+
+TEST_CASE("a config that is wrong is named by its path, whichever command reads it") {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch.path("m"));
+  scratch.write("in", "\"a\"\n");
+  const std::string llama = R"({"architectures":["LlamaForCausalLM"])";
+  for (const std::string& config :
+       {std::string("[1]"), std::string("{}"), llama + R"(,"hidden_size":"x"})",
+        llama + R"(,"text_config":[1]})", llama + R"(,"num_hidden_layers":0})"}) {
+    scratch.write("m/config.json", config);
+    for (const char* command : {"plan m", "plan m --engine vllm --gpu h100", "run m -i in",
+                                "plan m --engine sglang --gpu h100", "shard m --dry-run"}) {
+      INFO(config << " " << command);
+      const auto refused = shell(scratch, std::string("plimsoll ") + command);
+      CHECK(refused.status == 5);
+      CHECK(refused.err.find("m/config.json: ") != std::string::npos);
+    }
+  }
+}

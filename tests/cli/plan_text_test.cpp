@@ -130,3 +130,63 @@ TEST_CASE("every part is explained") {
   CHECK(none.status == 2);
   CHECK_THAT(none.err, Catch::Contains("kv cache"));
 }
+
+TEST_CASE("flags that ask for two answers, or about one that is not asked for, are refused") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  struct Row {
+    const char* command;
+    const char* said;
+  };
+  const Row rows[] = {
+      {"plan $MODEL --explain weights --format json", "--explain: prints text alone"},
+      {"run $MODEL -i in --dry-run --explain weights --format json",
+       "--explain: prints text alone"},
+      {"plan --gpu list --format json", "--gpu list: prints text alone"},
+      {"plan --diff a b --format html", "--diff: prints text alone"},
+      {"plan --check a --format json", "--check: prints text alone"},
+      {"plan $MODEL --diff a b", "--diff: compares two files"},
+      {"plan $MODEL --engine all --explain weights", "--explain: goes with the plan of one engine"},
+      {"plan $MODEL --engine all --advise", "--advise: goes with the plan of one engine"},
+      {"plan $MODEL --rate 5", "add -i"},
+      {"plan $MODEL --engine sglang --gpu h100 --rate none", "add -i"},
+      {"plan $MODEL --free-memory after=3", "--free-memory: has no effect on a plan of our own"},
+      {"plan $MODEL --engine vllm --engine-args '{\"tp\":2}'", "has no effect on a plan of vLLM"},
+      {"plan $MODEL --engine-version 0.9", "--engine-version: has no effect"},
+      {"plan $MODEL --engine all --engine-version 0.9", "--engine-version: of which engine?"},
+      {"plan $MODEL --engine sglang --gpu h100 --free-memory before=6,after=22", "swapped?"},
+      {"plan $MODEL --gpu h100 --reserved-memory 2", "is 2GiB meant?"},
+      {"plan $MODEL --gpu-total-memory 24", "is 24GiB meant?"},
+      {"plan $MODEL --available-kv-memory 5", "is 5GiB meant?"},
+      {"plan $MODEL --gpu h100,a100", "with --engine llamacpp alone"}};
+  for (const Row& row : rows) {
+    INFO(row.command);
+    const auto refused = shell(scratch, std::string("plimsoll ") + row.command);
+    CHECK(refused.status == 2);
+    CHECK(refused.out == "");
+    CHECK_THAT(refused.err, Catch::Contains(row.said));
+  }
+}
+
+TEST_CASE("a plan of vLLM names our own engine's flags, which it does not heed") {
+  const Scratch scratch;
+  const std::string plan = "plimsoll plan " + kConfigs + "/opt-13b.json --engine vllm --gpu h100 ";
+  CHECK_THAT(shell(scratch, plan + "--threads 4 --cpu-isa avx2").out,
+             Catch::Contains("without effect on vLLM: --threads, --cpu-isa"));
+  CHECK_THAT(shell(scratch, plan + "--gpu-memory 60GiB --reserved-memory 2GiB").out,
+             !Catch::Contains("without effect"));
+}
+
+TEST_CASE("no engine's launch fits on more cards than are at hand") {
+  const Scratch scratch;
+  const std::string plan =
+      "plimsoll plan " + kConfigs + "/llama-3.1-8b.json --gpu h100 --gpus 2 --engine ";
+  for (const char* launch :
+       {"vllm -tp 4", "sglang --tp 4", "lmdeploy --tp 4", "tensorrt-llm --tp_size 4"}) {
+    INFO(launch);
+    const auto refused = shell(scratch, plan + launch);
+    CHECK(refused.status == 6);
+    CHECK_THAT(refused.out,
+               Catch::Contains("4 GPUs are needed") && Catch::Contains("and 2 are at hand"));
+  }
+}

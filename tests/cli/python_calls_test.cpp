@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/plan/options.h"
+#include "cli/plan/paste/pasted_launch.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;
@@ -104,14 +105,67 @@ TEST_CASE("llama-cpp-python's Llama is planned with its own defaults") {
       "tensor_split=[0.5, 0.25], offload_kqv=False, swa_full=True, logits_all=True, seed=3, "
       "type_v=77, n_new=1)");
   CHECK(launch.engine == "llamacpp");
-  CHECK(launch.words == defaults +
-                            " --gpu-layers all --ctx-size 8192 --ubatch-size 64 --cache-type-k "
-                            "q8_0 --flash-attn on --split-mode row --tensor-split 0.5,0.25 "
-                            "--no-kv-offload --swa-full --fit-print on");
+  CHECK(launch.words ==
+        defaults +
+            " -hf a/b --gpu-layers all --ctx-size 8192 --ubatch-size 64 --cache-type-k "
+            "q8_0 --flash-attn on --split-mode row --tensor-split 0.5,0.25 "
+            "--no-kv-offload --swa-full --fit-print on");
   CHECK(launch.left_out == "type_v, n_new");
   CHECK(pasted("llama_cpp.Llama('m', 0, -1)").left_out ==
         "0 (without a name), -1 (without a name)");
   CHECK(pasted("Llama('m')").engine == "vllm");  // a class of that name is not yet llama-cpp's
+}
+
+TEST_CASE("f-strings, conversions and defaults of variables are values") {
+  struct Row {
+    const char* text;
+    const char* words;
+    const char* left_out;
+  };
+  const Row rows[] = {
+      {"import os\nLLM(os.environ.get('M', 'm'), tensor_parallel_size=int(os.getenv('TP', '2')), "
+       "gpu_memory_utilization=float('0.8'), max_model_len=int(8192))",
+       "m --tensor-parallel-size 2 --gpu-memory-utilization 0.8 --max-model-len 8192", ""},
+      {"os.environ['TP'] = '4'\nLLM('m', tensor_parallel_size=int(os.getenv('TP', '2')))",
+       "m --tensor-parallel-size 4", ""},
+      {"org = 'o'\nn = 7\nLLM(f'{org}/m-{n}b' '-it', revision=rf'{{x}}')",
+       "o/m-7b-it --revision {x}", ""},
+      {"LLM(f'{org}/m', dtype=str(kind), seed=int('x'), max_num_seqs=int(os.getenv('N')))", "",
+       "model (not a literal), dtype (not a literal), seed (not a literal), max_num_seqs (not a "
+       "literal)"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    const std::optional<PastedLaunch> launch = launch_of_python(row.text);
+    REQUIRE(launch);
+    CHECK(fmt::format("{}", fmt::join(launch->words, " ")) == row.words);
+    CHECK(fmt::format("{}", fmt::join(launch->left_out, ", ")) == row.left_out);
+  }
+  for (const char* text :
+       {"import os\nm = 'm'\nn = 8192\nos.system(f'vllm serve {m} --max-model-len {n}')",
+        "m = 'm'\ncmd = f'vllm serve {m} --max-model-len 8192 --port {port}'\nos.system(cmd)",
+        "cmd = \"\"\"vllm serve m \\\n  --max-model-len 8192\"\"\"\nos.system(cmd)",
+        "cmd = 'vllm serve m --max-model-len 8192\\n'\nos.system(cmd)",
+        "subprocess.Popen(['vllm', 'serve', 'm', '--max-model-len', f'{8192}', '--port', port])"}) {
+    INFO(text);
+    const std::optional<PastedLaunch> launch = launch_of_argv(text);
+    REQUIRE(launch);
+    const std::string words = fmt::format("{}", fmt::join(launch->words, " "));
+    CHECK(words.starts_with("m --max-model-len 8192"));
+  }
+}
+
+TEST_CASE("the code of a notebook is read") {
+  PlanOptions options;
+  expand_pasted_line({"plan", "--from", R"x({"cells": [
+      {"cell_type": "markdown", "source": ["LLM('z')"]},
+      {"cell_type": "code", "source": ["!pip install vllm==0.9.2\n", "import vllm"]},
+      {"cell_type": "code", "source": "LLM(model=\"m\",\n max_model_len=4096)"}],
+      "nbformat": 4})x"},
+                     options);
+  CHECK(options.model == "m");
+  CHECK(options.launch.args.max_model_len == 4096);
+  CHECK(vllm::version_text(options.launch.args.version) == "0.9.2");
 }
 
 TEST_CASE("MODEL beside a pasted line of any engine is the one that is planned") {

@@ -247,8 +247,18 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       {"shard ./none -o new", 5, "no such folder"},
       {"shard --verify model", 5, "there is no plimsoll-shard.json in it"},
       {"shard --unshard model -o new", 5, ""},
+      {"shard --verify bare --source model", 5, "do -tp, -pp"},
+      {"shard model -o file", 9, "is a file; the output is a folder"},
+      {"shard --verify out -o new", 2, "-o: --verify writes nothing"},
+      {"shard --verify out -tp 4", 2, "plimsoll-shard.json says 2; leave the flag out"},
+      {"shard --verify out --source model --dtype half", 2, "says bfloat16; leave the flag out"},
+      {"shard --unshard out -o new -pp 2", 2, "says 1; leave the flag out"},
+      {"shard model -o out --dry-run", 8, "another job (tensor_parallel_size differs)"},
+      {"shard model -o model --dry-run", 8, "is the source"},
+      {"shard model -o none/out --dry-run", 9, "its parent folder is missing"},
+      {"shard model -o file --dry-run", 9, "is a file; the output is a folder"},
   };
-  shell(scratch, "ln -s out link");
+  shell(scratch, "ln -s out link; touch file; cp -r out bare; rm bare/plimsoll-shard.json");
   for (const Row& row : rows) {
     INFO(row.arguments);
     const Outcome outcome = shell(scratch, "plimsoll " + row.arguments);
@@ -259,7 +269,10 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
   CHECK(!scratch.has("new"));
   CHECK(!scratch.has("out/joined"));
   CHECK(is_same(scratch.path("model/model.safetensors"), test::kModel + "/model.safetensors"));
-  CHECK(shell(scratch, "plimsoll shard --verify out --source model").status == 0);
+  CHECK(
+      shell(scratch, "plimsoll shard --verify out --source model -tp 2 --dtype bfloat16").status ==
+      0);
+  CHECK(shell(scratch, "plimsoll shard model -o out -tp 2 --dry-run").status == 0);
 }
 
 TEST_CASE("stages are written and joined") {

@@ -58,6 +58,11 @@ TEST_CASE("counts and sizes") {
   CHECK(parse_size("64KB") == 64000);
   CHECK(parse_size("100") == 100);
   CHECK(parse_size("0.5", uint64_t{1} << 30) == uint64_t{1} << 29);
+  CHECK(parse_memory("2GiB") == uint64_t{2} << 30);
+  CHECK(parse_memory("16KiB") == uint64_t{16} << 10);
+  CHECK(parse_memory("65536") == uint64_t{64} << 10);
+  CHECK_THROWS_WITH(parse_memory("24576"), "24576 is 24576 bytes; is 24576MiB meant?");
+  CHECK_THROWS_WITH(parse_memory("24"), "24 is 24 bytes; is 24GiB meant?");
   for (const char* bad : {"", "k", "-1", "1.5", "1x", "1 k", "1e3", "nan", "inf", "1e999", "5kB",
                           "99999999999999999999"}) {
     INFO(bad);
@@ -357,4 +362,23 @@ TEST_CASE("an empty text is no value of a flag: mostly a shell variable that is 
     CHECK_THAT(refused.err, Catch::Contains("is empty"));
   }
   CHECK(shell(scratch, "plimsoll plan $MODEL --gpu ''").status == 2);
+}
+
+TEST_CASE("what cannot be printed ends a command with 9, whatever its length") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "echo '\"a\"' | plimsoll run $MODEL -o out --max-tokens 1 --report r")
+              .status == 0);
+  for (const char* command : {"--help", "--version", "--completion bash", "plan --gpu list",
+                              "plan $MODEL", "plan $MODEL --gpu h100 --format json",
+                              "plan --check r", "shard $MODEL --dry-run", "run --help"}) {
+    INFO(command);
+    const std::string line = std::string("plimsoll ") + command;
+    for (const char* to : {" >/dev/full", " >&-"}) {
+      const Outcome full = shell(scratch, line + to);
+      CHECK(full.status == 9);
+      CHECK_THAT(full.err, Catch::Contains("standard output cannot be written"));
+    }
+  }
+  // A file that may not grow is as full as a disk.
+  CHECK(shell(scratch, "(ulimit -f 1; plimsoll plan --gpu list >list)").status == 9);
 }

@@ -240,3 +240,27 @@ TEST_CASE("a run's report and record have what the run was given, each in its pl
   CHECK(record["job"]["errors"] == true);
   CHECK(record["job"]["launch"]["cpu_isa"] == "portable");
 }
+
+TEST_CASE("names that are not UTF-8 are names like others") {
+  const Scratch scratch;
+  const std::string names =
+      "B=$'b\\xffd'; cp -r $MODEL \"m$B\"; touch \"m$B/$B.txt\"; printf '\"a\"\\n7\\n' > \"$B\"; ";
+  const std::string run =
+      "plimsoll run \"m$B\" -i \"$B\" -o \"o$B\" --errors \"e$B\" --stop \"$B\" --max-tokens 2 "
+      "--report \"r$B\" --allowed-local-media-path \"m$B\"";
+  const Outcome first = shell(scratch, names + run);
+  CHECK(first.status == 3);
+  CHECK_THAT(first.err, Catch::Contains("1 of 2 lines answered"));
+  const Outcome second = shell(scratch, "B=$'b\\xffd'; " + run);
+  CHECK_THAT(second.err, Catch::Contains("is complete already"));
+  CHECK(shell(scratch, "B=$'b\\xffd'; " + run + " --retry-failed").status == 3);
+  CHECK(shell(scratch, "B=$'b\\xffd'; " + run + " --dry-run --max-tokens 3").status == 8);
+  CHECK(shell(scratch, "plimsoll run $MODEL -i $'b\\xffd' --served-model-name $'n\\xff' -o served")
+            .status == 3);
+  const Outcome shards =
+      shell(scratch,
+            "B=$'b\\xffd'; plimsoll shard \"m$B\" -o \"s$B\" -tp 2 && plimsoll shard --verify "
+            "\"s$B\" --source \"m$B\" && plimsoll shard --unshard \"s$B\" -o \"u$B\"");
+  INFO(shards.err);
+  CHECK(shards.status == 0);
+}

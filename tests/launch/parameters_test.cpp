@@ -153,6 +153,8 @@ TEST_CASE("flags are noted as given last, and by who heeds them") {
   set(request, parameter_of("--enforce-eager"), "true");
   set(request, parameter_of("--dtype"), "float32");
   set(request, parameter_of("--dtype"), "float16");
+  set(request, parameter_of("--threads"), "4");
+  CHECK(given_for_own_engine(request) == std::vector<std::string>{"--threads"});
   CHECK(given_for_vllm(request) == std::vector<std::string>{"--async-scheduling", "--usage"});
   CHECK(given_for_cards(request) == std::vector<std::string>{"--enforce-eager"});
   std::map<std::string, std::string> given;
@@ -160,7 +162,8 @@ TEST_CASE("flags are noted as given last, and by who heeds them") {
   CHECK(given == std::map<std::string, std::string>{{"--no-async-scheduling", ""},
                                                     {"--usage", "batch"},
                                                     {"--enforce-eager", ""},
-                                                    {"--dtype", "float16"}});
+                                                    {"--dtype", "float16"},
+                                                    {"--threads", "4"}});
 }
 
 TEST_CASE("a change of a flag changes arguments as the flag does") {
@@ -223,7 +226,7 @@ TEST_CASE("values of flags are taken at their bounds, and refused beyond") {
         Row{"--max-lora-rank", "1048576", "1048577"},
         Row{"--mamba-block-size", "1073741824", "1073741825"}, Row{"--max-num-seqs", "1", "0"},
         Row{"--max-model-len", "1", "0"}, Row{"--cpu-offload-gb", "0", "-1"},
-        Row{"--gpu-memory", "1", "0"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
+        Row{"--gpu-memory", "65536", "65535"}, Row{"--mm-processor-cache-gb", "0", "-0.1"},
         Row{"--attention-backend", "flashmla_vllm_v1", "flashmlb"},
         Row{"--max-cudagraph-capture-size", "1048576", "1048577"},
         Row{"--optimization-level", "3", "4"}, Row{"--attention-backend", "ROCM_ATTN", "ROC"}}) {

@@ -266,6 +266,9 @@ TEST_CASE("names of cards match loosely") {
     CHECK(hardware::find_gpu(name).memory_bytes > 0);
   CHECK(hardware::gpu_note("h100", hardware::find_gpu("h100")).empty());
   CHECK(hardware::gpu_note("v100-16gb", hardware::find_gpu("v100-16gb")).empty());
+  CHECK(hardware::find_gpu("v100 32").name == "V100-SXM2-32GB");
+  CHECK(hardware::gpu_note("a100-80", hardware::find_gpu("a100-80")).empty());
+  CHECK_THROWS_AS(hardware::find_gpu("v100 24"), Error);
   CHECK_FALSE(hardware::gpu_note("v100", hardware::find_gpu("v100")).empty());
   CHECK_FALSE(hardware::gpu_note("4060 ti", hardware::find_gpu("4060 ti")).empty());
   CHECK_THROWS_AS(hardware::find_gpu(""), Error);

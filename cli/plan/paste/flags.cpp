@@ -7,13 +7,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/arguments.h"
 #include "cli/backend_variable.h"
 #include "cli/plan/options.h"
 #include "cli/plan/paste/other_engines.h"
-#include "cli/plan/paste/python_calls.h"
-#include "cli/plan/paste/shell_words.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -56,6 +53,11 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "--chat-template-content-format",
                                          "--code-revision",
                                          "--config-format",
+                                         "--data-parallel-address",
+                                         "--data-parallel-backend",
+                                         "--data-parallel-rpc-port",
+                                         "--data-parallel-size-local",
+                                         "--data-parallel-start-rank",
                                          "--dataset*",
                                          "--default-chat-template-kwargs",
                                          "--disable-fastapi-docs",
@@ -75,8 +77,12 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "--input-file",
                                          "--input-len",
                                          "--lora-modules",
+                                         "--master-addr",
+                                         "--master-port",
                                          "--max-log-len",
                                          "--middleware",
+                                         "--nnodes",
+                                         "--node-rank",
                                          "--num-iters*",
                                          "--num-prompts",
                                          "--otlp-traces-endpoint",
@@ -129,7 +135,9 @@ bool names_absent_file(const std::string& name, const std::string& value) {
 /// Sorts vLLM's words: flags of a launch, flags that move no device memory, unknown ones.
 class FlagReader {
  public:
-  FlagReader(const CLI::App& known, PlanOptions& options) : known_(known), options_(options) {}
+  /// `typed`: the arguments beside --from, which have the last word.
+  FlagReader(const CLI::App& known, Words typed, PlanOptions& options)
+      : known_(known), typed_(std::move(typed)), options_(options) {}
 
   Words read(Words given) {
     given_ = std::move(given);
@@ -165,7 +173,9 @@ class FlagReader {
     return known_.get_option_no_throw(name);
   }
 
-  void read_flag(const std::string& word) {
+  void read_flag(const std::string& given) {
+    const bool is_level = given.size() == 3 && given.starts_with("-O") && given[2] != '=';  // -O3
+    const std::string word = is_level ? "-O=" + given.substr(2) : given;
     const size_t equals = word.find('=');
     std::string name = long_name(word.substr(0, equals));
     const CLI::Option* option = find_option(name);
@@ -205,14 +215,23 @@ class FlagReader {
       options_.ignored.push_back(name);
     } else if (names_absent_file(name, value)) {
       options_.left_out.push_back(fmt::format("{} {} (not on this machine)", name, value));
-    } else {
+    } else if (!is_replaced(option, value)) {
       flags_.push_back(values.empty() || name.starts_with("--")
                            ? name + (values.empty() ? "" : "=" + value)
                            : name + value);
     }
   }
 
+  /// True for a value with a variable that the text does not state, where the flag is typed too.
+  [[nodiscard]] bool is_replaced(const CLI::Option& option, const std::string& value) const {
+    return value.find('$') != std::string::npos &&
+           std::ranges::any_of(typed_, [&](const std::string& word) {
+             return option.check_name(word.substr(0, word.find('=')));
+           });
+  }
+
   const CLI::App& known_;
+  const Words typed_;
   PlanOptions& options_;
   Words given_;
   size_t at_ = 0;
@@ -238,83 +257,18 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
   }
 }
 
-/// Other engines, by what their programs, modules and images are called; those that plan knows,
-/// and those that it does not.
-constexpr std::string_view kKnownEngines[] = {
-    "sglang", "lmdeploy", "trtllm-serve", "llama-server", "llama-cli", "tensorrt-llm", "llama.cpp"};
-constexpr std::string_view kOtherEngines[] = {"text-generation-launcher",
-                                              "ollama",
-                                              "text-generation-inference",
-                                              "mlx_lm",
-                                              "aphrodite",
-                                              "tritonserver",
-                                              "tabbyapi"};
-
-/// Refuses a command that starts no vLLM: its words are no flags of vLLM. MODEL and flags alone
-/// pass.
-void check_flags_alone(const Words& words) {
-  const auto is_word = [&](size_t i) { return i < words.size() && !words[i].starts_with("-"); };
-  if (!is_word(0)) return;
-  const std::string first = std::filesystem::path(words[0]).filename();
-  if (first == "plimsoll")
-    fail(ExitCode::usage,
-         "--from: takes a launch of vLLM; plimsoll's own flags go to plan as they are");
-  const auto names = [&](KnownNames engines, size_t i) {
-    const std::string program = std::filesystem::path(words[i]).filename();
-    return std::ranges::any_of(engines, [&](std::string_view engine) {
-      return i == 0 ? program == engine : words[i].find(engine) != std::string::npos;
-    });
-  };
-  for (size_t i = 0; i < words.size() && (i == 0 || is_word(1)); ++i) {
-    if (names(kOtherEngines, i)) {
-      fail(ExitCode::usage,
-           "--from: {} is another engine; plan reads lines of vLLM, SGLang, LMDeploy, "
-           "llama.cpp, TensorRT-LLM and transformers",
-           std::filesystem::path(words[i]).filename().string());
-    }
-    if (names(kKnownEngines, i)) {
-      fail(ExitCode::usage,
-           "--from: no launch was found in the command \"{}\", which names {}; paste from the "
-           "program that serves the model on, such as 'llama-server -m FILE.gguf' or 'sglang serve "
-           "--model-path MODEL'",
-           words[0], words[i]);
-    }
+/// True for the line of one node of several, whose GPUs are a part of the launch's.
+bool is_of_several_nodes(const Words& line) {
+  const Words words = rewrite_arguments(line);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    if (name == "--data-parallel-size-local" || name == "--data-parallel-address") return true;
+    if (name != "--nnodes") continue;
+    const bool beside = equals == std::string::npos && i + 1 < words.size();
+    return (beside ? words[i + 1] : words[i].substr(equals + 1)) != "1";
   }
-  const bool named = std::ranges::any_of(words, [](const std::string& word) {
-    return word == "--model" || word.starts_with("--model=");
-  });
-  if (is_word(1) || named)
-    fail(ExitCode::usage,
-         "--from: no launch of vLLM was found behind \"{} {}\"; paste from the word vllm on, such "
-         "as 'vllm serve MODEL'",
-         words[0], words[1]);
-}
-
-PastedLaunch launch_of(const std::string& pasted) {
-  const std::string text = plain_text(pasted);
-  PastedLaunch launch;
-  if (auto logged = launch_of_log(text)) return *logged;
-  const std::optional<PastedLaunch> other = launch_of_other_python(text);
-  std::optional<PastedLaunch> called = launch_of_python(text);
-  // Both engines have an LLM(...). Of two branches vLLM's counts.
-  if (other && (!called || other->engine == "tensorrt-llm")) called = other;
-  if (called) {
-    add_notebook_installs(text, called->releases);
-    return *called;
-  }
-  if (auto started = launch_of_argv(text)) return *started;
-  if (auto started = launch_of_dockerfile(text)) return *started;
-  if (auto started = launch_of_task(text)) return *started;
-  const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
-  std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
-  if (in_yaml) return *in_yaml;
-  if (auto started = launch_of_shell(text)) return *started;
-  if (!is_manifest) in_yaml = launch_of_yaml(text);
-  if (in_yaml) return *in_yaml;
-  for (const Words& command : shell_commands(text, launch.variables))
-    if (launch.words.empty()) launch.words = command;  // flags alone
-  check_flags_alone(launch.words);
-  return launch;
+  return false;
 }
 
 }  // namespace
@@ -326,10 +280,13 @@ void check_word_count(const Words& words, size_t most) {
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
                                             PlanOptions& options) {
   if (arguments.empty() || arguments.front() != "plan") return arguments;
-  const auto from = std::ranges::find_if(arguments, [](const std::string& argument) {
+  const auto is_from = [](const std::string& argument) {
     return argument == "--from" || argument.starts_with("--from=");
-  });
+  };
+  const auto from = std::ranges::find_if(arguments, is_from);
   if (from == arguments.end()) return arguments;
+  if (std::find_if(from + 1, arguments.end(), is_from) != arguments.end())
+    fail(ExitCode::usage, "--from: is given twice; give one launch, and other flags beside it");
   std::string text = from->substr(std::min(from->size(), std::string("--from=").size()));
   auto end = from + 1;
   if (*from == "--from") {
@@ -337,18 +294,16 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
       fail(ExitCode::usage, "--from: a command line is missing, such as 'vllm serve MODEL'");
     text = *end++;
   }
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(text, ignored)) text = read_text_file(text, 1 << 20);
+  text = pasted_text(text);
+  arguments.erase(from, end);
   options.engine = "vllm";
   CLI::App known("", "");
   declare_plan_flags(known, options);
   PastedLaunch launch = launch_of(text);
   check_word_count(launch.words);
   use_mounts(launch);
-  if (!launch.engine.empty()) {
-    arguments.erase(from, end);
-    return expand_other_engine(launch, arguments, options);
-  }
+  if (is_of_several_nodes(launch.words)) launch.gpus.reset();
+  if (!launch.engine.empty()) return expand_other_engine(launch, arguments, options);
   read_config_file(launch);
   check_word_count(launch.words);
   options.left_out = launch.left_out;
@@ -356,14 +311,18 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   options.gpus_pasted = launch.gpus;
   options.launch.args.usage = launch.usage;
   read_release(launch, options);
-  const Words flags = FlagReader(known, options).read(rewrite_arguments(launch.words));
+  const Words flags = FlagReader(known, rewrite_arguments(arguments), options)
+                          .read(rewrite_arguments(launch.words));
   try {
     known.parse(Words(flags.rbegin(), flags.rend()));  // CLI11 takes the first from the back
   } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage,
-                "--from: " + explain(error, known, flags) + left_out_text(options));
+    std::string why = explain(error, known, flags);
+    if (why.find("found \"$") != std::string::npos)
+      why +=
+          "; what was pasted does not say that value: set the variable before the line, or give "
+          "the flag beside --from";
+    throw Error(ExitCode::usage, "--from: " + why + left_out_text(options));
   }
-  arguments.erase(from, end);
   return arguments;
 }
 

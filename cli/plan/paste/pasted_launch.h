@@ -59,6 +59,12 @@ struct PastedLaunch {
   std::string refused;  // why the program found has no plan; empty: it has one, or none was found
 };
 
+/// The text that --from names: it itself, or that of its file. Throws Error(usage) where it is
+/// empty or its file is missing.
+std::string pasted_text(const std::string& given);
+/// The launch in a pasted text of any kind. Throws Error(usage).
+PastedLaunch launch_of(const std::string& pasted);
+
 /// The first launch in a shell text, whose `#SBATCH` lines say how many GPUs there are. Throws
 /// Error(usage).
 std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables variables = {});

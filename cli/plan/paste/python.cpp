@@ -82,11 +82,6 @@ Words words_of_list(const std::string& text, size_t at, const NamedValues& names
     Literal item = reader.argument();
     const std::string written = text.substr(first, reader.at - first);
     const std::string expression(trimmed(written, " \t\r\n"));
-    constexpr std::string_view kText = "str(";
-    if (!item && expression.starts_with(kText)) {
-      const std::string inner = expression.substr(kText.size());
-      item = PythonReader(inner, names).argument();
-    }
     if (expression == "sys.executable") item = "python";
     words.push_back(item ? word_of(*item) : "$" + expression);
     if (!reader.take(',')) break;
@@ -102,7 +97,7 @@ std::optional<PastedLaunch> launch_of_argv(const std::string& text) {
   const auto is_in = [&](std::string_view name) { return begin.find(name) < begin.size(); };
   if (!begin.starts_with('[') && !std::ranges::any_of(kStarts, is_in)) return std::nullopt;
   PastedLaunch launch;
-  NamedValues names = assigned(text, launch.variables);
+  NamedValues names = assigned(text, launch.variables, Expressions::kept);
   constexpr size_t kMostLists = 100;  // each is read up to its end
   std::vector<Words> commands;
   for (size_t at = text.find('['); at != std::string::npos && commands.size() < kMostLists;

@@ -76,8 +76,9 @@ std::string word_of(const OrderedJson& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-NamedValues assigned(const std::string& text, Variables& variables) {
+NamedValues assigned(const std::string& text, Variables& variables, Expressions expressions) {
   NamedValues names;
+  names.keeps_expressions = expressions == Expressions::kept;
   const std::string_view environ = "os.environ[";
   for (size_t line = 0; line < text.size();) {
     size_t end = std::min(text.find('\n', line), text.size());
@@ -93,11 +94,12 @@ NamedValues assigned(const std::string& text, Variables& variables) {
       const Literal value = reader.statement();
       if (value && !name.empty()) names[name] = *value;
       if (value && value->is_string() && variable && variable->is_string())
-        variables[variable->get<std::string>()] = value->get<std::string>();
+        names.environment[variable->get<std::string>()] = value->get<std::string>();
       if (value) end = std::max(end, std::min(text.find('\n', reader.at), text.size()));
     }
     line = end + 1;
   }
+  for (const auto& [name, value] : names.environment) variables[name] = value;
   return names;
 }
 

@@ -27,8 +27,10 @@ std::string imported_as(const std::string& code, const std::string& module,
 std::string word_of(const OrderedJson& value);
 
 /// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line; the second
-/// goes to `variables`.
-NamedValues assigned(const std::string& text, Variables& variables);
+/// goes to `variables`. `expressions`: of f-strings, see NamedValues.
+enum class Expressions { left_out, kept };
+NamedValues assigned(const std::string& text, Variables& variables,
+                     Expressions expressions = Expressions::left_out);
 
 /// An argument as it stands: an empty name for one that has none, "**" and the text for **options
 /// that are no literal. Names of **options that are one come by themselves. `written`: the value's

@@ -177,7 +177,9 @@ void read_llama(const LaunchingCall& python, PastedLaunch& launch) {
                      "--gpu-layers", "0",   "--fit",        "off", "--parallel",    "1",
                      "--flash-attn", "off"};
   Words& words = launch.words;
+  const OrderedJson repository = call.arguments().value("repo_id", OrderedJson());
   if (!call.model().empty()) words = {"--model", call.model()};
+  if (repository.is_string()) words = {"-hf", repository.get<std::string>()};
   for (const auto& [name, value] : call.arguments().items()) {
     const auto* const number =
         std::ranges::find(kLlamaNumbers, name, &decltype(kLlamaNumbers)::value_type::first);

@@ -18,8 +18,12 @@ namespace plimsoll::cli {
 
 using Literal = std::optional<OrderedJson>;  // nothing: an expression
 
-/// Values of a program's names. `copied`: bytes that names stood for so far.
+/// Values of a program's names. `environment`: variables that it sets. `keeps_expressions`: an
+/// f-string is a text where not all of its expressions are known, with "$" before these.
+/// `copied`: bytes that names stood for so far.
 struct NamedValues : std::map<std::string, OrderedJson> {
+  Variables environment;
+  bool keeps_expressions = false;
   mutable size_t copied = 0;
 };
 
@@ -32,8 +36,9 @@ inline size_t bytes_of(const OrderedJson& value) {
   return bytes;
 }
 
-/// Reads literals (Python reference, chapter 2.4, and displays); names that were given one count.
-/// Throws Error(usage) where names stand for too much.
+/// Reads literals (Python reference, chapter 2.4, and displays); names that were given one count,
+/// as do f-strings of these, int(...) and its like, and os.getenv(NAME, DEFAULT). Throws
+/// Error(usage) where names stand for too much.
 class PythonReader {
  public:
   PythonReader(std::string_view text, const NamedValues& names) : text_(text), names_(names) {}
@@ -127,7 +132,7 @@ class PythonReader {
     skip_blank();
     if (at >= text_.size() || depth > kDeepest) return std::nullopt;
     const char c = text_[at];
-    if (c == '"' || c == '\'') return strings();
+    if (c == '"' || c == '\'') return strings("");
     if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
     if (c == '{') return object(depth);
     return product(depth);
@@ -138,8 +143,7 @@ class PythonReader {
     if (word == "True") return OrderedJson(true);
     if (word == "False") return OrderedJson(false);
     if (word == "None") return OrderedJson(nullptr);
-    const bool quote = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
-    if (quote && (word == "r" || word == "u")) return strings();
+    if (at_quote() && is_prefix(word)) return strings(word);
     std::string owner, last = word;
     while (at < text_.size() && text_[at] == '.' && !last.empty()) {
       ++at;
@@ -152,6 +156,9 @@ class PythonReader {
           fields && fields->empty() && last != "dict";  // perhaps no object of fields
       return empty ? std::nullopt : fields;
     }
+    const bool asks = last == "getenv" || (owner == "environ" && last == "get");
+    if (asks && take('(')) return variable(depth + 1);
+    if (owner.empty() && is_conversion(word) && take('(')) return converted(word, depth + 1);
     if (word == "torch" && names_float(last)) return OrderedJson(last);  // dtype=torch.float16
     if (names_class(owner)) return OrderedJson(last);                    // CUDAGraphMode.NONE
     const auto known = owner.empty() ? names_.find(word) : names_.end();
@@ -160,6 +167,30 @@ class PythonReader {
     if (names_.copied > kMostCopied)
       fail(ExitCode::usage, "--from: names of the program stand for more than 1 MiB of values");
     return known->second;
+  }
+
+  /// The rest of os.getenv(NAME, DEFAULT): what the program gave the variable, else the default.
+  Literal variable(int depth) {
+    const Literal name = literal(depth);
+    const Literal otherwise = take(',') ? literal(depth) : Literal();
+    if (!name || !name->is_string() || !take(')')) return std::nullopt;
+    const auto given = names_.environment.find(name->get<std::string>());
+    return given != names_.environment.end() ? OrderedJson(given->second) : otherwise;
+  }
+
+  static bool is_conversion(std::string_view name) {
+    return name == "int" || name == "float" || name == "str";
+  }
+  /// The rest of int(VALUE), float(VALUE) or str(VALUE).
+  Literal converted(std::string_view type, int depth) {
+    Literal value = literal(depth);
+    if (!value || !take(')') || value->is_structured() || value->is_null()) return std::nullopt;
+    const bool is_text = value->is_string();
+    if (type == "str") return is_text ? *value : OrderedJson(value->dump());
+    if (!is_text) return value;
+    const std::string text = value->get<std::string>();
+    const Literal parsed = PythonReader(text, names_).power(depth);
+    return parsed && parsed->is_number() ? parsed : std::nullopt;
   }
 
   /// 4 * 1024, 2**15 and 4 * 2**10; nothing beyond 2^53.
@@ -219,23 +250,64 @@ class PythonReader {
     }
   }
 
-  /// Strings beside each other are one.
-  Literal strings() {
-    std::string joined;
-    while (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) {
-      joined += string();
-      const size_t behind = at;
-      skip_blank();
-      const bool more = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
-      if (!more) {
-        at = behind;
-        break;
-      }
-    }
-    return OrderedJson(joined);
+  [[nodiscard]] bool at_quote() const {
+    return at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
+  }
+  static bool is_prefix(std::string_view letters) {
+    return letters.size() <= 2 && letters.find_first_not_of("rRuUfF") == std::string_view::npos;
   }
 
-  std::string string() {
+  /// The strings that begin here, of which the first has this prefix. Strings beside each other are
+  /// one.
+  Literal strings(std::string prefix) {
+    std::string joined;
+    while (true) {
+      const bool formatted = prefix.find_first_of("fF") != std::string::npos;
+      const std::string text = string(prefix.find_first_of("rR") != std::string::npos);
+      const std::optional<std::string> one = formatted ? filled(text) : text;
+      if (!one) return std::nullopt;
+      joined += *one;
+      const size_t behind = at;
+      prefix = name();
+      if (at_quote() && is_prefix(prefix)) continue;
+      at = behind;
+      return OrderedJson(joined);
+    }
+  }
+
+  /// The text of an f-string with the values of its expressions; nothing where one is not known.
+  [[nodiscard]] std::optional<std::string> filled(const std::string& text) const {
+    std::string out;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool twice = i + 1 < text.size() && text[i + 1] == text[i];
+      if ((text[i] != '{' && text[i] != '}') || twice) {
+        out += text[i];
+        i += twice && (text[i] == '{' || text[i] == '}') ? 1 : 0;
+        continue;
+      }
+      const size_t end = std::min(text.find('}', i), text.size());
+      const std::string expression = text.substr(i + 1, std::max(end, i + 1) - i - 1);
+      PythonReader reader(expression, names_);
+      const Literal value = reader.literal();
+      const bool known = value && !value->is_structured() && reader.at == expression.size();
+      if (!known && !names_.keeps_expressions) return std::nullopt;
+      out += !known               ? "$" + expression
+             : value->is_string() ? value->get<std::string>()
+                                  : value->dump();
+      i = end;
+    }
+    return out;
+  }
+
+  /// What a character behind a backslash stands for; a line's end stands for nothing.
+  static std::string escaped(char c) {
+    if (c == '\n') return "";
+    if (c == 'n') return "\n";
+    if (c == 't') return "\t";
+    return {c};
+  }
+
+  std::string string(bool is_raw = false) {
     const char quote = text_[at];
     const std::string triple(3, quote);
     const bool is_triple = text_.substr(at, 3) == triple;
@@ -243,8 +315,12 @@ class PythonReader {
     at += end.size();
     std::string value;
     while (at < text_.size() && text_.substr(at, end.size()) != end) {
-      if (text_[at] == '\\' && at + 1 < text_.size()) ++at;
-      value += text_[at++];
+      if (text_[at] == '\\' && at + 1 < text_.size()) {
+        value += is_raw ? std::string(text_.substr(at, 2)) : escaped(text_[at + 1]);
+        at += 2;
+      } else {
+        value += text_[at++];
+      }
     }
     at = std::min(at + end.size(), text_.size());
     return value;

@@ -251,14 +251,23 @@ std::optional<PastedLaunch> launch_of_model(const YAML::Node& model) {
   return launch;
 }
 
+/// True for the parent of a launch on several nodes, each with a container's GPUs: a
+/// LeaderWorkerSet, a Ray cluster.
+bool has_several_nodes(const YAML::Node& map) {
+  return map["leaderWorkerTemplate"] || map["workerGroupSpecs"];
+}
+
 std::optional<PastedLaunch> search(const YAML::Node& node, int depth, int& nodes) {
   if (--nodes < 0) refuse_size();
   if (depth > kDeepest || !(node.IsMap() || node.IsSequence())) return std::nullopt;
   if (node.IsMap()) {
     if (auto launch = launch_of_container(node)) return launch;
     if (auto launch = launch_of_model(node)) return launch;
-    for (const auto& item : node)
-      if (auto launch = search(item.second, depth + 1, nodes)) return launch;
+    for (const auto& item : node) {
+      auto launch = search(item.second, depth + 1, nodes);
+      if (launch && has_several_nodes(node)) launch->gpus.reset();
+      if (launch) return launch;
+    }
   } else {
     for (const YAML::Node& item : node)
       if (auto launch = search(item, depth + 1, nodes)) return launch;

@@ -76,8 +76,9 @@ int64_t FieldValue::integer(int64_t least, int64_t most) const {
                              : fmt::format("a whole number from {} to 2^63 - 1", least));
     }
     if (least == kLeast && most == kMost) refuse("a whole number");
-    refuse(most == kMost ? fmt::format("a whole number of at least {}", least)
-                         : fmt::format("a whole number from {} to {}", least, most));
+    refuse(most == kMost   ? fmt::format("a whole number of at least {}", least)
+           : least == most ? fmt::format("{}", least)
+                           : fmt::format("a whole number from {} to {}", least, most));
   }
   return *number;
 }

@@ -171,6 +171,21 @@ Constraint read_structured_outputs(const OrderedJson& json) {
   return *found;
 }
 
+/// The refusal of a schema, with the request's own places for pointers into a schema that was put
+/// together.
+std::string placed(std::string refusal, const std::map<std::string, std::string>& places) {
+  constexpr std::string_view kAt = " at \"";
+  const size_t at = refusal.find(kAt);
+  if (at == std::string::npos) return refusal;
+  const std::string_view pointer = std::string_view(refusal).substr(at + kAt.size());
+  for (const auto& [part, place] : places) {
+    const bool within = pointer.starts_with(part) && pointer.size() > part.size() &&
+                        (pointer[part.size()] == '/' || pointer[part.size()] == '"');
+    if (within) return refusal.replace(at + kAt.size(), part.size(), place);
+  }
+  return refusal;
+}
+
 }  // namespace
 
 bool read_constraint(const OrderedJson& body, RequestFields& fields) {
@@ -217,7 +232,8 @@ std::shared_ptr<const grammar::CompiledGrammar> compile_constraint(
   try {
     return compiler.compile(constraint);
   } catch (const Error& error) {
-    refuse(constraint.field, fmt::format("{}: {}", constraint.field, error.what()));
+    refuse(constraint.field,
+           fmt::format("{}: {}", constraint.field, placed(error.what(), constraint.places)));
   }
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "batch/line_error.h"
+#include "grammar/document.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -26,6 +28,10 @@ const OrderedJson& function_of(const OrderedJson& tools, size_t index) {
   return tools[index]["function"];
 }
 
+std::string place_of(size_t index) {
+  return fmt::format("tools[{}].function.parameters", index);
+}
+
 /// The schema of a function's parameters; without one any object.
 OrderedJson parameters_of(const OrderedJson& function, size_t index) {
   const auto found = function.find("parameters");
@@ -33,17 +39,22 @@ OrderedJson parameters_of(const OrderedJson& function, size_t index) {
     return {{"type", "object"}, {"properties", OrderedJson::object()}};
   }
   if (!found->is_object()) {
-    refuse_field("tools",
-                 fmt::format("tools[{}].function.parameters: expected a JSON schema, found {}",
-                             index, excerpt(*found)));
+    refuse_field("tools", fmt::format("{}: expected a JSON schema, found {}", place_of(index),
+                                      excerpt(*found)));
   }
   return *found;
 }
 
-OrderedJson schema_of_named(const OrderedJson& tools, const std::string& name) {
+/// A schema of forced calls, and where its parts stand among the tools.
+struct ForcedCalls {
+  OrderedJson schema;
+  std::map<std::string, std::string> places = {};  // as of grammar::Constraint
+};
+
+ForcedCalls calls_of_named(const OrderedJson& tools, const std::string& name) {
   for (size_t i = 0; i < tools.size(); ++i) {
     const OrderedJson& function = function_of(tools, i);
-    if (function["name"] == name) return parameters_of(function, i);
+    if (function["name"] == name) return {parameters_of(function, i), {{"", place_of(i)}}};
   }
   refuse_field("tool_choice",
                fmt::format("tool_choice: {} is not among the tools", excerpt(OrderedJson(name))));
@@ -51,7 +62,8 @@ OrderedJson schema_of_named(const OrderedJson& tools, const std::string& name) {
 
 /// An array of calls of any of the functions. Each schema of parameters is a document of its own,
 /// whose references stay within it.
-OrderedJson schema_of_any(const OrderedJson& tools, bool parallel) {
+ForcedCalls calls_of_any(const OrderedJson& tools, bool parallel) {
+  ForcedCalls forced;
   OrderedJson documents = OrderedJson::object();
   OrderedJson calls = OrderedJson::array();
   for (size_t i = 0; i < tools.size(); ++i) {
@@ -65,16 +77,17 @@ OrderedJson schema_of_any(const OrderedJson& tools, bool parallel) {
     if (!parameters.contains("$id")) parameters["$id"] = fmt::format("tool:{}", i);
     const OrderedJson reference = {{"$ref", parameters["$id"]}};
     documents[name] = std::move(parameters);
+    forced.places["/$defs/" + grammar::pointer_step(name)] = place_of(i);
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", name}}}, {"parameters", reference}}},
                      {"required", {"name", "parameters"}},
                      {"additionalProperties", false}});
   }
-  OrderedJson schema = {{"type", "array"}, {"minItems", 1}};
-  if (!parallel) schema["maxItems"] = 1;
-  schema["items"] = {{"anyOf", std::move(calls)}};
-  schema["$defs"] = std::move(documents);
-  return schema;
+  forced.schema = {{"type", "array"}, {"minItems", 1}};
+  if (!parallel) forced.schema["maxItems"] = 1;
+  forced.schema["items"] = {{"anyOf", std::move(calls)}};
+  forced.schema["$defs"] = std::move(documents);
+  return forced;
 }
 
 /// True where a function asks for its schema to the letter; else what a grammar cannot enforce is
@@ -138,11 +151,13 @@ void read_tools(const OrderedJson& body, RequestFields& fields, bool has_form) {
                  "tool_choice: a forced call stands beside a form of the answer (response_format, "
                  "structured_outputs, guided_*); one of them says what form the answer has");
   }
-  const OrderedJson schema = fields.tool_choice == ToolChoice::named
-                                 ? schema_of_named(*fields.tools, fields.forced_tool)
-                                 : schema_of_any(*fields.tools, fields.parallel_tool_calls);
-  fields.constraint = grammar::Constraint{
-      .kind = grammar::Constraint::Kind::schema, .text = schema.dump(), .field = "tools"};
+  ForcedCalls forced = fields.tool_choice == ToolChoice::named
+                           ? calls_of_named(*fields.tools, fields.forced_tool)
+                           : calls_of_any(*fields.tools, fields.parallel_tool_calls);
+  fields.constraint = grammar::Constraint{.kind = grammar::Constraint::Kind::schema,
+                                          .text = forced.schema.dump(),
+                                          .field = "tools",
+                                          .places = std::move(forced.places)};
   fields.constraint->options.strict = asks_strictly(*fields.tools);
   // Calls are written as models learn them, without spaces to wander about in.
   fields.constraint->options.any_whitespace = false;

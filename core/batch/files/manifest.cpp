@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_bytes.h"
 #include "files/names.h"
 #include "files/output_file.h"
 
@@ -47,7 +48,7 @@ const char* name_of(RunState state) {
 }
 
 std::string shown(const OrderedJson& value) {
-  std::string text = value.is_null() ? "none" : value.dump();
+  std::string text = value.is_null() ? "none" : with_texts(value, text_or_bytes).dump();
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
 }
@@ -76,7 +77,8 @@ std::string manifest_path(const std::string& output) {
 std::optional<Manifest> read_manifest(const std::string& path) {
   if (!files::exists(path)) return std::nullopt;
   try {
-    const auto json = parse_json<OrderedJson>(read_text_file(path, kLargestManifest));
+    const auto stored = parse_json<OrderedJson>(read_text_file(path, kLargestManifest));
+    const OrderedJson json = with_texts(stored, text_of_bytes);
     if (json.at("tool") != kTool) throw std::invalid_argument("tool");
     Manifest manifest;
     manifest.job = json.at("job");
@@ -121,7 +123,7 @@ void write_manifest(const std::string& path, const Manifest& manifest) {
                             {"report", manifest.report},
                             {"texts", manifest.texts},
                             {"coming_texts", manifest.coming_texts}};
-  files::write_file(path, json.dump(1) + "\n");
+  files::write_file(path, with_texts(json, text_or_bytes).dump(1) + "\n");
 }
 
 // ---- texts ----

@@ -41,6 +41,16 @@ void check_bytes(const std::string& path, uint64_t then) {
        path, then, now);
 }
 
+/// Refuses a command that `differs` from the run whose record lies beside the output; empty: it
+/// does not.
+void refuse_difference(const std::string& output, const Manifest& run, const std::string& differs,
+                       Failed failed) {
+  if (differs.empty()) return;
+  fail(ExitCode::foreign_output,
+       "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
+       output, differs, cure_of(differs, failed, run, texts_path(output)));
+}
+
 bool is_file(const std::string& path, uint64_t inode) {
   const auto id = files::file_id(path);
   return id && id->inode == inode;
@@ -56,6 +66,13 @@ void refuse_unknown_output(const std::string& path) {
   if (files::exists(manifest_path(path))) return;
   fail(ExitCode::foreign_output,
        "{}: is there already; choose another name, or replace it with --overwrite", path);
+}
+
+void refuse_other_run(const std::string& output, const OrderedJson& job, Failed failed) {
+  const auto run = read_manifest(manifest_path(output));
+  if (!run || (!files::exists(output) && bytes_of(output + ".part") == 0)) return;
+  refuse_difference(output, *run, difference_from_run(*run, job, failed, texts_path(output)),
+                    failed);
 }
 
 RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
@@ -191,11 +208,7 @@ std::string RunFiles::difference_to_job() const {
 }
 
 void RunFiles::check_same_job(const std::string& differs) const {
-  if (differs.empty()) return;
-  fail(ExitCode::foreign_output,
-       "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
-       options_.output, differs,
-       cure_of(differs, options_.resume.failed, manifest_, texts_path(options_.output)));
+  refuse_difference(options_.output, manifest_, differs, options_.resume.failed);
 }
 
 // The outputs must be as their run left them; do they have all that is asked for?

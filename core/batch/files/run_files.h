@@ -29,6 +29,10 @@ struct RunFilesOptions {
 /// Error(foreign_output).
 void refuse_unknown_output(const std::string& path);
 
+/// Refuses an output that holds lines of another run than `job`, and changes nothing. Throws
+/// Error(foreign_output) naming the key that differs.
+void refuse_other_run(const std::string& output, const OrderedJson& job, Failed failed);
+
 class RunFiles {
  public:
   /// Opens the files, or resumes them, before the long work. Throws Error: foreign_output when they

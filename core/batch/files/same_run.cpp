@@ -59,6 +59,10 @@ std::string cure_of(std::string_view difference, Failed failed, const Manifest& 
     return "give the input as it was until the run has ended; then --retry-failed takes corrected "
            "lines";
   }
+  const bool may_be_corrected =
+      run.state == RunState::complete && run.failed > 0 && has_texts(texts, run.texts);
+  if (difference.starts_with("input.") && may_be_corrected)
+    return "give its own input, or answer failed lines that were corrected with --retry-failed";
   if (difference.starts_with("version:")) return "go on with the build that began it";
   if (difference.starts_with("launch.cpu_isa:")) return "pin the instruction set with --cpu-isa";
   return "give the same command";

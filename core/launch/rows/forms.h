@@ -67,6 +67,12 @@ Value count(Member member, CountBounds bounds = {}) {
   return read(member, [bounds](const std::string& text) { return parse_count(text, bounds); });
 }
 
+/// A size of memory; a bare number is bytes.
+template <typename Member>
+Value memory(Member member) {
+  return read(member, [](const std::string& text) { return parse_memory(text); });
+}
+
 template <typename Member>
 Value size(Member member, uint64_t bare_unit = 1, uint64_t least = 1) {
   return read(member, [=](const std::string& text) { return parse_size(text, bare_unit, least); });

@@ -204,7 +204,8 @@ bool is_planned_for_vllm(const ConfigView& config, const EngineArgs& args) {
 
 model::ModelSpec read_spec(const ConfigView& config, const EngineArgs& args) {
   try {
-    return model::make_model_spec(config.json());
+    return model::naming_config(config.path(),
+                                [&] { return model::make_model_spec(config.json()); });
   } catch (const Error& error) {
     if (!is_planned_for_vllm(config, args)) throw;
     fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());

@@ -84,7 +84,9 @@ void fill_sizes(Builder& build) {
 /// A model of a family of core/model.
 void build_described(Builder& build, std::string_view family) {
   const DescribedModel& model =
-      described(family, wrapped_text(build.whole, build.shape.architecture));
+      model::naming_config(build.whole.path(), [&]() -> const DescribedModel& {
+        return described(family, wrapped_text(build.whole, build.shape.architecture));
+      });
   const model::ModelSpec& spec = model.spec;
   const ShapeOptions& options = build.options;
   build.dims = dims_of(spec);
