@@ -110,6 +110,18 @@ Json predicting(const Json& settings) {
 
 }  // namespace
 
+TEST_CASE("a draft's tensors leave rests of torch's segments, as the target's do") {
+  Json draft = llama(2, 131072);
+  draft["intermediate_size"] = 14400;  // gate and up of a layer: 225 MiB, in segments of 2 MiB
+  EngineArgs plain;
+  const PlanResult without = plan_target(plain);
+  const PlanResult with = plan_target(drafted("draft_model", draft, 1));
+  CHECK(with.segment_bytes - without.segment_bytes == 2 * kMiB);
+  CHECK(with.weights_bytes - without.weights_bytes ==
+        with.parameter_bytes - without.parameter_bytes + with.buffer_bytes - without.buffer_bytes +
+            2 * kMiB);
+}
+
 TEST_CASE("a model's own layer that predicts is one of its layers behind a projection") {
   const auto plan = [](const Json& config, const char* method, int64_t ranks) {
     EngineArgs args;

@@ -270,6 +270,22 @@ TEST_CASE("the plan names what the host holds on all ranks together") {
   CHECK_THAT(to_html(plan), Catch::Contains("<p id=\"bounds\">KV cache"));
 }
 
+TEST_CASE("the host holds for all ranks what ranks hold, and for each engine what engines do") {
+  EngineArgs args;
+  args.tensor_parallel = 2;
+  args.data_parallel = 3;
+  args.draft_method = "ngram";
+  args.draft_tokens = 4;
+  const PlanResult plan = plan_of(llama_8b(), args);
+  const auto part = [&](const char* name) {
+    const auto found = std::ranges::find(plan.host, name, &PlanPart::name);
+    return found == plan.host.end() ? 0 : found->bytes;
+  };
+  CHECK(plan.host_processes == 1 + 3 + 6);
+  CHECK(part("tables of tokens") == int64_t{1024} * 131072 * 4 * 6);
+  CHECK(part("bitmasks of grammars") == int64_t{1024} * 5 * (128256 / 32) * 4 * 3);
+}
+
 TEST_CASE("attention's backend decides whether FlashInfer's workspace is taken") {
   EngineArgs args = at({0, 26, 0});
   const auto graphs = [&](const char* backend) {
