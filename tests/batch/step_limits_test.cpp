@@ -116,6 +116,20 @@ TEST_CASE("limits by lengths cost little more than the best, as the scheduler ru
   }
 }
 
+TEST_CASE("twice the lines on two replicas take as many steps, which cost twice as much") {
+  const auto estimate = [](int lines, int64_t replicas) {
+    uint64_t shared_tokens = 0;
+    const PrefixIndex index = index_of({"alike", lines, {100, 100}, {7, 7}}, shared_tokens);
+    engine::ScheduleShape launch = Machine{20000, 8, 200}.launch({16, 512}).value();
+    launch.replicas = replicas;
+    return estimate_limits(index, shared_tokens, launch);
+  };
+  const LimitsEstimate one = estimate(300, 1), two = estimate(600, 2);
+  CHECK(two.steps == Approx(one.steps));
+  CHECK(two.concurrent == Approx(one.concurrent));
+  CHECK(two.cost == Approx(2 * one.cost));
+}
+
 TEST_CASE("limits that are given stay, and without sequences or room there is no choice") {
   uint64_t shared_tokens = 0;
   const PrefixIndex index = index_of({"short", 400, {5, 20}, {2, 20}}, shared_tokens);
