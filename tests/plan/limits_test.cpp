@@ -171,6 +171,18 @@ TEST_CASE("the fewest GPUs are found, the largest number included") {
   CHECK(tried == std::vector<int64_t>{1, 2, 4, 8});
 }
 
+TEST_CASE("sizes that the engine refuses are said as numbers of GPUs") {
+  Probe probe{[](const EngineArgs& args, const hardware::Gpu*) {
+                if (args.tensor_parallel < 4) throw Error(ExitCode::usage, "too few");
+                return true;
+              },
+              {}};
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  CHECK_THAT(solve_gpus(probe.plan(), args, nullptr, 8).solved,
+             Catch::Contains("Refused sizes: 2, 4."));
+}
+
 TEST_CASE("stages and copies of a launch count among the GPUs that are searched") {
   struct Row {
     int64_t stages, copies;

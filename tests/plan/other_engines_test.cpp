@@ -128,6 +128,11 @@ TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says th
   CHECK(fits.fits == true);
   CHECK(fits.version != "");
   CHECK(fits.planned_as == "");
+  CHECK(fits.total_bytes == int64_t{24564} << 20);
+  CHECK(fits.budget_bytes == int64_t{24100} << 20);
+  int64_t parts = 0;
+  for (const PlanPart& part : fits.parts) parts += part.bytes;
+  CHECK(parts == fits.total_bytes);
   // The card has as much, and less of it is free.
   const PlanResult taken = plan_llamacpp(model, {"-c", "4096", "-fit", "off"}, 24564, 8);
   CHECK(taken.fits == false);

@@ -160,6 +160,24 @@ TEST_CASE("a stage's plan counts the KV cache of its own layers alone") {
   CHECK(result.bytes_per_block == result.block_size * result.layers * layer);
 }
 
+TEST_CASE("the report has the parts of the weights, which are the whole") {
+  Json config = llama_8b();
+  config["intermediate_size"] = 14400;  // gate and up: 225 MiB, in segments of 2 MiB
+  EngineArgs args;
+  args.lora = true;
+  args.lora_slots = 1;
+  args.lora_rank = 16;
+  const PlanResult plan = plan_of(config, args);
+  CHECK(plan.segment_bytes > 0);
+  const Json json = parse_json<Json>(to_json(plan));
+  CHECK(json["parameter_bytes"] == plan.parameter_bytes);
+  CHECK(json["buffer_bytes"] == plan.buffer_bytes);
+  CHECK(json["adapter_bytes"] == plan.adapter_bytes);
+  CHECK(json["segment_bytes"] == plan.segment_bytes);
+  CHECK(json["weights_bytes"] ==
+        plan.parameter_bytes + plan.buffer_bytes + plan.adapter_bytes + plan.segment_bytes);
+}
+
 TEST_CASE("a cache that is told its blocks must fit on every stage") {
   EngineArgs args;
   args.pipeline_parallel = 2;
