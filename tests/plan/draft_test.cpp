@@ -146,17 +146,21 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
   constexpr int64_t kNorms = 2 * 128 + 2 * 1024 + 3 * 1024;
   CHECK(halves == (kLayer + kEnds - kNorms) + kNorms * 2);
   // A checkpoint may leave these layers whole.
-  const Json fp8 = {
-      {"quantization_config",
-       {{"quant_method", "compressed-tensors"},
-        {"config_groups",
-         {{"group_0",
-           {{"targets", {"Linear"}},
-            {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
-        {"ignore", {"re:^mtp.*"}}}}};
+  Json fp8 = {{"quantization_config",
+               {{"quant_method", "compressed-tensors"},
+                {"config_groups",
+                 {{"group_0",
+                   {{"targets", {"Linear"}},
+                    {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
+                {"ignore", {"re:^mtp.*"}}}}};
   CHECK(plan(predicting(fp8), "mtp", 1).parameter_bytes -
             plan(predicting(fp8), "", 1).parameter_bytes ==
         (kLayer + kEnds) * 2);
+  // One matrix that stays whole leaves the others quantized.
+  fp8["quantization_config"]["ignore"] = {"re:^mtp.*down_proj$"};
+  const int64_t down = plan(predicting(fp8), "mtp", 1).parameter_bytes -
+                       plan(predicting(fp8), "", 1).parameter_bytes;
+  CHECK(down < (kLayer + kEnds) * 2 - 1024 * (2 * 1024 + 2 * 256) - 1024 * 1024);
   CHECK(plan(predicting({{"mtp_num_hidden_layers", 0}}), "mtp", 1).parameter_bytes ==
         plan(config, "", 1).parameter_bytes);
 }
