@@ -105,6 +105,20 @@ TEST_CASE("equal images have equal keys, other settings others") {
   CHECK(other.images().items[0].tokens() > 6);
 }
 
+TEST_CASE("videos have equal keys where all their frames are equal, in one order") {
+  ImageLoader loader(rules());
+  const auto key = [&](std::vector<const char*> frames) {
+    Media video{MediaKind::video, {}, "video"};
+    for (const char* frame : frames) video.sources.push_back(kImages + "/frame" + frame);
+    return loader.open({video}, OrderedJson::object()).at(0).key;
+  };
+  const char *a = "0_120x90.png", *b = "1_120x90.png", *c = "2_120x90.png";
+  CHECK(key({a, b}) == key({a, b}));
+  CHECK_FALSE(key({a, b}) == key({a, c}));
+  CHECK_FALSE(key({a, b}) == key({b, a}));
+  CHECK_FALSE(key({a, b}) == key({a, b, b}));
+}
+
 TEST_CASE("a line is told what is wrong with its images") {
   struct Row {
     OrderedJson body;
