@@ -227,6 +227,12 @@ plan::PlanResult make_engine_plan(const ConfigView& config, const PlanOptions& o
     return draft_config(model, environment);
   };
   const bool searches = options.gpu == "smallest" || (options.gpus == 0 && !divided);
+  if (!searches && engine.name == "sglang" && options.free_memory &&
+      options.free_memory->before == 0) {
+    fail(ExitCode::usage,
+         "--free-memory: SGLang leaves a share of what is free before it loads the weights; give "
+         "before=SIZE too, as its log prints it (\"Load weight begin\")");
+  }
   auto [result, words] =
       searches
           ? search_cards(engine, question, config, options)

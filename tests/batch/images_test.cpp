@@ -21,6 +21,11 @@ namespace fs = std::filesystem;
 
 const std::string kImages = PLIMSOLL_SOURCE_DIR "/tests/data/images";
 constexpr int32_t kPad = 7, kVideoPad = 8;
+/// A PNG of 5000 x 5000 pixels that has none.
+const std::string kHeaderAlone(
+    "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x13\x88\0\0\x13\x88\x08\2\0\0\0...."
+    "\0\0\0\0IEND....",
+    8 + 25 + 12);
 
 ImageRules rules(const std::string& allowed = kImages) {
   auto vision = std::make_shared<model::VisionSpec>();
@@ -98,6 +103,20 @@ TEST_CASE("equal images have equal keys, other settings others") {
   REQUIRE(other.message == "");
   CHECK(!(other.images().items[0].key == twice.images().items[0].key));
   CHECK(other.images().items[0].tokens() > 6);
+}
+
+TEST_CASE("videos have equal keys where all their frames are equal, in one order") {
+  ImageLoader loader(rules());
+  const auto key = [&](std::vector<const char*> frames) {
+    Media video{MediaKind::video, {}, "video"};
+    for (const char* frame : frames) video.sources.push_back(kImages + "/frame" + frame);
+    return loader.open({video}, OrderedJson::object()).at(0).key;
+  };
+  const char *a = "0_120x90.png", *b = "1_120x90.png", *c = "2_120x90.png";
+  CHECK(key({a, b}) == key({a, b}));
+  CHECK_FALSE(key({a, b}) == key({a, c}));
+  CHECK_FALSE(key({a, b}) == key({b, a}));
+  CHECK_FALSE(key({a, b}) == key({a, b, b}));
 }
 
 TEST_CASE("a line is told what is wrong with its images") {
@@ -257,12 +276,8 @@ TEST_CASE("a video is its frames, in a list or in one address") {
 
 TEST_CASE("a video's frames are bounded together, as they are decoded together") {
   // 5000 x 5000 pixels in RGB are 71.5 MiB, and all frames have 192 MiB. Nothing is decoded here.
-  const std::string frame(
-      "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x13\x88\0\0\x13\x88\x08\2\0\0\0...."
-      "\0\0\0\0IEND....",
-      8 + 25 + 12);
   const test::Scratch scratch;
-  scratch.write("frame.png", frame);
+  scratch.write("frame.png", kHeaderAlone);
   ImageLoader loader(rules(scratch.path("")));
   const auto open = [&](size_t frames) {
     const std::vector<std::string> sources(frames, scratch.path("frame.png"));
@@ -270,6 +285,25 @@ TEST_CASE("a video's frames are bounded together, as they are decoded together")
   };
   CHECK(open(2).size() == 1);
   CHECK_THROWS_WITH(open(3), Catch::Contains("3 frames of 5000 x 5000 pixels are more than"));
+}
+
+TEST_CASE("a line's files are bounded together, however many images they are") {
+  // All files of a line have 64 MiB; what lies behind an image's end counts.
+  const test::Scratch scratch;
+  const std::string file = scratch.path("half.png");
+  scratch.write("half.png", kHeaderAlone);
+  ImageLoader loader(rules(scratch.path("")));
+  const auto open = [&](size_t images) {
+    return loader.open(std::vector<Media>(images, {MediaKind::image, {file}, "image"}),
+                       OrderedJson::object());
+  };
+  fs::resize_file(file, uintmax_t{32} << 20);
+  CHECK(open(2).size() == 2);
+  fs::resize_file(file, (uintmax_t{32} << 20) + 1);
+  CHECK(open(1).size() == 1);
+  CHECK_THROWS_WITH(open(2), Catch::Contains("has more than 33554431 bytes, the most that the"));
+  fs::resize_file(file, (uintmax_t{64} << 20) + 1);
+  CHECK_THROWS_WITH(open(1), Catch::Contains("has more than 67108864 bytes"));
 }
 
 TEST_CASE("a launch without a tower says why") {

@@ -116,6 +116,37 @@ TEST_CASE("limits by lengths cost little more than the best, as the scheduler ru
   }
 }
 
+TEST_CASE("twice the lines on two replicas take as many steps, which cost twice as much") {
+  const auto estimate = [](int lines, int64_t replicas) {
+    uint64_t shared_tokens = 0;
+    const PrefixIndex index = index_of({"alike", lines, {100, 100}, {7, 7}}, shared_tokens);
+    engine::ScheduleShape launch = Machine{20000, 8, 200}.launch({16, 512}).value();
+    launch.replicas = replicas;
+    return estimate_limits(index, shared_tokens, launch);
+  };
+  const LimitsEstimate one = estimate(300, 1), two = estimate(600, 2);
+  CHECK(two.steps == Approx(one.steps));
+  CHECK(two.concurrent == Approx(one.concurrent));
+  CHECK(two.cost == Approx(2 * one.cost));
+}
+
+TEST_CASE("replicas hold their KV blocks at once") {
+  const auto forecast = [](int lines, int64_t replicas) {
+    uint64_t shared_tokens = 0;
+    const PrefixIndex index = index_of({"alike", lines, {100, 100}, {7, 7}}, shared_tokens);
+    engine::ScheduleShape launch = Machine{20000, 0, 200}.launch({16, 512}).value();
+    launch.replicas = replicas;
+    std::vector<uint32_t> order(index.lines());
+    std::iota(order.begin(), order.end(), 0);
+    return forecast_schedule(index, order, launch);
+  };
+  const ScheduleForecast one = forecast(4, 1), two = forecast(8, 2);
+  CHECK(one.kv_blocks_peak == 4 * 7);  // 107 tokens in blocks of 16
+  CHECK(two.kv_blocks_peak == 2 * one.kv_blocks_peak);
+  CHECK(two.prompt_tokens == 2 * one.prompt_tokens);
+  CHECK(two.completion_tokens == 2 * one.completion_tokens);
+}
+
 TEST_CASE("limits that are given stay, and without sequences or room there is no choice") {
   uint64_t shared_tokens = 0;
   const PrefixIndex index = index_of({"short", 400, {5, 20}, {2, 20}}, shared_tokens);

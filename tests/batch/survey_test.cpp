@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "batch/grammar_survey.h"
+#include "engine/byte_tokenizer.h"
 #include "scratch.h"
 
 using namespace plimsoll;
@@ -202,4 +204,25 @@ TEST_CASE("a survey tells every line of its slice, with the envelope of the line
   CHECK(survey_of(text, options).lines == 6);
   options.most_bytes = text.size() - 1;
   CHECK(survey_of(text, options).lines < 6);
+}
+
+TEST_CASE("grammars are compiled of the lines that are answered, and of no line more") {
+  const test::Scratch scratch;
+  std::string text;
+  for (int line = 0; line < 4; ++line)
+    text += R"({"prompt":"x","structured_outputs":{"choice":[")" +
+            std::string(1, static_cast<char>('a' + line)) + "\"]}}\n";
+  scratch.write("in", text + "{\"prompt\":\"x\"}\n");
+  const text::Tokenizer tokenizer = testing::byte_tokenizer(scratch.path(""));
+  const auto lines_of = [&](const Slice& slice) {
+    files::InputFile input = files::InputFile::open(scratch.path("in"));
+    grammar::Compiler compiler(tokenizer, {.vocab_size = 257});
+    return survey_grammars(input, {.defaults = {}, .limits = {.vocab_size = 257}, .slice = slice},
+                           compiler)
+        .lines;
+  };
+  CHECK(lines_of({}) == 4);
+  CHECK(lines_of({.first = 0, .count = 1}) == 1);
+  CHECK(lines_of({.first = 1, .count = 2}) == 2);
+  CHECK(lines_of({.first = 3, .count = 9}) == 1);
 }

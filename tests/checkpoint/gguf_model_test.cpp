@@ -108,6 +108,32 @@ TEST_CASE("blocks of a GGUF file stay packed, tensor by tensor") {
   CHECK(q.block_count == 4);
 }
 
+TEST_CASE("a GGUF file whose metadata names no dtype has that of its matrices") {
+  struct Row {
+    const char *matrices, *last;  // types of all matrices, and of one of them
+    DType dtype;
+  };
+  for (const Row& row : {Row{"F16", "F16", DType::f16}, Row{"BF16", "BF16", DType::bf16},
+                         Row{"F32", "F32", DType::f32}, Row{"F16", "BF16", DType::f32},
+                         Row{"BF16", "F16", DType::f32}, Row{"F16", "F32", DType::f16},
+                         Row{"F32", "BF16", DType::bf16}, Row{"F16", "Q4_K", DType::bf16}}) {
+    INFO(row.matrices << " " << row.last);
+    const TempFolder folder;
+    Json recipe = read_json_file(fs::path(kFolder) / "run/llama_q4_k/recipe.json");
+    for (Json& tensor : recipe["tensors"]) {
+      if (tensor.at("ne").size() < 2) continue;
+      tensor["type"] = tensor.at("name") == "blk.1.ffn_up.weight" ? row.last : row.matrices;
+      tensor["mean"] = 0.0;
+      tensor["amplitude"] = 0.1;
+    }
+    const fs::path file = folder.write("m.gguf", plimsoll::testing::gguf_bytes(recipe));
+    auto [config, spec] = checkpoint::read_model(file);
+    auto tensors = checkpoint::Checkpoint::open(file);
+    checkpoint::resolve_stored(tensors, spec);
+    CHECK(spec.dtype == row.dtype);
+  }
+}
+
 TEST_CASE("types that run does not decode are refused by name") {
   const TempFolder folder;
   Json recipe = read_json_file(fs::path(kFolder) / "run/llama_q4_k/recipe.json");

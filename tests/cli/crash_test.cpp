@@ -95,3 +95,12 @@ TEST_CASE("a line that was in hand at a crash waits until fresh lines before it 
   CHECK(lines[1]["error"].is_null());
   CHECK(lines[2]["error"]["code"] == "crashed");
 }
+
+TEST_CASE("what a run that is finished has noted of crashes goes when it is called again") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"x\",\"max_tokens\":1}\n");
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  scratch.write("out.running", "+1\n");  // a process that was killed when it had published
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  CHECK(!scratch.has("out.running"));
+}

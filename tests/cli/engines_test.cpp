@@ -72,6 +72,23 @@ TEST_CASE("free memory that nobody states is predicted, with bounds") {
   }
 }
 
+TEST_CASE("free memory is stated as each engine goes by it") {
+  const Scratch scratch;
+  struct Row {
+    const char *engine, *free;
+    int status;
+  };
+  for (const Row& row : {Row{"sglang", "before=78,after=62", 0}, Row{"sglang", "after=62", 2},
+                         Row{"lmdeploy", "after=62", 0}, Row{"transformers", "after=62", 0},
+                         Row{"lmdeploy", "before=78,after=62", 0}}) {
+    INFO(row.engine << " " << row.free);
+    const Outcome outcome = shell(scratch, "plimsoll plan " + kLlama + " --engine " + row.engine +
+                                               " --gpu h100 --free-memory " + row.free);
+    CHECK(outcome.status == row.status);
+    if (row.status != 0) CHECK_THAT(outcome.err, Contains("give before=SIZE too"));
+  }
+}
+
 TEST_CASE("a pasted line chooses its engine, and an image its release") {
   const Scratch scratch;
   const auto from = [&](const std::string& line, const std::string& flags) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/host_limits.h"
@@ -153,6 +154,48 @@ TEST_CASE("a scheduler's variables say which part of a job this is, and of how m
     CHECK(place->first == row.place->first);
     CHECK(place->count == row.place->count);
     CHECK(place->variable == row.place->variable);
+  }
+}
+
+TEST_CASE("each launcher's own variables say which process of an MPI launch this is") {
+  using Variables = std::map<std::string, const char*>;
+  const Variables of_open_mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
+                                 {"OMPI_COMM_WORLD_SIZE", "4"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
+  const Variables of_mpich = {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}, {"MPI_LOCALRANKID", "0"}};
+  // A step of a job may have fewer tasks than the job.
+  const Variables of_slurm = {{"PMIX_RANK", "2"},
+                              {"SLURM_STEP_NUM_TASKS", "6"},
+                              {"SLURM_NTASKS", "12"},
+                              {"SLURM_LOCALID", "2"}};
+  const auto place_with = [&](const std::vector<Variables>& given) {
+    Variables all;
+    for (const Variables& one : given) all.insert(one.begin(), one.end());
+    for (const Variables& one : {of_open_mpi, of_mpich, of_slurm})
+      for (const auto& [name, value] : one) all.insert({name, ""});  // counts as unset
+    std::list<Variable> variables;
+    for (const auto& [name, value] : all) variables.emplace_back(name.c_str(), value);
+    return read_environment().mpi;
+  };
+  CHECK_FALSE(place_with({}).has_value());
+  struct Row {
+    std::vector<Variables> given;
+    int process, count;
+    bool first_of_machine, open_mpi;
+    const char* variable;
+  };
+  for (const Row& row : {Row{{of_open_mpi}, 3, 4, false, true, "OMPI_COMM_WORLD_SIZE"},
+                         Row{{of_mpich}, 3, 5, true, false, "PMI_SIZE"},
+                         Row{{of_slurm}, 2, 6, false, false, "SLURM_STEP_NUM_TASKS"},
+                         Row{{of_slurm, of_open_mpi}, 3, 4, false, true, "OMPI_COMM_WORLD_SIZE"}}) {
+    INFO(row.variable);
+    const auto place = place_with(row.given);
+    REQUIRE(place.has_value());
+    CHECK(place->process == row.process);
+    CHECK(place->count == row.count);
+    CHECK(place->first_of_machine == row.first_of_machine);
+    CHECK(place->open_mpi == row.open_mpi);
+    CHECK(place->variable == row.variable);
   }
 }
 

@@ -65,6 +65,18 @@ TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' len
       "limits_reason"));
 }
 
+TEST_CASE("limits that no launch takes together are not tried") {
+  // Of 700 lines all might run at once, and the fewest tokens of a step that are tried are 512.
+  const Scratch scratch;
+  scratch.write("in", short_lines(700));
+  const Outcome ran = shell(scratch, "plimsoll run $MODEL -i in -o out --report r" + kBoth);
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json report = parse_json<Json>(scratch.read("r"))["plan"];
+  CHECK(report["max_num_seqs"] <= report["max_num_batched_tokens"]);
+  CHECK_THAT(report["limits_reason"].get<std::string>(), Contains("larger limits save"));
+}
+
 TEST_CASE("limits are chosen by the rates that doctor measured on this machine") {
   const Scratch scratch;
   std::string lines;  // whose prompts and answers take equally many steps at the usual rates

@@ -241,6 +241,35 @@ TEST_CASE("without a card the ranks of a launch share this machine's memory") {
   CHECK_THAT(refusal(6), Catch::Contains(needed));
 }
 
+TEST_CASE("copies of a model share its weights in this machine's memory") {
+  using namespace plimsoll::plan;
+  const Json config = parse_json<Json>(read_text_file(kConfigs + "llama-3.1-8b.json"));
+  const auto needed = [&](int64_t copies, int64_t stages, int64_t* weights) {
+    launch::Arguments arguments;
+    arguments.lone_config = &config;
+    arguments.threads = 1;
+    arguments.args.blocks_override = 100;
+    arguments.args.data_parallel = copies;
+    arguments.args.pipeline_parallel = stages;
+    launch::ModelSource model(model::make_model_spec(config), config, {},
+                              launch::Experts::first_alone);
+    const PlanResult result = own::make_plan(model, arguments, nullptr);
+    if (weights != nullptr) {
+      const auto part = std::ranges::find(result.parts, "weights", &PlanPart::name);
+      REQUIRE(part != result.parts.end());
+      *weights = part->bytes;
+    }
+    return result.host_needed;
+  };
+  int64_t weights = 0;
+  const int64_t one = needed(1, 1, &weights);
+  CHECK(weights > int64_t{1} << 30);
+  CHECK(needed(2, 1, nullptr) == 2 * one - weights);
+  CHECK(needed(3, 1, nullptr) == 3 * one - 2 * weights);
+  const int64_t stages = needed(1, 2, nullptr);
+  CHECK(needed(2, 2, nullptr) == 2 * stages - weights);
+}
+
 TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
   const Scratch scratch;
   const auto plan = [&](int processes, const std::string& ranks, const std::string& gpu = "h100") {

@@ -1,7 +1,15 @@
 // `plan -i`: what it says of a file is what `run` then finds.
 #include <catch2/catch.hpp>
 
+#include "cli/planned.h"
 #include "cli/program.h"
+#include "engine/forward/model.h"
+#include "engine/ranks/stage_layouts.h"
+#include "launch/resolve.h"
+#include "model/config.h"
+#include "plan/plimsoll/launch.h"
+#include "plan/plimsoll/plimsoll_plan.h"
+#include "plan/prompt_load.h"
 
 using namespace plimsoll;
 using test::Scratch;
@@ -165,6 +173,53 @@ TEST_CASE("cache, concurrency and hours") {
       scratch, std::string(kLimits) + "--num-gpu-blocks-override 4000 --max-num-seqs 10");
   CHECK(roomy["prompts"]["concurrency"] == 10);
   CHECK_FALSE(roomy["prompts"].contains("hours"));
+}
+
+TEST_CASE("bytes of the longest sequence, and of as many as run at once") {
+  const Scratch scratch;
+  scratch.write("in", R"({"prompt_token_ids":[1,2,3,4,5,6,7,8],"max_tokens":24})"
+                      "\n"
+                      R"({"prompt_token_ids":[1,2,3,4],"max_tokens":8})"
+                      "\n"
+                      R"({"prompt_token_ids":[1,2,3,4],"max_tokens":4})"
+                      "\n");
+  // 32, 12 and 8 tokens in blocks of 4; two run at once.
+  const Json plan = plan_with_prompts(scratch, std::string(kLimits) + "--max-num-seqs 2");
+  const int64_t block =
+      plan["kv_cache_bytes"].get<int64_t>() / plan["num_gpu_blocks"].get<int64_t>();
+  CHECK(block > 0);
+  CHECK(plan["prompts"]["longest_bytes"] == 8 * block);
+  CHECK(plan["prompts"]["peak_blocks"] == 8 + 3);
+  CHECK(plan["prompts"]["peak_bytes"] == (8 + 3) * block);
+}
+
+TEST_CASE("a sequence before windows has as many blocks in a plan as the engine gives it at most") {
+  const Json config = parse_json<Json>(read_text_file(test::kConfigs + "gemma-3-27b-it.json"));
+  const hardware::Gpu& card = hardware::find_gpu("h200");
+  launch::Arguments arguments;
+  arguments.lone_config = &config;
+  arguments.args.language_only = true;
+  for (const int64_t tokens : {2048, 2049, 4096}) {
+    INFO(tokens);
+    arguments.args.max_num_batched_tokens = tokens;
+    launch::ModelSource model(model::make_model_spec(config), config, {},
+                              launch::Experts::first_alone);
+    const plan::PlanResult planned = plan::own::make_plan(model, arguments, &card);
+    const auto footprint = plan::own::device_footprint(&card, arguments);
+    launch::ResolvedLaunch resolved = launch::resolve(model, arguments, *footprint);
+    resolved.engine.memory_budget = static_cast<uint64_t>(planned.budget_bytes);
+    const engine::KvLayout kv =
+        engine::resolve_stages(resolved.spec, resolved.stage_views(), resolved.engine, *footprint)
+            .front()
+            .kv;
+    int64_t most = 0;
+    for (int64_t length = 1; length < 8192; ++length) {
+      const int64_t given = engine::blocks_of_sequence(kv, length, tokens);
+      REQUIRE(plan::blocks_of_sequence(planned, length) >= given);
+      most = std::max(most, given);
+    }
+    CHECK(plan::blocks_of_sequence(planned, 8191) == most);
+  }
 }
 
 TEST_CASE("a launch that does not fit has its prompts counted, and no steps forecast") {

@@ -224,6 +224,23 @@ TEST_CASE("questions turned around say what is missing, and limits are those of 
              Catch::Contains("0.99.0 (not known yet: planned as 0.33.0)"));
 }
 
+TEST_CASE("--gpus says the ranks where no flag divides the launch") {
+  struct Row {
+    const char* flags;
+    int64_t gpus;
+  };
+  for (const Row& row : {Row{"", 4}, Row{"-tp 1", 1}, Row{"-tp 2", 2}, Row{"-pp 2", 2},
+                         Row{"-dp 2", 2}, Row{"-pp 2 -dp 2", 4}}) {
+    INFO(row.flags);
+    const std::string line =
+        std::string("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --gpus 4 ") +
+        row.flags + " --format json";
+    const Answer answer = shell_line(line.c_str());
+    CHECK(answer.status == 0);
+    CHECK(parse_json<Json>(answer.text)["gpus"] == row.gpus);
+  }
+}
+
 TEST_CASE("--gpu says how many cards, as people write it") {
   struct Row {
     std::vector<std::string> flags;

@@ -91,6 +91,7 @@ TEST_CASE("another command is refused and told what differs") {
         Row{"plimsoll run $MODEL -i in -o out --format ids", "format"},
         Row{"plimsoll run $MODEL -i in -o out --errors bad", "errors"},
         Row{"plimsoll run $MODEL -i in -o out --limit 9", "lines.count"},
+        Row{"SOURCE_DATE_EPOCH=7 plimsoll run $MODEL -i in -o out", "created"},
         Row{"(cat in; echo '\"x\"') > in2; plimsoll run $MODEL -i in2 -o out", "input.bytes"},
         Row{"cp -r $MODEL m; echo ' ' >> m/config.json; plimsoll run m -i in -o "
             "out --served-model-name $MODEL",

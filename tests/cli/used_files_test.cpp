@@ -38,16 +38,18 @@ cli::Failure told(const Exception& exception) {
 TEST_CASE("a file that a run writes under any of its names is no other file of the run") {
   const Scratch scratch;
   for (const char* name : {"in", "template", "form"}) scratch.write(name, "{}");
-  for (const char* name : {"model", "words", "settings"})
+  for (const char* name : {"model", "words", "settings", "draft"})
     std::filesystem::create_directory(scratch.path(name));
   scratch.write("model/config.json", "{}");
   scratch.write("words/tokenizer.json", "{}");
   scratch.write("settings/generation_config.json", "{}");
+  scratch.write("draft/config.json", "{}");
   RunOptions usual;
   usual.model = scratch.path("model");
   usual.inputs = {scratch.path("in")};
   usual.tokenizer = scratch.path("words");
   usual.generation_config = scratch.path("settings");
+  usual.launch.args.draft_model = scratch.path("draft");
   usual.chat_template_given = scratch.path("template");
   usual.structured_outputs = scratch.path("form");
   usual.output = scratch.path("out");
@@ -71,6 +73,7 @@ TEST_CASE("a file that a run writes under any of its names is no other file of t
                            "model/config.json",
                            "words/tokenizer.json",
                            "settings/generation_config.json",
+                           "draft/config.json",
                            "out",
                            "out.part",
                            "out.part.xxh3",

@@ -206,7 +206,8 @@ TEST_CASE("truncation keeps what vLLM keeps") {
       Row{"min_p relative to the best", 0, 1, 0.5, {1, 4, 3}},
       Row{"top_p over what min_p leaves", 0, 0.75, 0.5, {1, 4}},
       Row{"top_p over what top_k leaves", 3, 0.76, 0, {1, 4}},
-      Row{"all three", 5, 0.8, 0.2, {1, 4, 3}});
+      Row{"min_p over what top_k leaves", 5, 1, 0.5, {1, 4, 3}},
+      Row{"all three", 5, 0.8, 0.2, {1, 4, 3}}, Row{"all three, min_p first", 5, 0.8, 0.7, {1, 4}});
   INFO(row.label);
   SamplingParams params;
   params.top_k = row.top_k;

@@ -2,6 +2,7 @@
 // are encoded.
 #include <catch2/catch.hpp>
 
+#include "engine/scheduler.h"
 #include "engine/vision/image_cache.h"
 #include "engine/vision/image_holds.h"
 
@@ -158,4 +159,32 @@ TEST_CASE("a sequence stops before the first image that has no room") {
   CHECK(holds.hold(other.sequence, 4) == 4);
   sequence.computed = 8;
   CHECK(holds.hold(sequence, 12) == 8);
+}
+
+TEST_CASE("a sequence that ends, or is taken back, lets go of its images") {
+  for (const bool finished : {true, false}) {
+    INFO(finished);
+    ImageCache images(4);
+    ImageHolds holds(images);
+    KvCache cache({100, 4, {0}, false});
+    Scheduler scheduler(cache, {8, 4, Admission::next_step, 1, 0}, &holds);
+    const std::vector<TokenId> prompt(8, 1);
+    Seeing first({image_of(kFirst, {{1, 4, 0}})}), second({image_of(kSecond, {{1, 4, 0}})});
+    first.sequence.serial = 1;
+    second.sequence.serial = 2;
+    first.sequence.prompt = second.sequence.prompt = prompt;
+    scheduler.add(first.sequence);
+    CHECK(scheduler.schedule().size() == 1);  // four tokens of the first, in the image's midst
+    scheduler.commit();
+    CHECK_FALSE(images.hold(kThird, 1).has_value());
+    if (finished) {
+      scheduler.finish(first.sequence);
+    } else {
+      scheduler.remove(first.sequence);
+    }
+    CHECK(first.sequence.image_rows == std::vector<int64_t>{-1});
+    scheduler.add(second.sequence);
+    CHECK(scheduler.schedule().size() == 1);
+    CHECK(second.sequence.image_rows == std::vector<int64_t>{0});
+  }
 }

@@ -1,6 +1,7 @@
 // LMDeploy beside the rows that its own functions answered: bounds, refusals, flags and blocks with
 // sums by hand.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -258,6 +259,11 @@ TEST_CASE("LMDeploy's flags are its fields, and win over them") {
   CHECK(drafts("deepseek_mtp") == kLayer);
   CHECK(drafts("deepseek_mtp", {{"num_nextn_predict_layers", 3}}) == 3 * kLayer);
   CHECK(drafts("qwen3_5_mtp", {{"mtp_num_hidden_layers", 2}}) == 2 * kLayer);
+  const Answer drafted = ask_lmdeploy({.words = {"--speculative-algorithm", "deepseek_mtp"}});
+  CHECK(drafted.figures.kv_bytes ==
+        drafted.sizing["num_gpu_blocks"].get<int64_t>() * (kBlock + kLayer));
+  CHECK(drafted.figures.kv_bytes == std::llround(drafted.figures.bytes_per_token *
+                                                 static_cast<double>(drafted.figures.kv_tokens)));
   const auto notes = [](const Words& words) { return ask_lmdeploy({.words = words}).notes; };
   REQUIRE(notes({}).size() == 1);
   CHECK_THAT(notes({})[0], Catch::Contains("--backend turbomind: TurboMind"));

@@ -145,6 +145,7 @@ TEST_CASE("fsync and close that fail are errors, and fsync is not tried again") 
     const Seam seam(no_fsync);
     CHECK(code_of([&] { write_file(scratch.path("out"), "x"); }) == ExitCode::output_unwritable);
     CHECK(!scratch.has("out"));
+    CHECK(!scratch.has("out.part"));
   }
   const Seam seam(no_space_at_close);
   OutputFile file = OutputFile::open_owned(scratch.path("other"));

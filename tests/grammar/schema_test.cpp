@@ -195,6 +195,14 @@ const std::vector<Row> kRows = {
          "if": {"properties": {"k": {"const": "x"}}}, "then": {"required": ["v"]}})",
      {R"({"k":"y"})", R"({"k":"x","v":1})"},
      {R"({"k":"x"})"}},
+    {R"({"$schema": "http://json-schema.org/draft-06/schema#", "enum": [1, 2, 3],
+         "if": {"const": 2}, "then": false})",
+     {"1", "2", "3"},
+     {"4"}},
+    {R"({"$schema": "http://json-schema.org/draft-07/schema#", "enum": [1, 2, 3],
+         "if": {"const": 2}, "then": false})",
+     {"1", "3"},
+     {"2", "4"}},
     {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}})",
      {"{}", R"({"b":1})", R"({"a":1,"b":1})"},
      {R"({"a":1})"}},
@@ -282,6 +290,18 @@ TEST_CASE("the validator takes keys in any order and says what is wrong, and whe
   CHECK(validator.refuse(R"({"a":[]})") == "required at \"\": lacks \"b\"");
   CHECK(validator.refuse("{\"b\":1,\"b\":2}").find("duplicate key") != std::string::npos);
   CHECK_FALSE(validator.refuse("{").empty());
+}
+
+TEST_CASE("what contains has met is looked at from draft 2020-12 on") {
+  for (const bool newer : {false, true}) {
+    const grammar::JsonSchema validator(fmt::format(
+        R"({{"$schema": "https://json-schema.org/draft/{}/schema", "type": "array",
+             "contains": {{"type": "string"}}, "unevaluatedItems": false}})",
+        newer ? "2020-12" : "2019-09"));
+    INFO(newer);
+    CHECK(validator.refuse(R"(["a"])").empty() == newer);
+    CHECK_FALSE(validator.refuse(R"(["a",1])").empty());
+  }
 }
 
 TEST_CASE("classes in loops stand in the rules of their states") {

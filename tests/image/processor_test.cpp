@@ -54,6 +54,19 @@ TEST_CASE("frames go in pairs, of which the last may be one twice") {
   CHECK(pixels.levels[16 * 1176 + 196] == 2);  // its only frame once more
 }
 
+TEST_CASE("each frame of a video stands at its place of its pair") {
+  const auto processor = make(ProcessorKind::qwen2_vl, "{}");
+  std::vector<Image> frames;
+  for (uint8_t level = 0; level < 7; ++level) frames.push_back(plain({56, 56}, level));
+  const Pixels pixels = processor->process_video(frames);
+  CHECK(pixels.layout.frames == 4);
+  const std::vector<int> expected = {0, 1, 2, 3, 4, 5, 6, 6};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    INFO(i);
+    CHECK(pixels.levels[i / 2 * 16 * 1176 + i % 2 * 196] == expected[i]);
+  }
+}
+
 TEST_CASE("an image's two frames are kept once, and are two of its values") {
   const auto processor = make(ProcessorKind::qwen2_vl, "{}");
   const Pixels pixels = processor->process(plain({56, 56}, 3));
@@ -209,6 +222,28 @@ TEST_CASE("the colour that stands for none is white, but for InternVL and withou
   for (const auto* settings :
        {R"({"size": 28, "do_convert_rgb": null})", R"({"size": 28, "do_convert_rgb": false})"}) {
     CHECK(make(ProcessorKind::gemma3, settings)->process(image).levels[0] == 7);
+  }
+}
+
+TEST_CASE("the largest image for so many tokens has no more, and a whole unit less does not do") {
+  struct Row {
+    ProcessorKind kind;
+    const char* settings;
+    int64_t tokens, largest;
+  };
+  // A tile has 256 tokens, of Idefics3's 364 pixels in patches of 14 and units of 2 x 2: 169.
+  for (const Row& row :
+       {Row{ProcessorKind::qwen2_vl, "{}", 100, 100}, Row{ProcessorKind::idefics3, "{}", 169, 169},
+        Row{ProcessorKind::idefics3, "{}", 5 * 169, 5 * 169},
+        Row{ProcessorKind::idefics3, "{}", 5 * 169 - 1, 4 * 169},
+        Row{ProcessorKind::idefics3, R"({"do_image_splitting": false})", 5 * 169, 169},
+        Row{ProcessorKind::internvl, "{}", 256, 256},
+        Row{ProcessorKind::internvl, "{}", 5 * 256, 5 * 256},
+        Row{ProcessorKind::internvl, "{}", 5 * 256 - 1, 4 * 256},
+        Row{ProcessorKind::gemma3, R"({"do_pan_and_scan": true})", 3 * 256, 3 * 256},
+        Row{ProcessorKind::gemma3, R"({"do_pan_and_scan": true})", 99 * 256, 5 * 256}}) {
+    INFO(static_cast<int>(row.kind) << " " << row.settings << " " << row.tokens);
+    CHECK(make(row.kind, row.settings)->extremes(row.tokens).front().tokens == row.largest);
   }
 }
 

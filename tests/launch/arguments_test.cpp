@@ -98,6 +98,29 @@ TEST_CASE("each argument reaches its option of the engine") {
   });
   REQUIRE(eager.capture_sizes);
   CHECK(eager.capture_sizes->empty());
+  const auto graphs_with = [](std::string mode, std::optional<int64_t> level) {
+    return options_with([&](Arguments& a) {
+             a.args.capture_sizes = {1, 2};
+             a.args.graphs.mode = std::move(mode);
+             a.args.graphs.level = level;
+           })
+        .capture_sizes->size();
+  };
+  CHECK(graphs_with("", {}) == 2);
+  CHECK(graphs_with("NONE", {}) == 0);
+  CHECK(graphs_with("", 0) == 0);
+  CHECK(graphs_with("", 1) == 2);
+  const auto largest = [](int64_t stated, int64_t up_to) {
+    return options_with([&](Arguments& a) {
+             a.args.graphs.largest = stated;
+             a.args.graphs.up_to = up_to;
+           })
+        .largest_recorded;
+  };
+  CHECK(largest(0, 0) == 0);
+  CHECK(largest(8, 0) == 8);
+  CHECK(largest(0, 16) == 16);
+  CHECK(largest(8, 16) == 8);
 }
 
 TEST_CASE("every replica computes with its share of the threads, and with one at least") {

@@ -93,3 +93,32 @@ TEST_CASE("as many sequences run at once as the blocks hold of the whole context
   CHECK(most(3 * kEach) == 3);
   CHECK(most(4 * kEach) == 4);
 }
+
+TEST_CASE("every stage of a launch has as many blocks as the one with the least room") {
+  const Json config = testing::tiny_config("LlamaForCausalLM",
+                                           {{"torch_dtype", "bfloat16"}, {"num_hidden_layers", 4}});
+  ModelSource source(model::make_model_spec(config), config, {}, Experts::all);
+  Arguments arguments;
+  arguments.args.pipeline_parallel = 2;
+  ResolvedLaunch launch = resolve(source, arguments, kContextCard);
+  REQUIRE(launch.stages.size() == 2);
+  const auto blocks_of = [&](uint64_t budget) {
+    launch.engine.memory_budget = budget;
+    std::vector<int64_t> blocks;
+    for (const engine::EngineLayout& layout :
+         engine::resolve_stages(launch.spec, launch.stage_views(), launch.engine, kContextCard))
+      blocks.push_back(layout.num_blocks);
+    return blocks;
+  };
+  // The stages differ by the head and what the last one samples with.
+  const auto alone = [&](size_t stage, uint64_t budget) {
+    engine::EngineOptions options = launch.engine;
+    options.memory_budget = budget;
+    options.stage = engine::StageOf{&launch.spec, launch.stages[stage].first_layer, 2};
+    return engine::resolve_layout(launch.stages[stage].spec, options, kContextCard).num_blocks;
+  };
+  constexpr uint64_t kBudget = uint64_t{64} << 20;
+  const int64_t first = alone(0, kBudget), last = alone(1, kBudget);
+  REQUIRE(first != last);
+  CHECK(blocks_of(kBudget) == std::vector<int64_t>(2, std::min(first, last)));
+}

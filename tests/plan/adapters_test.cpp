@@ -29,6 +29,28 @@ TEST_CASE("adapters take factors of every linear layer") {
   CHECK(without.kv_cache_bytes - with.kv_cache_bytes == (factors * 8 + ends) * 32 * 3 * 2);
 }
 
+TEST_CASE("adapters of the table are the first stage's, those of the output the last one's") {
+  EngineArgs args;
+  args.max_model_len = 1024;
+  args.pipeline_parallel = 2;
+  args.lora = true;
+  args.lora_slots = 3;
+  args.lora_rank = 32;
+  Json config = unknown_decoder();
+  config["architectures"] = {"LlamaForCausalLM"};
+  const int64_t layer = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
+  const int64_t end = config["vocab_size"].get<int64_t>() + 1024;
+  const auto check = [&](const std::vector<int64_t>& factors) {
+    const PlanResult plan = plan_of(config, args);
+    REQUIRE(plan.stages.size() == factors.size());
+    for (size_t i = 0; i < factors.size(); ++i)
+      CHECK(plan.stages[i].adapter_bytes == factors[i] * 32 * 3 * 2);
+  };
+  check({4 * layer + end, 4 * layer + end});
+  args.pipeline_parallel = 4;
+  check({2 * layer + end, 2 * layer, 2 * layer, 2 * layer + end});
+}
+
 TEST_CASE("adapters of a class that takes none are refused, by release") {
   Json config = llama_8b();
   EngineArgs args;

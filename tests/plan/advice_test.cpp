@@ -60,6 +60,17 @@ TEST_CASE("the advised length is the longest that fits") {
   CHECK(fits(length + 16) == false);  // a block more
 }
 
+TEST_CASE("a larger share of the card saves what the budget grows by") {
+  EngineArgs args;
+  args.gpu_memory_utilization = 0.8;
+  const auto advice = advice_for("llama-3.1-8b", "a100-80gb", args);
+  const Suggestion* larger = with_flag(advice, "--gpu-memory-utilization 0.95");
+  REQUIRE(larger != nullptr);
+  const int64_t budget = plan_of(llama_8b(), args, "a100-80gb").budget_bytes;
+  args.gpu_memory_utilization = 0.95;
+  CHECK(larger->saves == plan_of(llama_8b(), args, "a100-80gb").budget_bytes - budget);
+}
+
 TEST_CASE("four bits are advised as the version has them") {
   EngineArgs args;
   const auto four_bits = [](const std::vector<Suggestion>& advice) {

@@ -112,6 +112,18 @@ Json predicting(const Json& settings) {
 
 }  // namespace
 
+TEST_CASE("a draft's tensors leave rests of torch's segments, as the target's do") {
+  Json draft = llama(2, 131072);
+  draft["intermediate_size"] = 14400;  // gate and up of a layer: 225 MiB, in segments of 2 MiB
+  EngineArgs plain;
+  const PlanResult without = plan_target(plain);
+  const PlanResult with = plan_target(drafted("draft_model", draft, 1));
+  CHECK(with.segment_bytes - without.segment_bytes == 2 * kMiB);
+  CHECK(with.weights_bytes - without.weights_bytes ==
+        with.parameter_bytes - without.parameter_bytes + with.buffer_bytes - without.buffer_bytes +
+            2 * kMiB);
+}
+
 TEST_CASE("a model's own layer that predicts is one of its layers behind a projection") {
   const auto plan = [](const Json& config, const char* method, int64_t ranks) {
     EngineArgs args;
@@ -136,17 +148,21 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
   constexpr int64_t kNorms = 2 * 128 + 2 * 1024 + 3 * 1024;
   CHECK(halves == (kLayer + kEnds - kNorms) + kNorms * 2);
   // A checkpoint may leave these layers whole.
-  const Json fp8 = {
-      {"quantization_config",
-       {{"quant_method", "compressed-tensors"},
-        {"config_groups",
-         {{"group_0",
-           {{"targets", {"Linear"}},
-            {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
-        {"ignore", {"re:^mtp.*"}}}}};
+  Json fp8 = {{"quantization_config",
+               {{"quant_method", "compressed-tensors"},
+                {"config_groups",
+                 {{"group_0",
+                   {{"targets", {"Linear"}},
+                    {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}}}}},
+                {"ignore", {"re:^mtp.*"}}}}};
   CHECK(plan(predicting(fp8), "mtp", 1).parameter_bytes -
             plan(predicting(fp8), "", 1).parameter_bytes ==
         (kLayer + kEnds) * 2);
+  // One matrix that stays whole leaves the others quantized.
+  fp8["quantization_config"]["ignore"] = {"re:^mtp.*down_proj$"};
+  const int64_t down = plan(predicting(fp8), "mtp", 1).parameter_bytes -
+                       plan(predicting(fp8), "", 1).parameter_bytes;
+  CHECK(down < (kLayer + kEnds) * 2 - 1024 * (2 * 1024 + 2 * 256) - 1024 * 1024);
   CHECK(plan(predicting({{"mtp_num_hidden_layers", 0}}), "mtp", 1).parameter_bytes ==
         plan(config, "", 1).parameter_bytes);
 }

@@ -137,6 +137,8 @@ TEST_CASE("stated sizes are taken once each, up to the tokens of a step") {
     return [sizes](EngineArgs& args) { args.capture_sizes = sizes; };
   };
   CHECK(graphs(k33, stated({4, 4, 2, 1, 1, 9000})) == 3 + 3);
+  CHECK(graphs(k33, stated({1, 8191, 8192, 8193})) == 3 + 1);  // a step has 8192
+  CHECK(graphs(k33, stated({0, 1, 256, 257})) == 3 + 2);       // 256 sequences decode
   const auto largest = [](int64_t most) {
     return [most](EngineArgs& args) { args.graphs.largest = most; };
   };

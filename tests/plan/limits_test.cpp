@@ -171,6 +171,38 @@ TEST_CASE("the fewest GPUs are found, the largest number included") {
   CHECK(tried == std::vector<int64_t>{1, 2, 4, 8});
 }
 
+TEST_CASE("sizes that the engine refuses are said as numbers of GPUs") {
+  Probe probe{[](const EngineArgs& args, const hardware::Gpu*) {
+                if (args.tensor_parallel < 4) throw Error(ExitCode::usage, "too few");
+                return true;
+              },
+              {}};
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  CHECK_THAT(solve_gpus(probe.plan(), args, nullptr, 8).solved,
+             Catch::Contains("Refused sizes: 2, 4."));
+}
+
+TEST_CASE("stages and copies of a launch count among the GPUs that are searched") {
+  struct Row {
+    int64_t stages, copies;
+    std::vector<int64_t> tensor_parallel;  // that are tried
+  };
+  for (const Row& row : {Row{2, 1, {1, 2, 4}}, Row{1, 2, {1, 2, 4}}, Row{2, 2, {1, 2}},
+                         Row{1, 3, {1, 2}}, Row{4, 3, {1}}}) {
+    INFO(row.stages << " stages, " << row.copies << " copies");
+    Probe never{[](const EngineArgs&, const hardware::Gpu*) { return false; }, {}};
+    EngineArgs args;
+    args.pipeline_parallel = row.stages;
+    args.data_parallel = row.copies;
+    CHECK(solve_gpus(never.plan(), args, nullptr, 8).solved ==
+          "No number of these GPUs up to 8 is enough.");
+    std::vector<int64_t> tried;
+    for (const EngineArgs& each : never.asked) tried.push_back(each.tensor_parallel);
+    CHECK(tried == row.tensor_parallel);
+  }
+}
+
 TEST_CASE("the most sequences are found to the last one") {
   for (const int64_t most : {1, 2, 3, 100, 65535, 65536}) {
     INFO(most << " find room");

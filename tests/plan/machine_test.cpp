@@ -165,6 +165,11 @@ TEST_CASE("the first boot pays for trial runs on the embedding table") {
   REQUIRE(plan.cold);
   CHECK(plan.cold->activation_peak_bytes >= int64_t{151936} * 4096 * 2);
   CHECK(plan.cold->cache.kv_cache_bytes < plan.kv_cache_bytes);
+  // Its lower edge has what the compiler loads besides, 600 MiB in logs.
+  REQUIRE(plan.bounds);
+  const int64_t more = plan.bounds->middle.kv_cache_bytes - plan.cold->kv_cache.middle;
+  CHECK(plan.bounds->low.kv_cache_bytes - plan.cold->kv_cache.low == more + 600 * kMiB);
+  CHECK(plan.bounds->high.kv_cache_bytes - plan.cold->kv_cache.high == more);
   const Json json = parse_json<Json>(to_json(plan));
   CHECK(json["cold_boot"]["num_gpu_blocks"] == plan.cold->cache.num_gpu_blocks);
   CHECK_THAT(to_text(plan, 80), Catch::Contains("First boot (empty compile cache)"));
@@ -270,6 +275,22 @@ TEST_CASE("the plan names what the host holds on all ranks together") {
   CHECK_THAT(to_html(plan), Catch::Contains("<p id=\"bounds\">KV cache"));
 }
 
+TEST_CASE("the host holds for all ranks what ranks hold, and for each engine what engines do") {
+  EngineArgs args;
+  args.tensor_parallel = 2;
+  args.data_parallel = 3;
+  args.draft_method = "ngram";
+  args.draft_tokens = 4;
+  const PlanResult plan = plan_of(llama_8b(), args);
+  const auto part = [&](const char* name) {
+    const auto found = std::ranges::find(plan.host, name, &PlanPart::name);
+    return found == plan.host.end() ? 0 : found->bytes;
+  };
+  CHECK(plan.host_processes == 1 + 3 + 6);
+  CHECK(part("tables of tokens") == int64_t{1024} * 131072 * 4 * 6);
+  CHECK(part("bitmasks of grammars") == int64_t{1024} * 5 * (128256 / 32) * 4 * 3);
+}
+
 TEST_CASE("attention's backend decides whether FlashInfer's workspace is taken") {
   EngineArgs args = at({0, 26, 0});
   const auto graphs = [&](const char* backend) {
@@ -280,6 +301,19 @@ TEST_CASE("attention's backend decides whether FlashInfer's workspace is taken")
   CHECK(graphs("FLASHINFER") - graphs("FLASH_ATTN") == 394 * kMiB);
   CHECK(stated_backend("FLASH_ATTN", {0, 14, 0}) == "FLASH_ATTN");
   CHECK(stated_backend("FLASH_ATTN", {0, 15, 0}).empty());
+}
+
+TEST_CASE("caches of 8 bits are read with FlashInfer but on Hopper, on old cards until 0.24") {
+  const auto attends = [](const char* card, const VllmVersion& version, bool fp8_cache) {
+    return attends_with_flashinfer(at(version), &hardware::find_gpu(card), {}, fp8_cache);
+  };
+  for (const char* card : {"t4", "a100-80gb", "h100"}) {
+    INFO(card);
+    const std::string name = card;
+    CHECK(attends(card, {0, 23, 9}, true) == (name != "h100"));
+    CHECK(attends(card, {0, 24, 0}, true) == (name == "a100-80gb"));
+    CHECK_FALSE(attends(card, {0, 23, 9}, false));
+  }
 }
 
 TEST_CASE("a card without a name is no Hopper where it has not the memory") {

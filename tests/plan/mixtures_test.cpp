@@ -195,6 +195,27 @@ TEST_CASE("room for experts stays from 0.14 on, and before is let go in each lay
   CHECK(part_bytes(plan_of(mixture(), args, "h100"), "activation: expert workspace") == 4 * kRoom);
 }
 
+TEST_CASE("room for experts is cut as the experts are") {
+  Json config = mixture();
+  config["moe_intermediate_size"] = 2048;
+  vllm::EngineArgs args;
+  args.max_num_batched_tokens = 4096;
+  args.max_num_seqs = 256;
+  struct Row {
+    int64_t tensor_parallel;
+    bool expert_parallel;
+    int64_t columns;  // gate and up or what comes out, and their product or what goes in
+  };
+  for (const Row& row : {Row{1, false, 2 * 2048 + 2048}, Row{2, false, 2 * 1024 + 1024},
+                         Row{8, false, kHidden + kHidden}, Row{8, true, 2 * 2048 + 2048}}) {
+    INFO(row.tensor_parallel << " " << row.expert_parallel);
+    args.tensor_parallel = row.tensor_parallel;
+    args.expert_parallel = row.expert_parallel;
+    CHECK(part_bytes(plan_of(config, args, "h100"), "activation: expert workspace") ==
+          4096 * 4 * 2 * row.columns);
+  }
+}
+
 TEST_CASE("Blackwell's kernels pad slices of experts in nvfp4 without a gate to 128 rows") {
   Json config = test::vllm_config(
       PLIMSOLL_SOURCE_DIR

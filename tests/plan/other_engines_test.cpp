@@ -94,6 +94,31 @@ TEST_CASE("bounds of predicted free memory are the root of the parts' squares") 
   CHECK(free.more == Approx(std::sqrt(less)));
 }
 
+TEST_CASE("the parts of a plan of another engine are the whole card") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  for (const char* engine : {"sglang", "lmdeploy", "transformers"}) {
+    INFO(engine);
+    engines::Question question;
+    question.config = &llama;
+    question.config_path = "config.json";
+    question.gpu = &hardware::find_gpu("h100");
+    const auto sum = [&] {
+      const PlanResult plan =
+          plan_engine(*engines::find_engine(engine), question, {llama, "config.json"}, false);
+      REQUIRE(plan.fits == true);
+      int64_t bytes = 0;
+      for (const PlanPart& part : plan.parts) bytes += part.bytes;
+      return bytes - plan.total_bytes;
+    };
+    CHECK(std::abs(sum()) <= 2);  // free memory is a number of GiB in floating point
+    question.free = engines::FreeMemory{78.5, 62.25};
+    CHECK(std::abs(sum()) <= 2);
+    if (engine == std::string("sglang")) continue;  // goes by both
+    question.free = engines::FreeMemory{0, 62.25};
+    CHECK(std::abs(sum()) <= 2);
+  }
+}
+
 TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says the release") {
   const test::Scratch scratch;
   const std::string file = scratch.path("model.gguf");
@@ -103,6 +128,11 @@ TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says th
   CHECK(fits.fits == true);
   CHECK(fits.version != "");
   CHECK(fits.planned_as == "");
+  CHECK(fits.total_bytes == int64_t{24564} << 20);
+  CHECK(fits.budget_bytes == int64_t{24100} << 20);
+  int64_t parts = 0;
+  for (const PlanPart& part : fits.parts) parts += part.bytes;
+  CHECK(parts == fits.total_bytes);
   // The card has as much, and less of it is free.
   const PlanResult taken = plan_llamacpp(model, {"-c", "4096", "-fit", "off"}, 24564, 8);
   CHECK(taken.fits == false);

@@ -147,3 +147,57 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
   args.pipeline_partition = {20, 13};
   CHECK_THAT(refusal_of(llama_8b(), args), Catch::Contains("the model has 32"));
 }
+
+TEST_CASE("a stage's plan counts the KV cache of its own layers alone") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  args.pipeline_partition = {20, 12};
+  const PlanResult result = plan_of(llama_8b(), args);
+  REQUIRE(result.kv_kinds.size() == 1);
+  CHECK(result.kv_kinds[0].layers == result.layers);
+  const int64_t layer = 2 * 8 * 128 * 2;  // bytes of a token
+  CHECK(result.kv_bytes_per_token == result.layers * layer);
+  CHECK(result.bytes_per_block == result.block_size * result.layers * layer);
+}
+
+TEST_CASE("the report has the parts of the weights, which are the whole") {
+  Json config = llama_8b();
+  config["intermediate_size"] = 14400;  // gate and up: 225 MiB, in segments of 2 MiB
+  EngineArgs args;
+  args.lora = true;
+  args.lora_slots = 1;
+  args.lora_rank = 16;
+  const PlanResult plan = plan_of(config, args);
+  CHECK(plan.segment_bytes > 0);
+  const Json json = parse_json<Json>(to_json(plan));
+  CHECK(json["parameter_bytes"] == plan.parameter_bytes);
+  CHECK(json["buffer_bytes"] == plan.buffer_bytes);
+  CHECK(json["adapter_bytes"] == plan.adapter_bytes);
+  CHECK(json["segment_bytes"] == plan.segment_bytes);
+  CHECK(json["weights_bytes"] ==
+        plan.parameter_bytes + plan.buffer_bytes + plan.adapter_bytes + plan.segment_bytes);
+}
+
+TEST_CASE("a cache that is told its blocks must fit on every stage") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  args.max_model_len = 8192;
+  args.blocks_override = 1024;
+  const PlanResult small = plan_of(llama_8b(), args);
+  REQUIRE(small.stages.size() == 2);
+  CHECK(small.fits.value());
+  const auto most_blocks = [&](const StageFigures& stage) {
+    const int64_t left = small.total_bytes - stage.weights_bytes - stage.activation_peak_bytes -
+                         stage.non_torch_bytes - stage.persistent_bytes;
+    return left / small.bytes_per_block;
+  };
+  // The last stage has the head and the sampler's rows, and so the least room.
+  const int64_t most = most_blocks(small.stages[1]);
+  REQUIRE(most < most_blocks(small.stages[0]));
+  args.blocks_override = most;
+  CHECK(plan_of(llama_8b(), args).fits.value());
+  args.blocks_override = most + 1;
+  const PlanResult refused = plan_of(llama_8b(), args);
+  CHECK_FALSE(refused.fits.value());
+  CHECK_THAT(refused.reason, Catch::Contains("as --num-gpu-blocks-override asks"));
+}

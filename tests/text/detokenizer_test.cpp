@@ -56,6 +56,15 @@ TEST_CASE("the prompt's context keeps the space before the first word") {
   CHECK(pieces(byte_fallback(), {5}, {1}, Specials::skip) == Pieces{"you", ""});
 }
 
+TEST_CASE("what is pending leaves out what the prompt showed, and asking changes nothing") {
+  const Tokenizer tokenizer = byte_fallback();
+  Detokenizer detokenizer(tokenizer, Ids{0, 2, 3, 4}, Specials::keep);
+  for (const TokenId id : {2, 3, 4}) CHECK(detokenizer.push(id).empty());
+  CHECK(detokenizer.pending() == "\u4f60");
+  CHECK(detokenizer.pending() == "\u4f60");
+  CHECK(detokenizer.finish() == "\u4f60");
+}
+
 TEST_CASE("what the prompt showed is not shown again") {
   CHECK(pieces(byte_fallback(), {0, 2, 3, 4}, {1}) == Pieces{" you", ""});
   CHECK(pieces(byte_level(), {0, 2, 3}, {4, 5, 0}) == Pieces{"", "\xF0\x9F\x98\x80", "a", ""});

@@ -224,3 +224,10 @@ TEST_CASE("formats of reasoning have names of vLLM's parsers, each once") {
   }
   CHECK(names.size() == 39);
 }
+
+TEST_CASE("a call's mark before the reasoning begins ends none") {
+  const SplitAnswer split = split_answer(reasoning_named("kimi_k2"),
+                                         "Not <|tool_calls_section_begin|> yet.<think>Thought");
+  CHECK(split.reasoning == "Thought");
+  CHECK(split.content == "Not <|tool_calls_section_begin|> yet.");
+}

@@ -66,6 +66,30 @@ TEST_CASE("blocks, need and the longest request, for random models, lengths and 
   }
 }
 
+TEST_CASE("a hybrid's block ends where every recurrent layer exports its state") {
+  const auto block = [](std::vector<int64_t> checkpoints) {
+    ModelShape shape;
+    shape.attention_token_bytes = 1024;
+    KvLayer full;
+    full.token_bytes = 1024;
+    shape.kv_layers.push_back(full);
+    for (const int64_t checkpoint : checkpoints) {
+      KvLayer state;
+      state.kind = KvKind::state;
+      state.token_bytes = 10 * 1024;
+      state.checkpoint = checkpoint;
+      shape.kv_layers.push_back(state);
+    }
+    KvOptions options;
+    options.max_model_len = 8192;
+    return KvPlan(shape, options).block_size();
+  };
+  CHECK(block({64}) == 64);
+  CHECK(block({64, 64}) == 64);
+  CHECK(block({64, 48}) == 192);
+  CHECK(block({64, 0}) == 16);  // one exports none within a prefill
+}
+
 TEST_CASE("every layer is in one group, and more budget or a shorter request never fits less") {
   std::mt19937_64 random(13);
   for (int i = 0; i < 2000; ++i) {

@@ -34,8 +34,10 @@ std::string shortened(const std::string& source) {
 }
 
 [[noreturn]] void too_large(const std::string& field, size_t most) {
-  refuse(image::code::too_large, field,
-         fmt::format("the image, or a line's images together, have more than {} bytes", most));
+  refuse(
+      image::code::too_large, field,
+      fmt::format("the file has more than {} bytes, the most that the line's files before it leave",
+                  most));
 }
 
 std::vector<uint8_t> read_data(const std::string& url, const std::string& field, size_t most) {
