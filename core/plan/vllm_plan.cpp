@@ -331,7 +331,10 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
                                     .limits = terms.limits,
                                     .element = terms.element,
                                     .max_model_len = result.launched_model_len(),
-                                    .flashinfer = flashinfer},
+                                    .flashinfer = flashinfer,
+                                    .last = stages[chosen].last,
+                                    .late = launches[chosen].late,
+                                    .workspace = launches[chosen].workspace},
                                     stages[chosen].shape, kv))
     result.parts.push_back(std::move(part));
   if (result.has_kv) {

@@ -322,9 +322,56 @@ TEST_CASE("latent attention keeps gathered context, its indexer a block table fo
   constexpr int64_t kIndexTable = kTokens * (163840 / 64) * 4;
   CHECK(kept(deepseek_v32(), {0, 16, 0}) == 0);
   CHECK(kept(deepseek_v32(), {0, 17, 0}) == kIndexTable);
+  // From 0.26 on sparse attention gathers context too, for short prefills.
+  CHECK(kept(deepseek_v32(), {0, 33, 0}) == kIndexTable + 65536 * 576 * 2);
+  CHECK(kept(deepseek_v32(), {0, 25, 0}) == kIndexTable);
+  // On Blackwell these mask what is not chosen, where the cache is not in 8 bits.
+  const auto on_blackwell = [](VllmVersion version, const char* cache) {
+    EngineArgs args = launch(version);
+    args.tensor_parallel = 8;
+    args.max_model_len = 163840;
+    args.kv_cache_dtype = cache;
+    return part_bytes(plan_of(deepseek_v32(), args, "b200"), "buffers of latent attention");
+  };
+  constexpr int64_t kGathered = 65536 * 576 * 2, kMasks = 128 << 20;
+  CHECK(on_blackwell({0, 26, 0}, "auto") == kIndexTable + kGathered);
+  CHECK(on_blackwell({0, 27, 0}, "auto") == kIndexTable + kGathered + kMasks);
+  CHECK(on_blackwell({0, 27, 0}, "fp8") == kIndexTable + kGathered);
   // FlashInfer's sparse kernels on Hopper: a workspace, and indices of a step.
   CHECK(kept(deepseek_v32(), {0, 30, 0}, "fp8_e4m3") ==
         kIndexTable + (128 << 20) + kTokens * 2048 * 4);
+}
+
+TEST_CASE(
+    "Triton's kernels of latent attention reserve the parts of decodes, from 0.33 in budget") {
+  constexpr int64_t kHeads = 128 / 8, kParts = 2 * 108, kColumns = 512 + 1;
+  const auto part = [](VllmVersion version, const char* card, int64_t length = 163840,
+                       int64_t drafts = 0) {
+    Json config = deepseek_v32();
+    config["architectures"] = {"DeepseekV3ForCausalLM"};
+    config["model_type"] = "deepseek_v3";
+    config["first_k_dense_replace"] = config["num_hidden_layers"];  // no experts in the workspace
+    EngineArgs args = launch(version);
+    args.tensor_parallel = 8;
+    args.max_num_seqs = 64;
+    args.max_model_len = length;
+    if (drafts > 0) args.draft_method = "ngram";
+    args.draft_tokens = drafts;
+    args.lookup_max = 4;
+    for (const PlanPart& one : plan_of(config, args, card).parts)
+      if (one.name == "attention workspace") return one;
+    return PlanPart{};
+  };
+  const char* const card = "a100-80";
+  CHECK(part({0, 24, 0}, card).bytes == 0);
+  // 320 parts of 512 tokens, a power of 2 of them, but two for each of 108 processors at most.
+  CHECK(part({0, 25, 0}, card).bytes == 64 * kHeads * kParts * kColumns * 4);
+  CHECK(!part({0, 32, 0}, card).inside_budget);
+  CHECK(part({0, 33, 0}, card).bytes == 64 * kHeads * kParts * kColumns * 4);
+  CHECK(part({0, 33, 0}, card).inside_budget);
+  CHECK(part({0, 33, 0}, card, 20000).bytes == 64 * kHeads * 64 * kColumns * 4);  // 39 parts
+  CHECK(part({0, 33, 0}, card, 20000, 3).bytes == 4 * 64 * kHeads * 64 * kColumns * 4);
+  CHECK(part({0, 33, 0}, "h200").bytes == 0);  // other kernels
 }
 
 TEST_CASE("drafts that are drawn at random keep their logits, n-grams the tokens of requests") {

@@ -16,7 +16,7 @@ struct EncoderMemory {
   int64_t kept = 0;  // outputs and inputs that stay while the language model runs
   int64_t peak = 0;  // of the tower itself
   /// Part of both that may not be there at once: outputs are made behind the tower's peak
-  /// (v1/worker/ gpu_model_runner.py: embed_multimodal in profile_run), normalized pixels let go
+  /// (v1/worker/gpu_model_runner.py: embed_multimodal in profile_run), normalized pixels let go
   /// before it.
   int64_t passing = 0;
   std::string modality;

@@ -106,10 +106,15 @@ PlanPart attention_pass(const AttentionRoom& room, int64_t fixed) {
           "model_executor/layers: attention/mla_attention.py, sparse_attn_indexer.py"};
 }
 
+/// Bytes of the workspace that layers share which experts need.
+int64_t expert_workspace(const EngineArgs& args, const Step& step, const ActivationShape& sizes) {
+  return args.version < kKeepsRoom ? 0 : expert_room(args, step, sizes).bytes;
+}
+
 /// The workspace that layers share, beyond what experts need of it.
 PlanPart workspace_part(const EngineArgs& args, const Step& step, const ActivationShape& sizes,
                         const AttentionRoom& room) {
-  const int64_t experts = args.version < kKeepsRoom ? 0 : expert_room(args, step, sizes).bytes;
+  const int64_t experts = expert_workspace(args, step, sizes);
   PlanPart part{"attention workspace", std::max((room.shared.bytes - experts).value(), int64_t{0}),
                 room.shared.formula, "v1/worker/workspace.py", true};
   if (experts > 0) part.formula += fmt::format(" - {} B that experts have of it", experts);
@@ -245,7 +250,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   pass_on(forward, step, stage);
   const PlanPart room = expert_room(args, step, sizes);
   if (args.version < kKeepsRoom) add_room(forward, room);
-  const PlanPart attended = attention_pass(attention, fixed_bytes(args, gpu));
+  PlanPart attended = attention_pass(attention, fixed_bytes(args, gpu));
+  if (attended.bytes > 0) pass_on(attended, step, stage);
   if (attended.bytes > forward.bytes) forward = attended;
   spread_forward(forward, shape);
   std::vector<PlanPart> parts;
@@ -322,6 +328,13 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
   }
   if (stage.last) add_draft_buffers(parts, args, stage, step, second);
   return parts;
+}
+
+Amount shared_workspace(const EngineArgs& args, const EngineLimits& limits, const Stage& stage,
+                        int64_t element, const AttentionRoom& attention) {
+  const Step step = step_of(limits, stage, element);
+  const Amount experts = expert_workspace(args, step, stage.shape.activation);
+  return std::max(experts, attention.shared.bytes);
 }
 
 PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans) {

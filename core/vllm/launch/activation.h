@@ -38,6 +38,10 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                                        const Stage& stage, int64_t element,
                                        const AttentionRoom& attention);
 
+/// Bytes of the workspace that experts and attention share, when the profile ends.
+Amount shared_workspace(const EngineArgs& args, const EngineLimits& limits, const Stage& stage,
+                        int64_t element, const AttentionRoom& attention);
+
 /// Memory of the captured graphs of so many layers; `flashinfer`: attention runs in its kernels,
 /// `plans`: those of each whole graph have a plan of their own.
 PlanPart graph_part(const GraphPlan& graphs, int64_t layers, bool flashinfer, bool plans);

@@ -1,6 +1,7 @@
 #include "vllm/launch/attention_room.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ constexpr VllmVersion kHoldsQueries{0, 18, 0};
 constexpr VllmVersion kProfilesLogits{0, 19, 0};  // of indexers
 constexpr VllmVersion kHoldsTopK{0, 20, 0};       // RADIX_TOPK_WORKSPACE_SIZE
 constexpr VllmVersion kFlashInferCompressed{0, 24, 0};
+constexpr VllmVersion kHoldsSplits{0, 25, 0};
 constexpr VllmVersion kHoldsChoice{0, 27, 0};      // of compressed entries
 constexpr VllmVersion kPadsQueries{0, 29, 0};      // of caches in 16 bits
 constexpr VllmVersion kHoldsPrefill{0, 31, 0};     // padded queries and both outputs
@@ -24,6 +26,8 @@ constexpr VllmVersion kSixtyFourHeads{0, 32, 0};   // on Blackwell; before: 128
 constexpr VllmVersion kPositionsInRows{0, 32, 0};  // zeros, where latents have none
 constexpr VllmVersion kFewerRowsIfLong{0, 32, 0};  // sparse_mla_prefill_workspace_factor
 constexpr VllmVersion kExchangesChoice{0, 32, 0};  // between ranks
+constexpr VllmVersion kSplitsOfDrafts{0, 31, 0};
+constexpr VllmVersion kProfilesSplits{0, 33, 0};  // before: reserved with the KV cache
 
 constexpr int64_t kHalf = 2;  // bytes of bfloat16, in which backends gather
 
@@ -104,6 +108,22 @@ TensorSum index_request(const Scene& scene) {
   return request;
 }
 
+/// Outputs of the parts in which Triton's kernels decode (v1/attention/backends/mla/triton_mla.py:
+/// _compute_num_kv_splits).
+TensorSum split_request(const Scene& scene, Amount sequences, int64_t processors) {
+  constexpr int64_t kPart = 512, kPartsOfProcessor = 2;
+  TensorSum request;
+  if (!scene.backend.splits || !scene.since(kHoldsSplits)) return request;
+  const int64_t wanted = std::max<int64_t>(1, scene.length.value() / kPart);
+  auto parts = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
+  if (processors > 0) parts = std::min(parts, processors * kPartsOfProcessor);
+  const bool drafts = scene.since(kSplitsOfDrafts) && !scene.args.draft_method.empty();
+  const Amount rows = sequences * (drafts ? 1 + scene.args.draft_tokens : 1);
+  request.add(rows * scene.sizes.heads * parts, scene.sizes.latent + 1, kFloat32,
+              "parts of decodes");
+  return request;
+}
+
 /// Keys and values of the context, which the profile allocates in each layer.
 TensorSum expanded_context(const Scene& scene) {
   TensorSum sum;
@@ -178,6 +198,13 @@ AttentionRoom attention_room(const EngineArgs& args, const EngineLimits& limits,
   if (scene.since(kSharesWorkspace)) {
     room.shared = larger(sparse_request(scene), index_request(scene));
     if (!flashinfer) room.shared = larger(room.shared, compressed_request(scene));
+  }
+  const TensorSum splits =
+      split_request(scene, limits.max_num_seqs, gpu != nullptr ? gpu->processors : 0);
+  if (scene.since(kProfilesSplits)) {
+    room.shared = larger(room.shared, splits);
+  } else {
+    room.late = splits;
   }
   const TensorSum trial = larger(expanded_context(scene), index_trial(scene));
   if (trial.bytes == Amount{0}) return room;

@@ -22,9 +22,11 @@ struct TensorSum {
 };
 
 struct AttentionRoom {
-  /// Largest request of the workspace that all layers share and experts too (vllm/v1/worker/
-  /// workspace.py: get_simultaneous). It is kept, and taken before the profile ends.
+  /// Largest request, up to the profile's end, of the workspace that all layers share and experts
+  /// too (vllm/v1/worker/workspace.py: get_simultaneous). It is kept.
   TensorSum shared;
+  /// Request that is made with the KV cache, behind the profile.
+  TensorSum late;
   /// What a backend keeps for itself from the profile on.
   TensorSum own;
   /// Peak of the profiled step while attention runs: its inputs and outputs, and what stands for

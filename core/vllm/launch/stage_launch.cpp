@@ -165,8 +165,12 @@ StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
                                        {.args = whole.args,
                                         .limits = whole.terms.limits,
                                         .element = whole.terms.element,
-                                        .max_model_len = whole.terms.max_model_len},
+                                        .max_model_len = whole.terms.max_model_len,
+                                        .last = stage.last},
                                        stage.shape, whole.kv));
+  launch.late = attention.late;
+  launch.workspace =
+      shared_workspace(whole.args, whole.terms.limits, stage, whole.terms.element, attention);
   figures.cold_peak_bytes = cold_peak(whole.args, whole.terms.limits, stage, whole.terms.element);
   fill_outside_torch(figures, whole);
   const bool counted = fill_graphs(launch, stage, whole);

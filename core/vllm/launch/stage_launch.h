@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/attention_room.h"
 #include "vllm/launch/stage.h"
 #include "vllm/launch/terms.h"
 
@@ -31,6 +32,8 @@ struct StageLaunch {
   }
   EncoderMemory encoder;
   int64_t graphs = 0;
+  TensorSum late;    // request of the workspace that layers share, behind the profile
+  Amount workspace;  // bytes that it has by then
 };
 
 /// Weights, activations and graphs of a stage, and what the budget leaves.

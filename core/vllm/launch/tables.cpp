@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "vllm/launch/activation.h"
 #include "vllm/launch/attention_room.h"
 
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kPageIndices{0, 10, 1};   // of FlashInfer, kept for graphs
-constexpr VllmVersion kIndexTable{0, 17, 0};    // of indexers, a row for each token of a step
+constexpr VllmVersion kPageIndices{0, 10, 1};  // of FlashInfer, kept for graphs
+constexpr VllmVersion kIndexTable{0, 17, 0};   // of indexers, a row for each token of a step
+constexpr VllmVersion kSparseGathers{0, 26, 0};
+constexpr VllmVersion kMasksChoices{0, 27, 0};
+constexpr int64_t kMaskMiB = 128;               // GLOBAL_TOPK_MASK_MAX_BYTES
 constexpr VllmVersion kTokensOnCard{0, 32, 0};  // of requests, for the second runner's n-grams
 constexpr VllmVersion kDraftLogits{0, 19, 0};
 constexpr VllmVersion kLogitsOfModelType{0, 28, 0};  // before: float32
@@ -63,15 +68,24 @@ class Tables {
     if (sizes.index_key > 0 && args_.version >= kIndexTable) {
       sum.add(tokens_, ceil_div(length_, block), kIndex, "block table of indexers");
     }
-    if (sizes.index_key == 0 && sizes.expanded > 0) {
-      sum.add(context_rows(args_, terms_.limits, terms_.max_model_len, shape_), sizes.row,
-              terms_.element, "gathered context");
-    }
+    if (const Amount rows = gathered_rows(block); rows > Amount{0})
+      sum.add(rows, sizes.row, terms_.element, "gathered context");
+    if (masks_choices()) sum.add(kMaskMiB, kMiB, 1, "masks of chosen keys");
     if (shape_.latent.workspace > 0) {
       sum.add(1, shape_.latent.workspace, 1, "workspace of the sparse backend");
       sum.add(tokens_, sizes.chosen, kIndex, "its indices");
     }
     add(Made::with_cache, "buffers of latent attention", sum, "v1/attention/backends/mla");
+  }
+
+  /// What the shared workspace grows by when the cache is made.
+  void add_grown_workspace() {
+    if (terms_.late.bytes <= terms_.workspace) return;
+    TensorSum grown = terms_.late;
+    grown.bytes -= terms_.workspace;
+    if (terms_.workspace > Amount{0})
+      grown.formula += fmt::format(" - {} B that it has by then", terms_.workspace.value());
+    add(Made::with_cache, "attention workspace", grown, "v1/attention/backends/mla/triton_mla.py");
   }
 
   void add_drafts() {
@@ -82,7 +96,8 @@ class Tables {
       if (args_.version >= kTokensOnCard) sum.add(sequences_, length_, kIndex, "tokens");
       return add(Made::before_profile, "tokens of requests", sum, "v1/worker/gpu/states.py", true);
     }
-    if (!args_.draft_logits || method.empty() || args_.version < kDraftLogits) return;
+    if (!terms_.last || !args_.draft_logits || method.empty() || args_.version < kDraftLogits)
+      return;
     TensorSum sum;
     const int64_t size = args_.version < kLogitsOfModelType ? kFloat32 : terms_.element;
     sum.add(sequences_ * args_.draft_tokens, shape_.activation.vocabulary, size, "draft logits");
@@ -93,6 +108,36 @@ class Tables {
   std::vector<PlanPart> parts;
 
  private:
+  /// Rows of context that prefill gathers, in blocks of `block` tokens: of sparse attention no more
+  /// than is chosen (model_executor/layers/attention/sparse_mla_attention.py:
+  /// determine_chunked_prefill_workspace_size).
+  [[nodiscard]] Amount gathered_rows(int64_t block) const {
+    constexpr int64_t kRequests = 8, kPages = 4, kMost = 64 * 1024;
+    const AttentionSizes& sizes = shape_.attention;
+    if (sizes.expanded == 0) return 0;
+    if (sizes.index_key == 0)
+      return context_rows(args_, terms_.limits, terms_.max_model_len, shape_);
+    if (!shape_.latent.expands || args_.version < kSparseGathers) return 0;
+    const Amount wanted = std::max(length_ * kRequests, sequences_ * block * kPages);
+    const Amount rows = std::min({wanted, Amount{kMost}, sequences_ * sizes.chosen});
+    return std::max(rows, Amount{block});
+  }
+
+  /// sparse_mla_attention.py: _is_masked_mha_available.
+  [[nodiscard]] bool masks_choices() const {
+    struct Heads {
+      int64_t heads, latent, query, value;
+    };
+    constexpr Heads kMasked[] = {{128, 512, 192, 128}, {64, 512, 256, 256}};
+    const AttentionSizes& sizes = shape_.attention;
+    return shape_.latent.masks && args_.version >= kMasksChoices &&
+           std::ranges::any_of(kMasked, [&](const Heads& one) {
+             return one.heads == sizes.heads * args_.tensor_parallel &&
+                    one.latent == sizes.latent && one.query == sizes.query &&
+                    one.value == sizes.value;
+           });
+  }
+
   void add(Made made, const char* name, const TensorSum& sum, const char* source,
            bool inside = false) {
     constexpr int64_t kWorthNaming = 8 << 20;
@@ -118,6 +163,7 @@ std::vector<PlanPart> table_parts(Made made, const TableTerms& terms, const Mode
   tables.add_block_tables();
   if (terms.flashinfer) tables.add_page_indices();
   tables.add_latent_buffers();
+  tables.add_grown_workspace();
   tables.add_drafts();
   return std::move(tables.parts);
 }

@@ -9,6 +9,7 @@
 #include "vllm/engine_args.h"
 #include "vllm/figures.h"
 #include "vllm/kv/kv_plan.h"
+#include "vllm/launch/attention_room.h"
 
 namespace plimsoll::vllm {
 
@@ -22,6 +23,9 @@ struct TableTerms {
   int64_t element = 2;        // bytes of the model's dtype
   int64_t max_model_len = 0;  // of the launch: with --max-model-len auto it is lowered meanwhile
   bool flashinfer = false;    // attention runs in FlashInfer's kernels
+  bool last = true;           // the stage of a pipeline that drafts
+  TensorSum late = {};        // request of the shared workspace behind the profile
+  Amount workspace = {};      // bytes that it has by then
 };
 
 /// The buffers of at least 8 MiB that are made then.

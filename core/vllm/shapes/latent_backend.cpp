@@ -54,6 +54,19 @@ constexpr VllmVersion kSparseConsumer{0, 24, 0};
 constexpr LatentBackend kSparseHopperKernel{
     "FLASHINFER_MLA_SPARSE_SM90", 64, 64, false, 1, false, 128 << 20};
 
+/// FlashMLA's for sparse attention, which is there for every type of the cache.
+constexpr LatentBackend flash_sparse(bool packed, bool masks = false) {
+  return {.name = "FLASHMLA_SPARSE",
+          .block = 64,
+          .multiple = 64,
+          .packed = packed,
+          .gathers = true,
+          .expands = true,
+          .masks = masks};
+}
+
+constexpr LatentBackend kTriton{.name = "TRITON_MLA", .splits = true};
+
 /// Of latents without positions, before those of all (vllm/platforms/cuda.py: head_size == 512).
 constexpr auto kUnrotatedRows = std::to_array<Row>({
     {kSparseHopperKernel, {kHopper}, kDense, {kSparseHopper}},
@@ -66,25 +79,24 @@ constexpr auto kDenseRows = std::to_array<Row>({
     {{"FLASH_ATTN_MLA"}, {kHopper}, kWhole},
     {{"FLASHMLA", 64}, {kHopper}, kFp8},
     {{"FLASHINFER_MLA", 32}, {kBlackwell}, kDense},
-    {{"TRITON_MLA"},
-     {Architecture::older, Architecture::ampere, Architecture::ada, kConsumer},
-     kWhole},
-    {{"TRITON_MLA"}, {Architecture::ada, kConsumer}, kFp8, {kTritonFp8}},
+    {kTriton, {Architecture::older, Architecture::ampere, Architecture::ada, kConsumer}, kWhole},
+    {kTriton, {Architecture::ada, kConsumer}, kFp8, {kTritonFp8}},
 });
 
 constexpr auto kSparseRows = std::to_array<Row>({
-    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
-     {kHopper, kBlackwell},
-     kDense,
-     {{0, 0, 0}, kOwnSparseType}},
-    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true},
-     {kHopper, kBlackwell},
-     {CacheType::e4m3},
-     {{0, 0, 0}, kSparseE4m3}},
-    {{"FLASH_ATTN_MLA_SPARSE", 64, 64}, {kHopper}, kWhole, {kSparseFlashAttention}},
-    {{"FLASHINFER_MLA_SPARSE", 64, 64, false, 32}, {kBlackwell}, kFp8, {kSparseE4m3}},
-    {{"FLASHMLA_SPARSE", 64, 64, false, 1, true}, {kHopper, kBlackwell}, kWhole},
-    {{"FLASHMLA_SPARSE", 64, 64, true, 1, true}, {kHopper, kBlackwell}, kPacked},
+    {flash_sparse(true), {kHopper, kBlackwell}, kDense, {{0, 0, 0}, kOwnSparseType}},
+    {flash_sparse(true), {kHopper, kBlackwell}, {CacheType::e4m3}, {{0, 0, 0}, kSparseE4m3}},
+    {{.name = "FLASH_ATTN_MLA_SPARSE", .block = 64, .multiple = 64, .expands = true},
+     {kHopper},
+     kWhole,
+     {kSparseFlashAttention}},
+    {{.name = "FLASHINFER_MLA_SPARSE", .block = 64, .multiple = 64, .rows = 32, .expands = true},
+     {kBlackwell},
+     kFp8,
+     {kSparseE4m3}},
+    {flash_sparse(false), {kHopper}, kWhole},
+    {flash_sparse(false, true), {kBlackwell}, kWhole},
+    {flash_sparse(true), {kHopper, kBlackwell}, kPacked},
     {kSparseHopperKernel, {kHopper}, {CacheType::e4m3}, {kSparseHopper}},
     {{"FLASHINFER_MLA_SPARSE_SM120", 64, 64, true},
      {kConsumer},

@@ -31,6 +31,9 @@ struct LatentBackend {
   int64_t rows = 1;       // tokens of which packed blocks have a whole number
   bool gathers = false;   // prefill reads queries and cache from the shared workspace
   int64_t workspace = 0;  // bytes that its metadata builder keeps, beside indices of a step
+  bool splits = false;    // decodes in parts, whose outputs stand in the shared workspace
+  bool expands = false;   // sparse, but short prefills gather their context as dense attention does
+  bool masks = false;     // these prefills mask what is not chosen, for heads of some sizes
 };
 
 /// Bytes of a token of a layer in fp8_ds_mla.
