@@ -31,6 +31,12 @@ std::string present_gpu() {
 
 std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
   if (options.gpu.find(',') != std::string::npos) {
+    if (options.engine == "llamacpp") {
+      fail(ExitCode::usage,
+           "--gpu {}: cards of several kinds need the model as GGUF; name a GGUF file, or say by "
+           "--gguf-type what the model is to be converted to",
+           options.gpu);
+    }
     fail(ExitCode::usage,
          "--gpu {}: cards of several kinds go with --engine llamacpp alone; name one, and say by "
          "--gpus how many",

@@ -339,10 +339,8 @@ void check_answers(const PlanOptions& given) {
                           {"--explain", !given.explain.empty()}};
   for (const Answer& text : texts) {
     if (!text.is_asked || given.format == PlanFormat::text) continue;
-    fail(ExitCode::usage,
-         "{}: prints text alone; leave out --format (--format json of a plan has each part's "
-         "formula)",
-         text.flag);
+    fail(ExitCode::usage, "{}: prints text alone; leave out --format{}", text.flag,
+         given.explain.empty() ? "" : " (--format json of a plan has each part's formula)");
   }
   if (!given.diff.first.empty() && !given.model.empty())
     fail(ExitCode::usage, "--diff: compares two files; leave out MODEL and --from");

@@ -218,6 +218,11 @@ void note_launcher(plan::PlanResult& result, const PlanOptions& options,
   if (!refusal.empty()) result.notes.push_back("run refuses this: " + refusal);
 }
 
+/// The cards of --gpus, else of what was pasted; 0: neither says how many.
+int64_t cards_at_hand(const PlanOptions& options) {
+  return options.gpus.value_or(options.gpus_pasted.value_or(0));
+}
+
 }  // namespace
 
 void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
@@ -226,13 +231,13 @@ void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options) {
         fmt::format("left out, not known to plan: {}", fmt::join(options.left_out, ", ")));
   }
   if (!options.release_note.empty()) result.notes.push_back(options.release_note);
-  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  const int64_t at_hand = cards_at_hand(options);
   if (!result.refused && result.gpus < at_hand)
     result.notes.push_back(fmt::format("the launch uses {} of {} GPUs", result.gpus, at_hand));
 }
 
 void count_cards(plan::PlanResult& result, const PlanOptions& options, const std::string& ranks) {
-  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  const int64_t at_hand = cards_at_hand(options);
   if (at_hand == 0 || result.gpus <= at_hand) return;
   result.fits = false;
   result.reason =
@@ -259,7 +264,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   }();
   plan::PlanResult& result = solved.result;
   if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
-  const int64_t at_hand = options.gpus.value_or(options.gpus_pasted.value_or(0));
+  const int64_t at_hand = cards_at_hand(options);
   count_cards(result, options,
               fmt::format("tensor parallel {}, pipeline parallel {}, data parallel {}",
                           args.tensor_parallel, args.pipeline_parallel, args.data_parallel));

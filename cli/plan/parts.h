@@ -52,8 +52,8 @@ std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options);
 /// Error(usage).
 void check_searched_card(const hardware::Gpu* gpu);
 
-/// Refuses a launch on more cards than --gpus, or what was pasted, has; `ranks` says what needs
-/// them.
+/// Says that a launch does not fit where it needs more cards than --gpus, or what was pasted, has;
+/// `ranks` says what needs them.
 void count_cards(plan::PlanResult& result, const PlanOptions& options, const std::string& ranks);
 /// Adds what --from has to say.
 void add_pasted_notes(plan::PlanResult& result, const PlanOptions& options);

@@ -60,16 +60,19 @@ void check_outputs(const RunOptions& options, const Environment& environment,
   batch::refuse_unknown_output(options.output);
   if (files::is_stream(options.output) || !files::exists(batch::manifest_path(options.output))) {
     if (!options.errors.empty()) batch::refuse_unknown_output(options.errors);
+    if (!files::is_stream(options.output)) batch::refuse_unrecorded_lines(options.output);
     return;
   }
   files::InputFile input = files::InputFile::open(input_paths(options));
+  batch::refuse_stream(options.output, input);
   if (!input.is_regular()) return;
   RunOptions silent = options;
   silent.quiet = true;  // the plan tells what is wrong with lines
   const ScannedInput scanned = scan(silent, input);
-  batch::refuse_other_run(options.output,
-                          describe_job(options, environment, device, input, scanned),
-                          options.retry_failed);
+  batch::refuse_other_run({.output = options.output,
+                           .errors = options.errors,
+                           .job = describe_job(options, environment, device, input, scanned),
+                           .resume = {.slice = {}, .failed = options.retry_failed}});
 }
 
 }  // namespace

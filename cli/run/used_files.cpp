@@ -52,13 +52,15 @@ void add_written(const std::string& role, const std::string& path,
   used.push_back({role, path, Use::write});
   if (files::is_stream(path)) return;
   files::packing_for(path);  // refuses what it does not write
-  // A finished output may lie in a folder that cannot be written to.
-  if (!files::exists(path) || !files::exists(path + ".run.json")) files::check_folder(path);
   files::check_name(path);
   for (const char* suffix : suffixes) {
     files::check_name(path + suffix);
     used.push_back({role, path + suffix, Use::write});
   }
+}
+
+void check_folder_of(const std::string& path) {
+  if (!path.empty() && !files::is_stream(path)) files::check_folder(path);
 }
 
 // Refuses a name by which a user expects a table.
@@ -95,6 +97,11 @@ void check_link(const RunOptions& options, const char* flag, const std::string& 
 void add_outputs(const RunOptions& options, std::vector<files::UsedFile>& used) {
   check_output_name("-o", options.output);
   check_output_name("--errors", options.errors);
+  // A finished output and its file of errors may lie in folders that cannot be written to.
+  if (!files::exists(options.output) || !files::exists(options.output + ".run.json")) {
+    check_folder_of(options.output);
+    check_folder_of(options.errors);
+  }
   add_written("-o", options.output,
               {".part", ".part.xxh3", ".ordered.part", ".run.json", ".run.json.part", ".run.texts",
                ".run.texts.part", ".running"},
@@ -140,6 +147,8 @@ void check_files(const RunOptions& options, const Environment& environment) {
   if (!options.tokenizer.empty()) add_model(options.tokenizer, environment.stores, used);
   if (files::is_folder(options.generation_config)) add_folder(options.generation_config, used);
   add_outputs(options, used);
+  check_folder_of(options.report);
+  check_folder_of(options.metrics_file);
   add_written("--report", options.report, {".part"}, used);
   add_written("--metrics-file", options.metrics_file, {".part"}, used);
   check_roles(options, used);

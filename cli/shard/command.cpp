@@ -133,24 +133,32 @@ void check_recorded(const shard::JobOptions& given, const fs::path& folder) {
   const fs::path sidecar = folder / shard::kSidecar;
   if (!fs::exists(sidecar)) return;
   const shard::JobOptions recorded = shard::options_of(shard::read_record(sidecar), sidecar);
-  const auto name_of = [](const std::string& dtype) {
-    const auto known = dtype_from_torch(dtype);
-    return known ? std::string(torch_name(*known)) : dtype;
-  };
+  using Options = const shard::JobOptions&;
   struct Row {
     const char* flag;
-    std::string given, usual, recorded;
+    std::string (*text)(Options);
   };
-  const Row rows[] = {{"--tensor-parallel-size", std::to_string(given.tensor_parallel), "1",
-                       std::to_string(recorded.tensor_parallel)},
-                      {"--pipeline-parallel-size", std::to_string(given.pipeline_parallel), "1",
-                       std::to_string(recorded.pipeline_parallel)},
-                      {"--dtype", name_of(given.dtype), "auto", recorded.dtype},
-                      {"--file-pattern", given.file_pattern, "", recorded.file_pattern}};
-  for (const Row& row : rows) {
-    if (row.given == row.usual || row.given == row.recorded) continue;
-    fail(ExitCode::usage, "{} {}: {} says {}; leave the flag out", row.flag, row.given,
-         sidecar.string(), row.recorded);
+  constexpr Row kRows[] = {
+      {"--tensor-parallel-size", [](Options job) { return std::to_string(job.tensor_parallel); }},
+      {"--pipeline-parallel-size",
+       [](Options job) { return std::to_string(job.pipeline_parallel); }},
+      {"--dtype",
+       [](Options job) {
+         const auto known = dtype_from_torch(job.dtype);
+         return known ? std::string(torch_name(*known)) : job.dtype;
+       }},
+      {"--file-pattern", [](Options job) { return job.file_pattern; }},
+      {"--max-file-size",
+       [](Options job) {
+         return job.max_file_size ? std::to_string(*job.max_file_size) : std::string("none");
+       }},
+      {"--vllm-version", [](Options job) { return model::version_text(job.release); }}};
+  const shard::JobOptions usual;
+  for (const Row& row : kRows) {
+    const std::string text = row.text(given);
+    if (text == row.text(usual) || text == row.text(recorded)) continue;
+    fail(ExitCode::usage, "{} {}: {} says {}; leave the flag out", row.flag, text, sidecar.string(),
+         row.text(recorded));
   }
 }
 

@@ -1,4 +1,4 @@
-// Texts that are not UTF-8, such as names of files, in JSON, which has no others.
+// Texts that are not UTF-8, such as names of files, in JSON, which holds only UTF-8.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,8 @@
 
 namespace plimsoll {
 
-/// How a text begins that stands for another one by its bytes.
+/// JSON holds only UTF-8. A text that is not UTF-8 is stored as its bytes in hexadecimal, behind
+/// this mark.
 inline constexpr std::string_view kBytesMark = "not UTF-8, in hexadecimal: ";
 
 /// The text itself, or its bytes where it is not UTF-8 or begins as these.

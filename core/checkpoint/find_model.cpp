@@ -107,6 +107,14 @@ std::string spelled_otherwise(const fs::path& hub, const std::string& escaped) {
   return "";
 }
 
+/// The cache's folder of the model.
+fs::path repository_of(const HubId& id, const fs::path& hub) {
+  std::string escaped = std::string(kRepository) + id.name;
+  if (const size_t slash = escaped.find('/'); slash != std::string::npos)
+    escaped.replace(slash, 1, "--");
+  return hub / escaped;
+}
+
 fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& wanted) {
   if (hub.empty()) {
     fail(ExitCode::checkpoint_unusable,
@@ -114,11 +122,7 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
          "HF_HUB_CACHE",
          id.name);
   }
-  std::string escaped = std::string(kRepository) + id.name;
-  if (const size_t slash = escaped.find('/'); slash != std::string::npos) {
-    escaped.replace(slash, 1, "--");
-  }
-  const fs::path repository = hub / escaped;
+  const fs::path repository = repository_of(id, hub);
   const fs::path snapshots = repository / "snapshots";
   const std::string revision = id.revision.empty() ? "main" : id.revision;
   std::string commit = commit_of(repository, revision);
@@ -127,7 +131,9 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
   fs::path folder = snapshots / commit;
   if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
     const bool is_there = fs::exists(repository, error);
-    if (const std::string other = is_there ? "" : spelled_otherwise(hub, escaped); !other.empty()) {
+    const std::string other =
+        is_there ? "" : spelled_otherwise(hub, repository.filename().string());
+    if (!other.empty()) {
       fail(ExitCode::checkpoint_unusable,
            "{} is not in the Hugging Face cache ({}), which holds {}: give it that name", id.name,
            hub.string(), other);
@@ -144,17 +150,23 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
   return folder;
 }
 
-// The hub id in an address of a model's page, or with a slash at its end; empty: it has none.
+// The hub id in an address of a model's page, or in "org/name/"; empty: it has none.
 std::string id_within(std::string_view model) {
-  bool is_address = model.ends_with('/');
-  for (const std::string_view start : {"https://", "http://", "huggingface.co/", "hf.co/"}) {
-    if (!model.starts_with(start)) continue;
-    model.remove_prefix(start.size());
-    is_address = true;
-  }
-  const size_t slash = model.find('/');
-  if (!is_address || slash == std::string_view::npos) return "";
-  const std::string id(model.substr(0, model.find('/', slash + 1)));
+  std::string_view rest = model;
+  const auto take = [&](std::string_view start) {
+    const bool begins = rest.starts_with(start);
+    if (begins) rest.remove_prefix(start.size());
+    return begins;
+  };
+  if (!take("https://")) take("http://");
+  take("www.");
+  const bool is_address = take("huggingface.co/") || take("hf.co/");
+  if (!is_address) rest = model;
+  const size_t slash = rest.find('/');
+  if (slash == std::string_view::npos) return "";
+  const size_t end = rest.find('/', slash + 1);
+  if (!is_address && end + 1 != rest.size()) return "";
+  const std::string id(rest.substr(0, end));
   return parse_hub_id(id) ? id : "";
 }
 
@@ -187,11 +199,13 @@ fs::path find_model(const std::string& model, const ModelStores& stores,
   if (error == std::errc::too_many_symbolic_link_levels) {
     fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
   }
-  if (is_file_name(model)) fail(ExitCode::checkpoint_unusable, "{}: no such file", model);
-  if (const auto id = parse_hub_id(model)) return find_in_cache(*id, stores.hub, wanted);
-  if (const std::string id = id_within(model); !id.empty()) {
+  const auto id = parse_hub_id(model);
+  if (is_file_name(model) && !(id && fs::exists(repository_of(*id, stores.hub), error)))
+    fail(ExitCode::checkpoint_unusable, "{}: no such file", model);
+  if (id) return find_in_cache(*id, stores.hub, wanted);
+  if (const std::string within = id_within(model); !within.empty()) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: no such folder; for the hub's model of that name give its id, {}", model, id);
+         "{}: no such folder; for the hub's model of that name give its id, {}", model, within);
   }
   fail(ExitCode::checkpoint_unusable,
        "{}: no such folder, and not a hub id like org/name or org/name@revision", model);

@@ -159,8 +159,13 @@ bool check_place(const fs::path& output) {
   if (fs::exists(output, error)) {
     fail(ExitCode::output_unwritable, "{}: is a file; the output is a folder", output.string());
   }
-  const fs::path parent = fs::absolute(output, error).parent_path();
-  if (!fs::is_directory(parent, error)) {
+  fs::path place = fs::absolute(output, error);
+  if (!place.has_filename()) place = place.parent_path();  // of "new/"
+  if (fs::is_symlink(place, error)) {
+    fail(ExitCode::output_unwritable, "{}: is a link to {}, which is missing; make it first",
+         output.string(), fs::read_symlink(place, error).string());
+  }
+  if (!fs::is_directory(place.parent_path(), error)) {
     fail(ExitCode::output_unwritable, "{}: its parent folder is missing; make it first",
          output.string());
   }

@@ -91,7 +91,10 @@ TEST_CASE("misses say what to do") {
       {"org/na--me", "no such folder"},
       {"https://huggingface.co/org/name/tree/main", "give its id, org/name"},
       {"hf.co/org/name", "give its id, org/name"},
+      {"https://www.huggingface.co/org/name", "give its id, org/name"},
       {"org/other/", "give its id, org/other"},
+      {"models/llama/x/", "not a hub id like org/name"},
+      {"https://modelscope.cn/models/org/name", "not a hub id like org/name"},
       {"models/m.gguf", "models/m.gguf: no such file"},
       {"m/config.json", "m/config.json: no such file"},
       {"./m.safetensors", "./m.safetensors: no such file"},
@@ -101,6 +104,13 @@ TEST_CASE("misses say what to do") {
   TempFolder cache;
   with_snapshot(cache, "aaa111");
   CHECK_THAT(refusal(row.model, cache.path), Catch::Contains(row.said));
+}
+
+TEST_CASE("the id of a cached model may end as a file's name") {
+  TempFolder cache;
+  cache.write("models--org--x.gguf/snapshots/aaa111/config.json", "{}");
+  CHECK(find_model("org/x.gguf", {.hub = cache.path}).filename() == "aaa111");
+  CHECK_THAT(refusal("org/y.gguf", cache.path), Catch::Contains("no such file"));
 }
 
 TEST_CASE("broken caches are named") {

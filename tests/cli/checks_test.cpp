@@ -121,6 +121,32 @@ TEST_CASE("a dry run checks and plans, and writes nothing") {
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run --kv-cache-memory 16KiB").status == 6);
 }
 
+TEST_CASE("a dry run refuses the outputs that the run refuses") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  const std::string run = "plimsoll run $MODEL -i in -q --max-tokens 1 -o ";
+  REQUIRE(shell(scratch, run + "done; " + run + "grown; printf '\\n\\n' >> grown; " + run +
+                             "cut; mv cut cut.part; echo '{}' > lines.part")
+              .status == 0);
+  struct Row {
+    const char* command;
+    const char* said;
+  };
+  for (const Row& row :
+       {Row{"cat in | plimsoll run $MODEL -i - --max-tokens 1 -o done", "may hold anything"},
+        Row{"cat in | plimsoll run $MODEL -i - --max-tokens 1 -o cut", "cannot be read again"},
+        Row{"plimsoll run $MODEL -i in -o lines", "lines.run.json is missing"},
+        Row{"plimsoll run $MODEL -i in --max-tokens 1 -o grown", "bytes when its run ended"}}) {
+    INFO(row.command);
+    const std::string before = shell(scratch, "ls -l").out;
+    const Outcome dry = shell(scratch, row.command + std::string(" --dry-run"));
+    CHECK(dry.status == 8);
+    CHECK_THAT(dry.err, Catch::Contains(row.said));
+    CHECK(shell(scratch, "ls -l").out == before);
+    CHECK(shell(scratch, row.command).status == 8);
+  }
+}
+
 TEST_CASE("a dry run reads prompts as the run does") {
   const Scratch scratch;
   scratch.write("in", "{\"prompt_token_ids\":[1,2,3],\"max_tokens\":2,\"logprobs\":40}\n");

@@ -142,7 +142,7 @@ TEST_CASE("a run whose lines all failed goes on from its errors after a launch t
   const std::string command = "plimsoll run $MODEL -q -i in --errors bad -o out";
   REQUIRE(shell(scratch, command).status == 3);
   const std::string failures = scratch.read("bad");
-  CHECK(shell(scratch, command + " --retry-failed --kv-cache-memory-bytes 1KiB").status == 6);
+  CHECK(shell(scratch, command + " --retry-failed --kv-cache-memory-bytes 1000").status == 6);
   const test::Outcome again = shell(scratch, command + " --retry-failed");
   INFO(again.err);
   CHECK(again.status == 3);

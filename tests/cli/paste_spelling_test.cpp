@@ -1,5 +1,7 @@
 // Spellings in which a launch is pasted: from web pages, terminals, scripts, Python programs and
 // manifests. Each means the plain line "vllm serve m -tp 2 --max-model-len 4096".
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -240,6 +242,10 @@ TEST_CASE("a pasted text that would take minutes or all memory is refused") {
   const std::string doubled = "a = ['x', 'y']\n" + repeat("a = [a, a]\n", 30);
   CHECK_THAT(refusal("import subprocess\n" + doubled + "subprocess.run(a)"),
              Contains("more than 1 MiB of values"));
+  const std::string joined =
+      repeat("os.environ['A'] = f\"{os.getenv('A')}{os.getenv('A')}\"\n", 30);
+  CHECK_THAT(refusal("import os\nos.environ['A'] = 'x'\n" + joined + "LLM('m')"),
+             Contains("more than 1 MiB of values"));
   for (const std::string list : {"[a, a, a, a]", "{'x': a, 'y': a}", "dict(x=a, y=a, z=a)"}) {
     INFO(list);
     const std::string lines = "a = ['x', 'y']\n" + repeat("a = " + list + "\n", 30);
@@ -298,6 +304,17 @@ TEST_CASE("a launch on the nodes of a group is not limited to the GPUs of one co
   CHECK(planned_from(sglang + " --nnodes=1").gpus_pasted == 8);
   CHECK_FALSE(planned_from(sglang + " --nnodes 2 --node-rank 0").gpus_pasted);
   CHECK(planned_from("vllm serve m --nnodes 2 --node-rank 0 --master-addr x").left_out.empty());
+  for (const char* flags : {"--nnodes 2 --node-rank 0", "-n 2 -r 0", "-n=2 -r=1",
+                            "-dpl 1 -dpr 1 -dpb mp", "-dpa x -dpp 5", "-dpn 1", "-dph",
+                            "--data-parallel-external-lb", "--data-parallel-rank=1"}) {
+    INFO(flags);
+    const PlanOptions planned = planned_from(
+        fmt::format("docker run --gpus 1 vllm/vllm-openai:v0.11.0 --model m -tp 2 {}", flags));
+    CHECK_FALSE(planned.gpus_pasted);
+    CHECK(planned.left_out.empty());
+  }
+  CHECK(planned_from("docker run --gpus 1 vllm/vllm-openai:v0.11.0 --model m -n 1").gpus_pasted ==
+        1);
 }
 
 TEST_CASE("a level of optimization is read in its short spelling") {

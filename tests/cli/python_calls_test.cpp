@@ -130,6 +130,9 @@ TEST_CASE("f-strings, conversions and defaults of variables are values") {
        "m --tensor-parallel-size 4", ""},
       {"org = 'o'\nn = 7\nLLM(f'{org}/m-{n}b' '-it', revision=rf'{{x}}')",
        "o/m-7b-it --revision {x}", ""},
+      {"m = 'm'\nn = 2\nLLM(f'{m!s}', revision=f'{n:d}{1024!r}', seed=int('1024 tokens'), "
+       "max_model_len=int('1024'))",
+       "m --revision 21024 --max-model-len 1024", "seed (not a literal)"},
       {"LLM(f'{org}/m', dtype=str(kind), seed=int('x'), max_num_seqs=int(os.getenv('N')))", "",
        "model (not a literal), dtype (not a literal), seed (not a literal), max_num_seqs (not a "
        "literal)"},
@@ -166,6 +169,14 @@ TEST_CASE("the code of a notebook is read") {
   CHECK(options.model == "m");
   CHECK(options.launch.args.max_model_len == 4096);
   CHECK(vllm::version_text(options.launch.args.version) == "0.9.2");
+  PlanOptions served;
+  expand_pasted_line({"plan", "--from", R"x({"cells": [{"cell_type": "code", "source":
+      ["import os\n", "os.environ['A'] = \"it's\"\n", " !vllm serve m -tp 2\n"]}]})x"},
+                     served);
+  CHECK(served.model == "m");
+  CHECK(served.launch.args.tensor_parallel == 2);
+  CHECK_THROWS_WITH(expand_pasted_line({"plan", "--from", R"({"cells": []})"}, served),
+                    "--from: is a notebook without code");
 }
 
 TEST_CASE("MODEL beside a pasted line of any engine is the one that is planned") {

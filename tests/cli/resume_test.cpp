@@ -363,13 +363,14 @@ TEST_CASE("on the CPU answers come before all prompts are read") {
 TEST_CASE("a finished output may lie in a folder that cannot be written to") {
   const Scratch scratch;
   scratch.write("in", prompts(2));
-  REQUIRE(shell(scratch, "mkdir d; plimsoll run $MODEL -q -i in -o d/out").status == 0);
+  REQUIRE(shell(scratch, "mkdir d; plimsoll run $MODEL -q -i in -o d/out --errors d/bad").status ==
+          0);
   const std::string read_only =
       "unshare -rm sh -c 'mount --bind d d && mount -o remount,bind,ro d && exec \"$0\" \"$@\"' ";
   if (shell(scratch, read_only + "true").status != 0)
     return testing::skip("no folder can be made read-only: unshare -rm is not allowed here");
   const std::string run = read_only + "\"$PROGRAM\" run $MODEL -i in -o ";
-  const Outcome again = shell(scratch, run + "d/out");
+  const Outcome again = shell(scratch, run + "d/out --errors d/bad");
   CHECK(again.status == 0);
   CHECK_THAT(again.err, Catch::Contains("is complete already"));
   const Outcome other = shell(scratch, run + "d/other");

@@ -257,8 +257,14 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       {"shard model -o model --dry-run", 8, "is the source"},
       {"shard model -o none/out --dry-run", 9, "its parent folder is missing"},
       {"shard model -o file --dry-run", 9, "is a file; the output is a folder"},
+      {"shard model -o dangling", 9, "is a link to nothing, which is missing"},
+      {"shard model -o dangling/ --dry-run", 9, "is a link to nothing, which is missing"},
+      {"shard --verify out --vllm-version 0.9.2", 2, "leave the flag out"},
+      {"shard --unshard out -o new --max-file-size 1MiB", 2, "says 5368709120; leave the flag out"},
   };
-  shell(scratch, "ln -s out link; touch file; cp -r out bare; rm bare/plimsoll-shard.json");
+  shell(scratch,
+        "ln -s out link; ln -s nothing dangling; touch file; cp -r out bare; rm "
+        "bare/plimsoll-shard.json");
   for (const Row& row : rows) {
     INFO(row.arguments);
     const Outcome outcome = shell(scratch, "plimsoll " + row.arguments);
@@ -273,6 +279,8 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       shell(scratch, "plimsoll shard --verify out --source model -tp 2 --dtype bfloat16").status ==
       0);
   CHECK(shell(scratch, "plimsoll shard model -o out -tp 2 --dry-run").status == 0);
+  CHECK(shell(scratch, "plimsoll shard model -o new/").status == 0);
+  CHECK(scratch.has("new/plimsoll-shard.json"));
 }
 
 TEST_CASE("stages are written and joined") {

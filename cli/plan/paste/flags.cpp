@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/arguments.h"
@@ -18,6 +19,8 @@ namespace {
 // vLLM's flags that take no value and that plan does not know: what follows them is MODEL, perhaps.
 constexpr std::string_view kBare[] = {"--allow-credentials",
                                       "--calculate-kv-scales",
+                                      "--data-parallel-external-lb",
+                                      "--data-parallel-hybrid-lb",
                                       "--disable-cascade-attn",
                                       "--disable-chunked-mm-input",
                                       "--disable-fastapi-docs",
@@ -55,6 +58,9 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "--config-format",
                                          "--data-parallel-address",
                                          "--data-parallel-backend",
+                                         "--data-parallel-external-lb",
+                                         "--data-parallel-hybrid-lb",
+                                         "--data-parallel-rank",
                                          "--data-parallel-rpc-port",
                                          "--data-parallel-size-local",
                                          "--data-parallel-start-rank",
@@ -103,12 +109,30 @@ constexpr std::string_view kUnmoved[] = {"--allow*",
                                          "-i",
                                          "-o"};
 
+// Flags that only the launch of one node of several has.
+constexpr std::string_view kOfNodes[] = {"--data-parallel-address", "--data-parallel-external-lb",
+                                         "--data-parallel-hybrid-lb", "--data-parallel-rank",
+                                         "--data-parallel-size-local"};
+
 /// vLLM's short names; -tp and its kin are rewrite_arguments()'.
 std::string long_name(const std::string& name) {
-  if (name == "-ep") return "--enable-expert-parallel";
-  if (name == "-dcp") return "--decode-context-parallel-size";
-  if (name == "-cc") return "--compilation-config";
-  if (name == "-sc") return "--speculative-config";
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"-ep", "--enable-expert-parallel"},
+      {"-dcp", "--decode-context-parallel-size"},
+      {"-cc", "--compilation-config"},
+      {"-sc", "--speculative-config"},
+      {"-n", "--nnodes"},
+      {"-r", "--node-rank"},
+      {"-dpa", "--data-parallel-address"},
+      {"-dpb", "--data-parallel-backend"},
+      {"-dpe", "--data-parallel-external-lb"},
+      {"-dph", "--data-parallel-hybrid-lb"},
+      {"-dpl", "--data-parallel-size-local"},
+      {"-dpn", "--data-parallel-rank"},
+      {"-dpp", "--data-parallel-rpc-port"},
+      {"-dpr", "--data-parallel-start-rank"}};
+  for (const auto& [brief, full] : kNames)
+    if (name == brief) return std::string(full);
   return name;
 }
 
@@ -258,12 +282,13 @@ void read_variables(PastedLaunch& launch, PlanOptions& options) {
 }
 
 /// True for the line of one node of several, whose GPUs are a part of the launch's.
-bool is_of_several_nodes(const Words& line) {
-  const Words words = rewrite_arguments(line);
+bool is_of_several_nodes(const PastedLaunch& launch) {
+  const Words words = rewrite_arguments(launch.words);
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
-    const std::string name = words[i].substr(0, equals);
-    if (name == "--data-parallel-size-local" || name == "--data-parallel-address") return true;
+    const std::string given = words[i].substr(0, equals);
+    const std::string name = launch.engine.empty() ? long_name(given) : given;
+    if (is_among(kOfNodes, name)) return true;
     if (name != "--nnodes") continue;
     const bool beside = equals == std::string::npos && i + 1 < words.size();
     return (beside ? words[i + 1] : words[i].substr(equals + 1)) != "1";
@@ -302,7 +327,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments,
   PastedLaunch launch = launch_of(text);
   check_word_count(launch.words);
   use_mounts(launch);
-  if (is_of_several_nodes(launch.words)) launch.gpus.reset();
+  if (is_of_several_nodes(launch)) launch.gpus.reset();
   if (!launch.engine.empty()) return expand_other_engine(launch, arguments, options);
   read_config_file(launch);
   check_word_count(launch.words);

@@ -162,11 +162,15 @@ class PythonReader {
     if (word == "torch" && names_float(last)) return OrderedJson(last);  // dtype=torch.float16
     if (names_class(owner)) return OrderedJson(last);                    // CUDAGraphMode.NONE
     const auto known = owner.empty() ? names_.find(word) : names_.end();
-    if (known == names_.end()) return std::nullopt;
-    names_.copied += bytes_of(known->second);
+    return known != names_.end() ? Literal(copied(known->second)) : std::nullopt;
+  }
+
+  /// The value of a name. Counts its bytes, because names of names may double them each time.
+  [[nodiscard]] OrderedJson copied(OrderedJson value) const {
+    names_.copied += bytes_of(value);
     if (names_.copied > kMostCopied)
       fail(ExitCode::usage, "--from: names of the program stand for more than 1 MiB of values");
-    return known->second;
+    return value;
   }
 
   /// The rest of os.getenv(NAME, DEFAULT): what the program gave the variable, else the default.
@@ -175,7 +179,7 @@ class PythonReader {
     const Literal otherwise = take(',') ? literal(depth) : Literal();
     if (!name || !name->is_string() || !take(')')) return std::nullopt;
     const auto given = names_.environment.find(name->get<std::string>());
-    return given != names_.environment.end() ? OrderedJson(given->second) : otherwise;
+    return given != names_.environment.end() ? Literal(copied(given->second)) : otherwise;
   }
 
   static bool is_conversion(std::string_view name) {
@@ -189,8 +193,10 @@ class PythonReader {
     if (type == "str") return is_text ? *value : OrderedJson(value->dump());
     if (!is_text) return value;
     const std::string text = value->get<std::string>();
-    const Literal parsed = PythonReader(text, names_).power(depth);
-    return parsed && parsed->is_number() ? parsed : std::nullopt;
+    PythonReader reader(text, names_);
+    const Literal parsed = reader.power(depth);
+    reader.skip_blank();
+    return parsed && parsed->is_number() && reader.at == text.size() ? parsed : std::nullopt;
   }
 
   /// 4 * 1024, 2**15 and 4 * 2**10; nothing beyond 2^53.
@@ -275,6 +281,12 @@ class PythonReader {
     }
   }
 
+  /// True where what follows an f-string's expression leaves its value as it is.
+  static bool keeps_value(std::string_view expression, size_t behind) {
+    constexpr std::string_view kFormats[] = {"", "!r", "!s", ":d", ":s"};
+    return std::ranges::find(kFormats, expression.substr(behind)) != std::end(kFormats);
+  }
+
   /// The text of an f-string with the values of its expressions; nothing where one is not known.
   [[nodiscard]] std::optional<std::string> filled(const std::string& text) const {
     std::string out;
@@ -289,7 +301,7 @@ class PythonReader {
       const std::string expression = text.substr(i + 1, std::max(end, i + 1) - i - 1);
       PythonReader reader(expression, names_);
       const Literal value = reader.literal();
-      const bool known = value && !value->is_structured() && reader.at == expression.size();
+      const bool known = value && !value->is_structured() && keeps_value(expression, reader.at);
       if (!known && !names_.keeps_expressions) return std::nullopt;
       out += !known               ? "$" + expression
              : value->is_string() ? value->get<std::string>()

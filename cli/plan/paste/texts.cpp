@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/split_text.h"
 #include "base/trim.h"
 #include "cli/plan/paste/python_calls.h"
 #include "cli/plan/paste/shell_words.h"
@@ -80,6 +81,18 @@ void check_other_texts(const std::string& text) {
          "with --engine transformers, for generate() with --cache-implementation dynamic");
 }
 
+/// The text as a shell's, without the "!" before a notebook's commands.
+std::string shell_of_notebook(std::string_view text) {
+  std::string shell;
+  for (const std::string_view line : split_text(text, "\n")) {
+    const size_t first = line.find_first_not_of(" \t");
+    const bool is_command = first != std::string_view::npos && line[first] == '!';
+    shell += line.substr(is_command ? first + 1 : 0);
+    shell += '\n';
+  }
+  return shell;
+}
+
 /// The launch in a text of any kind; nothing where there is none.
 std::optional<PastedLaunch> launch_in(const std::string& text) {
   if (auto logged = launch_of_log(text)) return logged;
@@ -97,7 +110,7 @@ std::optional<PastedLaunch> launch_in(const std::string& text) {
   const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
   std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
   if (in_yaml) return in_yaml;
-  if (auto started = launch_of_shell(text)) return started;
+  if (auto started = launch_of_shell(shell_of_notebook(text))) return started;
   return is_manifest ? std::nullopt : launch_of_yaml(text);
 }
 
@@ -134,9 +147,11 @@ std::string pasted_text(const std::string& given) {
   if (!is_file && is_word && std::ranges::any_of(kFiles, names_file))
     fail(ExitCode::usage, "--from {}: no such file", given);
   std::string text = is_file ? read_text_file(given, 1 << 20) : given;
-  if (std::optional<std::string> code = code_of_notebook(text)) text = *std::move(code);
+  const std::optional<std::string> code = code_of_notebook(text);
+  if (code) text = *code;
   if (trimmed(text, " \t\r\n").empty())
-    fail(ExitCode::usage, "--from{}: is empty", is_file ? " " + given : "");
+    fail(ExitCode::usage, "--from{}: {}", is_file ? " " + given : "",
+         code ? "is a notebook without code" : "is empty");
   return text;
 }
 

@@ -32,6 +32,24 @@ uint64_t bytes_of(const std::string& path) {
   return error ? 0 : bytes;
 }
 
+/// Refuses a finished output where the input cannot be read again.
+void refuse_finished(const std::string& output, const files::InputFile& input) {
+  if (input.is_regular() || !files::exists(output)) return;
+  fail(ExitCode::foreign_output,
+       "{}: is there already, and {} may hold anything; choose another name, or replace it with "
+       "--overwrite",
+       output, input.name());
+}
+
+/// Refuses to go on from a journal where the input cannot be read again.
+void refuse_unfinished(const std::string& output, const files::InputFile& input) {
+  if (input.is_regular()) return;
+  fail(ExitCode::foreign_output,
+       "{}.part: holds lines of a run that did not end, and {} cannot be read again from its "
+       "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
+       output, input.name(), output);
+}
+
 void check_bytes(const std::string& path, uint64_t then) {
   const uint64_t now = bytes_of(path);
   if (now == then) return;
@@ -39,6 +57,16 @@ void check_bytes(const std::string& path, uint64_t then) {
        "{}: had {} bytes when its run ended and has {} now; move it away and give the command "
        "again, or start anew with --overwrite",
        path, then, now);
+}
+
+bool is_published(const Manifest& run) {
+  return run.state == RunState::complete || run.state == RunState::partial;
+}
+
+/// Refuses published outputs that are not as their run left them.
+void check_published(const RunFilesOptions& options, const Manifest& run) {
+  check_bytes(options.output, run.output_bytes);
+  if (!options.errors.empty()) check_bytes(options.errors, run.errors_bytes);
 }
 
 /// Refuses a command that `differs` from the run whose record lies beside the output; empty: it
@@ -68,11 +96,29 @@ void refuse_unknown_output(const std::string& path) {
        "{}: is there already; choose another name, or replace it with --overwrite", path);
 }
 
-void refuse_other_run(const std::string& output, const OrderedJson& job, Failed failed) {
+void refuse_unrecorded_lines(const std::string& output) {
+  const std::string part = output + ".part";
+  if (files::exists(manifest_path(output)) || bytes_of(part) == 0) return;
+  fail(ExitCode::foreign_output,
+       "{}: holds finished lines, but {} is missing, which says of which run; keep it elsewhere, "
+       "or start anew with --overwrite",
+       part, manifest_path(output));
+}
+
+void refuse_stream(const std::string& output, const files::InputFile& input) {
+  refuse_finished(output, input);
+  if (bytes_of(output + ".part") > 0) refuse_unfinished(output, input);
+}
+
+void refuse_other_run(const RunFilesOptions& options) {
+  const std::string& output = options.output;
   const auto run = read_manifest(manifest_path(output));
-  if (!run || (!files::exists(output) && bytes_of(output + ".part") == 0)) return;
-  refuse_difference(output, *run, difference_from_run(*run, job, failed, texts_path(output)),
-                    failed);
+  const bool there = files::exists(output);
+  if (!run || (!there && bytes_of(output + ".part") == 0)) return;
+  const Failed failed = options.resume.failed;
+  refuse_difference(output, *run,
+                    difference_from_run(*run, options.job, failed, texts_path(output)), failed);
+  if (there && is_published(*run)) check_published(options, *run);
 }
 
 RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
@@ -89,12 +135,7 @@ RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
   const bool anew = options_.existing == files::Existing::replace;
   if (!anew) {
     refuse_unknown_output(options_.output);
-    if (input && !input->is_regular() && files::exists(options_.output)) {
-      fail(ExitCode::foreign_output,
-           "{}: is there already, and {} may hold anything; choose another name, or replace it "
-           "with --overwrite",
-           options_.output, input->name());
-    }
+    if (input) refuse_finished(options_.output, *input);
     // Looked at before the lock: a finished output may lie in a folder that cannot be written to.
     const auto before = read_manifest(manifest_path(options_.output));
     const bool nothing_open = before && before->state == RunState::complete &&
@@ -140,12 +181,7 @@ void RunFiles::open_journals(files::InputFile* input) {
 
 // Reads which lines are done.
 void RunFiles::read_back(files::InputFile* input) {
-  if (input && !input->is_regular()) {
-    fail(ExitCode::foreign_output,
-         "{}: holds lines of a run that did not end, and {} cannot be read again from its "
-         "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
-         journal_->part(), input->name(), options_.output);
-  }
+  if (input) refuse_unfinished(options_.output, *input);
   const std::optional<files::PagedArray<uint64_t>> texts = texts_of_run(options_.output, manifest_);
   if (!texts) manifest_.texts = 0;
   manifest_.coming_texts = 0;
@@ -164,11 +200,8 @@ bool RunFiles::goes_on() {
   const bool there = files::exists(options_.output);
   if (!found) {
     if (there) refuse_unknown_output(options_.output);
-    if (journal_->empty()) return false;
-    fail(ExitCode::foreign_output,
-         "{}: holds finished lines, but {} is missing, which says of which run; keep it elsewhere, "
-         "or start anew with --overwrite",
-         journal_->part(), manifest_path(options_.output));
+    refuse_unrecorded_lines(options_.output);
+    return false;
   }
   manifest_ = *found;
   const std::string differs = difference_to_job();
@@ -187,7 +220,7 @@ bool RunFiles::goes_on() {
     journal_->clear();
     recover_published();
   }
-  if (manifest_.state == RunState::complete || manifest_.state == RunState::partial) {
+  if (is_published(manifest_)) {
     look_at_published();
     if (!finished_) take_back_published();
     return true;
@@ -213,8 +246,7 @@ void RunFiles::check_same_job(const std::string& differs) const {
 
 // The outputs must be as their run left them; do they have all that is asked for?
 void RunFiles::look_at_published() {
-  check_bytes(options_.output, manifest_.output_bytes);
-  if (!options_.errors.empty()) check_bytes(options_.errors, manifest_.errors_bytes);
+  check_published(options_, manifest_);
   finished_ = is_whole();
 }
 

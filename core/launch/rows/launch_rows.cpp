@@ -111,7 +111,7 @@ std::vector<Parameter> memory() {
        "SIZE",
        "KV cache, in place of what is left",
        {Engine::both, Place::anywhere, Answers::same, cache},
-       memory(&EngineArgs::kv_cache_memory)},
+       size(&EngineArgs::kv_cache_memory)},
       {kMemory,
        "--cpu-kvcache-space",
        "GiB",
