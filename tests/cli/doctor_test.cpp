@@ -95,6 +95,7 @@ TEST_CASE("a check is good where tokens are the same and the difference is allow
   CHECK(findings.good());
   findings.checks = {check};
   CHECK_FALSE(findings.good());
+  CHECK(findings.status() == ExitCode::bug);
   CHECK_THAT(findings_text(findings), Contains("FAILED  x: refused\n"));
   CHECK(parse_json<Json>(findings_json(findings))["good"] == false);
 }
@@ -126,6 +127,20 @@ TEST_CASE("a backend that cannot be had is a check that failed") {
       });
   CHECK_FALSE(check.good());
   CHECK(check.trouble == "cuBLAS is missing");
+}
+
+TEST_CASE("a model whose logits are no numbers is a check that failed, on both sides or not") {
+  const TinyModel model{
+      .name = "no numbers", .covers = "", .config = R"({"architectures": ["GraniteForCausalLM"],
+                                      "model_type": "granite", "logits_scaling": 1e-45,
+                                      "embedding_multiplier": 1, "residual_multiplier": 1,
+                                      "attention_multiplier": 1})"};
+  const MakeBackend portable = [] {
+    return backend::make_cpu_backend({backend::CpuIsa::portable, 1});
+  };
+  const Check check = ask_both({.model = &model, .dtype = DType::bf16}, portable, portable);
+  CHECK_FALSE(check.good());
+  CHECK_THAT(check.trouble, Contains("are not finite"));
 }
 
 TEST_CASE("the doctor's long prompts are long enough for the kernels for Hopper") {

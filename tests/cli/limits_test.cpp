@@ -131,6 +131,23 @@ TEST_CASE("limits are chosen by the rates that doctor measured on this machine")
   }
 }
 
+TEST_CASE("a part that begins behind what is looked at has the limits of the lines before it") {
+  const Scratch scratch;
+  const std::string line = "{\"prompt\":\"a\"," + std::string(250'000, ' ') + "\"max_tokens\":2}\n";
+  std::string lines;
+  for (int i = 0; i < 72; ++i) lines += line;  // 17 MiB, of which 16 are looked at
+  scratch.write("in", lines);
+  for (const char* part : {"", " --part 35/36"}) {
+    INFO(part);
+    const Outcome planned =
+        shell(scratch, "plimsoll plan $MODEL -i in --format json" + kBoth + part);
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    CHECK_THAT(parse_json<Json>(planned.out)["solved"].get<std::string>(),
+               !Contains("no line asks for an answer"));
+  }
+}
+
 TEST_CASE("where no lengths are looked at, the limits and the reason are said") {
   const Scratch scratch;
   scratch.write("in", short_lines(9));

@@ -59,6 +59,13 @@ TEST_CASE("the lines before the place where packed data breaks off are answered"
   CHECK(outcome.status == 4);
   CHECK_THAT(outcome.err,
              Catch::Contains("cut off") && Catch::Contains("lines before are answered"));
+  // Nobody knows how many lines the whole has, so no part of it can be told.
+  for (const char* flags : {"--part 0/2 -o part", "--strict -o strict"}) {
+    INFO(flags);
+    const Outcome refused = shell(scratch, std::string("plimsoll run $MODEL -i packed ") + flags);
+    CHECK(refused.status == 4);
+    CHECK_THAT(refused.err, Catch::Contains("cut off"));
+  }
   const size_t answered = json_lines(scratch.read("out.part")).size();
   CHECK(answered > 100);
   CHECK(answered < 4'000);

@@ -79,6 +79,28 @@ TEST_CASE("tensors that are missing, narrower or pointers are refused by plan an
   }
 }
 
+TEST_CASE("weights of an architecture that nobody knows are loaded in the launch's type") {
+  Json config = golden_file("models/llama/config.json");
+  config["architectures"] = {"WombatForCausalLM"};
+  config["model_type"] = "wombat";
+  Json recipe = golden_file("models/llama/recipe.json");
+  const auto parameters = [&](const char* stored, const std::string& flags) {
+    const Scratch scratch;
+    for (Json& tensor : recipe["tensors"]) tensor["dtype"] = stored;
+    shard::write_model(scratch, config, recipe);
+    const auto outcome = shell(scratch, kVllmPlan + " --format json" + flags);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return parse_json<Json>(outcome.out)["parameter_bytes"].get<int64_t>();
+  };
+  const int64_t half = parameters("BF16", "");
+  for (const char* stored : {"F16", "F32"}) {
+    INFO(stored);
+    CHECK(parameters(stored, "") == half);
+    CHECK(parameters(stored, " --dtype float32") == 2 * half);
+  }
+}
+
 TEST_CASE("an index may name tensors that nobody needs, and its word on files does not count") {
   const Scratch scratch;
   Json config = golden_file("models/llama/config.json");

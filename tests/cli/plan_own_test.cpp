@@ -211,6 +211,23 @@ TEST_CASE("a cache that does not fit beside the weights is refused, with what wo
   }
 }
 
+TEST_CASE("blocks that take exactly what is left of the budget fit") {
+  const Json config = parse_json<Json>(read_text_file(kConfigs + "llama-3.1-8b.json"));
+  launch::Arguments arguments;
+  arguments.lone_config = &config;
+  arguments.args.blocks_override = 10000;
+  const auto plan_within = [&](int64_t budget) {
+    arguments.ceiling = budget;
+    launch::ModelSource model(model::make_model_spec(config), config, {},
+                              launch::Experts::first_alone);
+    return plan::own::make_plan(model, arguments, &hardware::find_gpu("h100"));
+  };
+  int64_t whole = 0;
+  for (const plan::PlanPart& part : plan_within(0).parts) whole += part.bytes;
+  CHECK(plan_within(whole).fits == true);
+  CHECK(plan_within(whole - 1).fits == false);
+}
+
 TEST_CASE("what other processes hold of the card is not ours") {
   const Scratch scratch;
   const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100";

@@ -117,8 +117,13 @@ TEST_CASE("plan --check accepts a run within its plan and refuses one beyond it"
 
   Json one_part = report;
   Json& first = one_part["memory"]["parts"][0];
-  first["measured_bytes"] = first["planned_bytes"].get<uint64_t>() + 1;
-  CHECK(check(one_part).status == 6);
+  for (const char* key : {"measured_bytes", "used_bytes"}) {
+    INFO(key);
+    first[key] = first["planned_bytes"].get<uint64_t>() + 1;
+    CHECK(check(one_part).status == 6);
+    first[key] = first["planned_bytes"];
+    CHECK(check(one_part).status == 0);
+  }
 
   Json card = report;
   card["memory"]["device"] = {{"name", "x"},

@@ -33,6 +33,23 @@ TEST_CASE("a run from shards prints what the run from their source prints") {
   }
 }
 
+TEST_CASE("answers of a run from shards belong to the shards of one pattern") {
+  const Scratch scratch;
+  scratch.write("in", R"({"prompt":"To be","max_tokens":2})"
+                      "\n");
+  REQUIRE(
+      shell(scratch, "plimsoll shard $MODEL -o named --file-pattern '{rank}-{part}.safetensors'")
+          .status == 0);
+  const std::string run =
+      "plimsoll run named --load-format sharded_state -i in -o answers --file-pattern ";
+  REQUIRE(shell(scratch, run + "'{rank}-{part}.safetensors'").status == 0);
+  CHECK_THAT(shell(scratch, run + "'{rank}-{part}.safetensors'").err,
+             Catch::Contains("complete already"));
+  const Outcome other = shell(scratch, run + "'other-{rank}-{part}.safetensors'");
+  CHECK(other.status == 8);
+  CHECK_THAT(other.err, Catch::Contains("file_pattern"));
+}
+
 TEST_CASE("shards are named when they are taken for a checkpoint, and the other way round") {
   const Scratch scratch;
   REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2").status == 0);

@@ -109,10 +109,13 @@ TEST_CASE("a draft model changes no byte of the answers, and its memory is plann
         parse_json<Json>(shell(scratch, std::string("plimsoll plan $MODEL --format json") + flags +
                                             drafting("small"))
                              .out);
-    int64_t planned = 0, placed = 0;
-    for (const Json& part : plan["parts"])
-      if (part["name"].get<std::string>().starts_with("draft"))
-        planned += part["bytes"].get<int64_t>();
+    int64_t planned = 0, placed = 0, weights = 0;
+    for (const Json& part : plan["parts"]) {
+      const auto name = part["name"].get<std::string>();
+      if (name.starts_with("draft")) planned += part["bytes"].get<int64_t>();
+      if (name.ends_with("weights")) weights += part["bytes"].get<int64_t>();
+    }
+    CHECK(plan["weights_bytes"] == weights);
     for (const Json& region : report["plan"]["regions"])
       if (region["name"].get<std::string>().starts_with("draft"))
         placed += region["bytes"].get<int64_t>();

@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "batch/scratch.h"
+#include "launch/draft_source.h"
 #include "launch/resolve.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
@@ -130,6 +131,26 @@ TEST_CASE("shards are a source with the head that they hold, under the names of 
     CHECK(spec.head != spec.embedding);
     CHECK(source.reader(spec, {}) != nullptr);
   }
+}
+
+TEST_CASE("a draft's table may have as many rows more or less as padding has") {
+  const test::Scratch scratch;
+  const auto refusal = [&](int64_t own, int64_t large) -> std::string {
+    scratch.write("draft.json",
+                  testing::tiny_config("LlamaForCausalLM", {{"vocab_size", own}}).dump());
+    const model::ModelSpec model =
+        model::make_model_spec(testing::tiny_config("LlamaForCausalLM", {{"vocab_size", large}}));
+    try {
+      DraftSource(scratch.path("draft.json"), Weights::none).spec(model, DType::f32);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal(3024, 2000).empty());
+  CHECK(refusal(2000, 3024).empty());
+  CHECK_THAT(refusal(3025, 2000), Contains("it has 3025 tokens, the model 2000"));
+  CHECK_THAT(refusal(2000, 3025), Contains("it has 2000 tokens, the model 3025"));
 }
 
 TEST_CASE("stages hold the layers that the launch divides them into") {

@@ -51,6 +51,38 @@ TEST_CASE("adapters of the table are the first stage's, those of the output the 
   check({2 * layer + end, 2 * layer, 2 * layer, 2 * layer + end});
 }
 
+TEST_CASE("the first boot's peak has the adapters of the table beside the table") {
+  EngineArgs args;
+  args.max_num_batched_tokens = 2048;
+  args.max_num_seqs = 64;
+  const PlanResult plain = plan_of(llama_8b(), args);
+  REQUIRE(plain.cold);
+  args.lora = true;
+  args.lora_slots = 3;
+  args.lora_rank = 32;
+  const PlanResult adapted = plan_of(llama_8b(), args);
+  CHECK(adapted.cold->activation_peak_bytes - plain.cold->activation_peak_bytes ==
+        int64_t{128256} * 32 * 3 * 2);
+}
+
+TEST_CASE("adapters before 0.12 may add 256 tokens, beside the table and beside the output") {
+  for (const auto& [vocabulary, padded] : {std::pair{32000, 32000}, {32100, 32256}}) {
+    INFO(vocabulary);
+    Json config = unknown_decoder();
+    config["architectures"] = {"LlamaForCausalLM"};
+    config["vocab_size"] = vocabulary;
+    const auto adapters = [&](VllmVersion version) {
+      EngineArgs args = at(version);
+      args.lora = true;
+      args.lora_slots = 3;
+      args.lora_rank = 32;
+      return plan_of(config, args).adapter_bytes;
+    };
+    const int64_t factors = (256 + padded - vocabulary) * 32;
+    CHECK(adapters({0, 11, 0}) - adapters({0, 12, 0}) == (factors + 2 * 256 * 1024) * 3 * 2);
+  }
+}
+
 TEST_CASE("adapters of a class that takes none are refused, by release") {
   Json config = llama_8b();
   EngineArgs args;

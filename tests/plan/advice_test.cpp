@@ -34,12 +34,22 @@ const Suggestion* with_flag(const std::vector<Suggestion>& advice, const std::st
 }  // namespace
 
 TEST_CASE("the advised number of ranks is the fewest that fits") {
-  const auto on_40 = advice_for("llama-2-70b", "a100-40gb", {});
-  REQUIRE(with_flag(on_40, "--tensor-parallel-size 4") != nullptr);
-  CHECK(with_flag(on_40, "--tensor-parallel-size 4")->fits);
-  const auto on_80 = advice_for("llama-2-70b", "a100-80gb", {});
-  REQUIRE(with_flag(on_80, "--tensor-parallel-size 2") != nullptr);
-  CHECK(with_flag(on_80, "--tensor-parallel-size 2")->fits);
+  struct Row {
+    const char* card;
+    int64_t asked;
+    const char* advised;
+  };
+  for (const Row& row : {Row{"a100-40gb", 1, "--tensor-parallel-size 4"},
+                         Row{"a100-80gb", 1, "--tensor-parallel-size 2"},
+                         Row{"a100-80gb", 2, "--tensor-parallel-size 4"},
+                         Row{"a100-80gb", 4, "--tensor-parallel-size 8"}}) {
+    INFO(row.card << ", " << row.asked << " asked for");
+    EngineArgs args;
+    args.tensor_parallel = row.asked;
+    const auto advice = advice_for("llama-2-70b", row.card, args);
+    REQUIRE(with_flag(advice, row.advised) != nullptr);
+    CHECK(with_flag(advice, row.advised)->fits);
+  }
 }
 
 TEST_CASE("the advised length is the longest that fits") {
@@ -198,7 +208,9 @@ TEST_CASE("a refusal that hangs on the first boot's peak is met by a cache of a 
   CHECK(refused.bounds->low.fits);
   CHECK_THAT(refused.reason, Catch::StartsWith("The first boot, with an empty compile cache: "));
   const std::vector<Suggestion> advice = advise(plan, args, &gpu, refused);
-  CHECK_THAT(advice.front().flag, Catch::StartsWith("--kv-cache-memory-bytes "));
+  REQUIRE(refused.bounds->middle.kv_cache_bytes > refused.kv_cache_bytes);
+  CHECK(advice.front().flag ==
+        "--kv-cache-memory-bytes " + std::to_string(refused.bounds->middle.kv_cache_bytes));
   CHECK(advice.front().fits);
 }
 

@@ -45,3 +45,18 @@ TEST_CASE("a stated number of blocks is checked as the release does") {
   args.blocks_override = 8192;
   CHECK_THAT(plan_of(llama_8b(), args, "4090").reason, Catch::Contains("CUDA out of memory"));
 }
+
+TEST_CASE(
+    "a recurrent layer's block of its own needs a cache of prefixes, or is the whole context") {
+  const auto refusal = [](int64_t block, bool caching) {
+    EngineArgs args;
+    args.max_model_len = 4096;
+    args.state_block_size = block;
+    args.prefix_caching = caching;
+    return refusal_of(llama_8b(), args);
+  };
+  CHECK_THAT(refusal(4095, false), Catch::StartsWith("--mamba-block-size can only be set"));
+  CHECK(refusal(4095, true).empty());
+  CHECK(refusal(4096, false).empty());
+  CHECK(refusal(0, false).empty());
+}

@@ -124,6 +124,16 @@ TEST_CASE("a draft's tensors leave rests of torch's segments, as the target's do
             2 * kMiB);
 }
 
+TEST_CASE("of a launch with a draft only the target's layers are kept on the host") {
+  EngineArgs plain;
+  plain.cpu_offload = int64_t{1} << 40;
+  const int64_t layers = plan_target(plain).offloaded_bytes;
+  CHECK(layers > 0);
+  EngineArgs with = drafted("draft_model", llama(2, 131072), 1);
+  with.cpu_offload = plain.cpu_offload;
+  CHECK(plan_target(with).offloaded_bytes == layers);
+}
+
 TEST_CASE("a model's own layer that predicts is one of its layers behind a projection") {
   const auto plan = [](const Json& config, const char* method, int64_t ranks) {
     EngineArgs args;

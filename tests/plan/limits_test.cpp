@@ -114,6 +114,21 @@ TEST_CASE("a cache that is told its size must fit beside what others hold") {
   CHECK_FALSE(plan_of(llama_8b(), args).fits.value());
 }
 
+TEST_CASE("the first boot's peak is a step's, where that takes more than compiling") {
+  EngineArgs args;
+  args.max_num_batched_tokens = 32768;
+  const PlanResult step = plan_of(llama_8b(), args);
+  REQUIRE(step.cold);
+  CHECK(step.cold->activation_peak_bytes == step.activation_peak_bytes);
+  CHECK(step.cold->kv_cache.middle == step.bounds->middle.kv_cache_bytes);
+  args.max_num_batched_tokens = 2048;
+  args.max_num_seqs = 64;
+  const PlanResult compiling = plan_of(llama_8b(), args);
+  CHECK(compiling.cold->activation_peak_bytes > compiling.activation_peak_bytes);
+  CHECK(compiling.bounds->middle.kv_cache_bytes - compiling.cold->kv_cache.middle ==
+        compiling.cold->activation_peak_bytes - compiling.activation_peak_bytes);
+}
+
 TEST_CASE("a window needs the blocks of its tokens and of those in flight") {
   struct Row {
     int64_t window, blocks;
@@ -169,6 +184,25 @@ TEST_CASE("the fewest GPUs are found, the largest number included") {
   std::vector<int64_t> tried;
   for (const EngineArgs& args : never.asked) tried.push_back(args.tensor_parallel);
   CHECK(tried == std::vector<int64_t>{1, 2, 4, 8});
+}
+
+TEST_CASE("as many sequences are found as the cache holds, to the last one") {
+  struct Row {
+    double held;
+    const char* found;
+  };
+  for (const Row& row : {Row{1, "tokens: 1 ("}, Row{37, "tokens: 37 ("}, Row{37.99, "tokens: 37 ("},
+                         Row{0.99, "Not even one sequence"}}) {
+    INFO(row.held);
+    const PlanFunction plan = [&](const EngineArgs& args, const hardware::Gpu*) {
+      PlanResult result;
+      result.fits = true;
+      result.max_concurrency = row.held;
+      result.max_num_seqs = args.max_num_seqs;
+      return result;
+    };
+    CHECK_THAT(solve_sequences(plan, {}, nullptr).solved, Catch::Contains(row.found));
+  }
 }
 
 TEST_CASE("sizes that the engine refuses are said as numbers of GPUs") {

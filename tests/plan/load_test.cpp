@@ -1,7 +1,10 @@
 // What a prompt file needs of a plan's cache, and the arguments of a plan as a user pastes them.
 #include <catch2/catch.hpp>
 
+#include <functional>
+
 #include "plan/arguments.h"
+#include "plan/configs.h"
 #include "plan/prompt_load.h"
 
 using namespace plimsoll;
@@ -51,6 +54,29 @@ TEST_CASE("half of an answer is held in the middle of a sequence's life, an odd 
   CHECK(weigh_sequences(blocks_of_16(8, 1), odd).concurrency == 0.5);
   const std::vector<SequenceLength> even = {{15, 2}};
   CHECK(weigh_sequences(blocks_of_16(8, 1), even).concurrency == 1);
+}
+
+TEST_CASE("what prefixes save is forecast of one scheduler with one step under way") {
+  struct Row {
+    const char* name;
+    std::function<void(EngineArgs&)> change;
+    bool forecast;
+  };
+  const Row rows[] = {
+      {"the default", [](EngineArgs&) {}, true},
+      {"ranks", [](EngineArgs& args) { args.tensor_parallel = 2; }, true},
+      {"stages", [](EngineArgs& args) { args.pipeline_parallel = 2; }, false},
+      {"copies", [](EngineArgs& args) { args.data_parallel = 2; }, false},
+      {"drafts", [](EngineArgs& args) { args.draft_method = "ngram", args.draft_tokens = 4; },
+       false},
+      {"no cache of prefixes", [](EngineArgs& args) { args.prefix_caching = false; }, false},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    EngineArgs args;
+    row.change(args);
+    CHECK(plan_of(llama_8b(), args).shared_windows == std::vector<int64_t>(row.forecast ? 1 : 0));
+  }
 }
 
 TEST_CASE("a plan's arguments are those that are resolved, each where it has its flag") {

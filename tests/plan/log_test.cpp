@@ -1,7 +1,9 @@
-// Figures of vLLM's logs, as they are printed.
+// Figures of vLLM's logs, as they are printed, and how a plan compares with them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "plan/configs.h"
 #include "plan/log/vllm_log.h"
 
 using namespace plimsoll::plan;
@@ -40,4 +42,45 @@ TEST_CASE("lines of a log that hold no figure say nothing") {
   CHECK_FALSE(log.graphs_taken);
   CHECK_FALSE(log.weights);
   CHECK_FALSE(log.tokens);
+}
+
+TEST_CASE("of several ranks' lines the first counts, of the cache's the least") {
+  const VllmLog log = read_vllm_log(
+      "Model loading took 7.5 GiB\nModel loading took 7.25 GiB\n"
+      "Available KV cache memory: 30.5 GiB\nAvailable KV cache memory: 29.5 GiB\n"
+      "Available KV cache memory: 31 GiB\n"
+      "GPU KV cache size: 2,000 tokens\nGPU KV cache size: 1,000 tokens\n"
+      "# GPU blocks: 300, # CPU blocks: 0\n# GPU blocks: 200, # CPU blocks: 0\n"
+      "# GPU blocks: 250, # CPU blocks: 0\n"
+      "Maximum concurrency for 100 tokens per request: 20.00x\n"
+      "Maximum concurrency for 100 tokens per request: 10.00x\n");
+  CHECK(log.weights == 7.5);
+  CHECK(log.available == 29.5);
+  CHECK(log.tokens == 1000);
+  CHECK(log.blocks == 200);
+  CHECK(log.concurrency == 10);
+  CHECK(read_vllm_log("num_gpu_blocks is: 300\nnum_gpu_blocks is: 200\n").blocks == 200);
+}
+
+TEST_CASE("what is gone beside the weights is what is outside torch and what torch keeps") {
+  const PlanResult plan = plan_of(llama_8b());
+  REQUIRE(plan.persistent_bytes > 0);
+  const auto beside = [&](const VllmLog& log, const char* name) {
+    const LogCheck check = check_log(log, plan);
+    const auto part = std::ranges::find(check.parts, name, &LoggedPart::part);
+    REQUIRE(part != check.parts.end());
+    return *part;
+  };
+  VllmLog log;
+  log.weights = 15;
+  log.non_torch = 0.25;
+  const LoggedPart outside = beside(log, "non-torch");
+  log.non_torch.reset();
+  log.consumed = 16;
+  const LoggedPart both = beside(log, "non-torch and kept");
+  CHECK(both.logged == 1);
+  const double kept = gib(plan.persistent_bytes);
+  CHECK(both.low == Approx(outside.low + kept));
+  CHECK(both.planned == Approx(outside.planned + kept));
+  CHECK(both.high == Approx(outside.high + kept));
 }

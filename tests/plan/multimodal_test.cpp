@@ -239,6 +239,30 @@ TEST_CASE("hostile sizes of images stay countable") {
   }
 }
 
+TEST_CASE("the server and each engine keep inputs that were processed") {
+  const Json config =
+      read_json_file(PLIMSOLL_SOURCE_DIR "/samples/plans/configs/qwen2.5-vl-3b.json");
+  struct Row {
+    VllmVersion version;
+    int64_t copies, processes;
+  };
+  for (const Row& row : {Row{{0, 9, 2}, 1, 2}, Row{{0, 9, 2}, 3, 2}, Row{{0, 10, 0}, 1, 2},
+                         Row{{0, 10, 0}, 3, 4}, Row{{0, 33, 0}, 3, 4}}) {
+    INFO(version_text(row.version) << ", " << row.copies << " copies");
+    EngineArgs args;
+    args.version = row.version;
+    args.data_parallel = row.copies;
+    args.processor_cache_gib = 2;
+    const PlanResult plan = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h100"));
+    const auto part = std::ranges::find(plan.host, "processed inputs", &PlanPart::name);
+    REQUIRE(part != plan.host.end());
+    CHECK(part->bytes == row.processes * 2 * (int64_t{1} << 30));
+    args.processor_cache_gib = 0;
+    const PlanResult none = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h100"));
+    CHECK(std::ranges::find(none.host, "processed inputs", &PlanPart::name) == none.host.end());
+  }
+}
+
 TEST_CASE("Mistral's own params.json counts as the config that vLLM makes of it") {
   auto params =
       parse_json<Json>(R"({"dim": 5120, "n_layers": 40, "head_dim": 128, "hidden_dim": 14336,

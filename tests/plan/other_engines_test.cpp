@@ -94,6 +94,22 @@ TEST_CASE("bounds of predicted free memory are the root of the parts' squares") 
   CHECK(free.more == Approx(std::sqrt(less)));
 }
 
+TEST_CASE("ranks of experts alone talk to each other too") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const auto joined = [&](int64_t ranks, int64_t experts) {
+    engines::Figures figures;
+    figures.dtype = "bfloat16";
+    figures.ranks = ranks;
+    figures.weight_ranks = 1;
+    figures.expert_ranks = experts;
+    const FreePrediction free =
+        predict_free({llama, "config.json"}, hardware::find_gpu("h100"), figures);
+    return std::ranges::count(free.parts, "nccl and all-reduce", &PlanPart::name);
+  };
+  CHECK(joined(1, 1) == 0);
+  CHECK(joined(2, 2) == 1);
+}
+
 TEST_CASE("the parts of a plan of another engine are the whole card") {
   const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
   for (const char* engine : {"sglang", "lmdeploy", "transformers"}) {
@@ -136,6 +152,20 @@ TEST_CASE("a plan of llama.cpp takes the free memory that is stated, and says th
   // The card has as much, and less of it is free.
   const PlanResult taken = plan_llamacpp(model, {"-c", "4096", "-fit", "off"}, 24564, 8);
   CHECK(taken.fits == false);
+  // Free memory may be taken to the last byte.
+  const std::vector<std::string> fixed = {"-c", "4096", "-fit", "off"};
+  const auto with_free = [&](int64_t bytes) {
+    engines::Question question;
+    question.gguf = &model;
+    question.words = fixed;
+    question.cards.push_back({"CUDA0", int64_t{24564} << 20, bytes});
+    return plan_buffers(*engines::find_engine("llamacpp"), question, false);
+  };
+  const PlanResult ample = with_free(int64_t{24100} << 20);
+  const int64_t needed = ample.budget_bytes - part_bytes(ample, "left over");
+  REQUIRE(needed > 0);
+  CHECK(with_free(needed).fits == true);
+  CHECK(with_free(needed - 1).fits == false);
   const PlanResult named = plan_llamacpp(model, {"-c", "4096"}, 24564, 24100, "99.0.0");
   CHECK(named.version == "99.0.0");
   CHECK(named.planned_as == fits.version);

@@ -169,6 +169,7 @@ TEST_CASE("the report has the parts of the weights, which are the whole") {
   args.lora_rank = 16;
   const PlanResult plan = plan_of(config, args);
   CHECK(plan.segment_bytes > 0);
+  CHECK(plan.loading_peak_bytes == plan.weights_bytes - plan.adapter_bytes);  // made afterwards
   const Json json = parse_json<Json>(to_json(plan));
   CHECK(json["parameter_bytes"] == plan.parameter_bytes);
   CHECK(json["buffer_bytes"] == plan.buffer_bytes);

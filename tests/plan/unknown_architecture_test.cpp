@@ -64,6 +64,8 @@ TEST_CASE("an unknown architecture is estimated, and the output says from what")
   CHECK_THAT(by_headers.notes.front(), Catch::Contains("headers"));
   args.tensor_parallel = 4;
   CHECK(plan_unknown(args).parameter_bytes == 500'001'000 / 4);
+  args.pipeline_parallel = 2;
+  CHECK(plan_unknown(args).parameter_bytes == 500'001'000 / 8);
   args = {};
   args.tensors = CheckpointTensors{1, 1};
   Json known = unknown_decoder();

@@ -148,3 +148,27 @@ TEST_CASE("groups of published models") {
     CHECK(KvPlan(shape, options).group_sizes() == c.groups);
   }
 }
+
+TEST_CASE("groups are as large as the larger kind of layers below a ratio, not at it") {
+  struct Row {
+    double factor;
+    int sliding;  // layers, beside four of full attention
+    size_t groups;
+  };
+  for (const Row& row :
+       {Row{1.25, 4, 2}, Row{1.25, 5, 3}, Row{1.5, 5, 2}, Row{1.5, 6, 3}, Row{1.5, 8, 3}}) {
+    INFO(row.sliding << " layers, a factor of " << row.factor);
+    ModelShape shape;
+    for (int i = 0; i < 4 + row.sliding; ++i) {
+      KvLayer layer;
+      layer.kind = i < 4 ? KvKind::full : KvKind::sliding;
+      layer.window = i < 4 ? 0 : 128;
+      layer.token_bytes = 1024;
+      shape.kv_layers.push_back(layer);
+    }
+    KvOptions options;
+    options.max_model_len = 8192;
+    options.group_factor = row.factor;
+    CHECK(KvPlan(shape, options).groups().size() == row.groups);
+  }
+}
