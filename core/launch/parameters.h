@@ -88,9 +88,9 @@ void change(vllm::EngineArgs& args, std::string_view flag, const std::string& te
 /// Flags given, by their first long names: flags that our engine does not use, and flags that it
 /// uses on cards alone.
 std::vector<std::string> given_for_vllm(const LaunchRequest& request);
+std::vector<std::string> given_for_cards(const LaunchRequest& request);
 /// Flags that were given and that vLLM does not have.
 std::vector<std::string> given_for_own_engine(const LaunchRequest& request);
-std::vector<std::string> given_for_cards(const LaunchRequest& request);
 
 /// Values that decide which answers a run gives, by parameter; null for a parameter that decides
 /// nothing. With --max-model-len auto the context decides, and so do all parameters that change
