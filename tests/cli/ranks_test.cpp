@@ -79,23 +79,6 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides a run, and the report says what each 
   CHECK(sum(even) == sum(uneven));
 }
 
-TEST_CASE("the report says of which copy and stage each rank is") {
-  const Scratch scratch;
-  write_rank_lines(scratch);
-  const Outcome outcome = shell(
-      scratch, "plimsoll run $MODEL -q -i in -o out --report r -tp 2 -pp 2 -dp 2 --threads 2");
-  INFO(outcome.err);
-  REQUIRE(outcome.status == 0);
-  const Json ranks = parse_json<Json>(scratch.read("r"))["ranks"];
-  REQUIRE(ranks.size() == 8);
-  for (int rank = 0; rank < 8; ++rank) {
-    INFO(rank);
-    CHECK(ranks[rank]["copy"] == rank / 4);
-    CHECK(ranks[rank]["tensor_rank"] == rank % 2);
-    CHECK((ranks[rank]["first_layer"] == 0) == (rank % 4 < 2));
-  }
-}
-
 TEST_CASE("each rank reads its share, of a checkpoint or of shards that were cut for as many") {
   const Scratch scratch;
   write_rank_lines(scratch);

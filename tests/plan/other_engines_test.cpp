@@ -94,6 +94,36 @@ TEST_CASE("bounds of predicted free memory are the root of the parts' squares") 
   CHECK(free.more == Approx(std::sqrt(less)));
 }
 
+TEST_CASE("the longest request of another engine is its context, or what its cache holds") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const PlanResult held = plan_sglang(llama, "4090", {});
+  REQUIRE(held.kv_tokens > 0);
+  REQUIRE(held.kv_tokens < held.max_model_len);
+  CHECK(held.estimated_max_model_len == held.kv_tokens);
+  const PlanResult whole = plan_sglang(llama, "h100", {"--context-length", "8192"});
+  CHECK(whole.estimated_max_model_len == 8192);
+}
+
+TEST_CASE("the edges of another engine's cache are its own answers at the edges of free memory") {
+  const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
+  const PlanResult plan = plan_sglang(llama, "h100", {});
+  REQUIRE(plan.bounds);
+  const FreePrediction free =
+      predict_free({llama, "config.json"}, hardware::find_gpu("h100"), plan.other_engine->figures);
+  REQUIRE(free.less != free.more);
+  const auto tokens_with = [&](double after) {
+    engines::Question question;
+    question.config = &llama;
+    question.config_path = "config.json";
+    question.gpu = &hardware::find_gpu("h100");
+    question.free = engines::FreeMemory{free.middle.before, after};
+    return engines::find_engine("sglang")->ask(question).figures.kv_tokens;
+  };
+  CHECK(plan.bounds->low.kv_tokens == tokens_with(free.middle.after - free.less));
+  CHECK(plan.bounds->middle.kv_tokens == tokens_with(free.middle.after));
+  CHECK(plan.bounds->high.kv_tokens == tokens_with(free.middle.after + free.more));
+}
+
 TEST_CASE("ranks of experts alone talk to each other too") {
   const Json llama = read_json_file(kEngineData + "configs/meta-llama__Meta-Llama-3.1-8B.json");
   const auto joined = [&](int64_t ranks, int64_t experts) {

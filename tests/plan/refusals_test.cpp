@@ -34,3 +34,16 @@ TEST_CASE("model_max_length is taken as asked, also where positions are stretche
   }
   CHECK_THAT(refusal_of(config, args), Catch::Contains("model_max_length=8192"));
 }
+
+TEST_CASE("moe_wna16 is taken for checkpoints that are packed by AWQ or GPTQ alone") {
+  EngineArgs args;
+  args.quantization = "moe_wna16";
+  const auto refused = [&](const Json& settings) {
+    Json config = llama_8b();
+    config["quantization_config"] = settings;
+    return !refusal_of(config, args).empty();
+  };
+  CHECK_FALSE(refused({{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}}));
+  CHECK_FALSE(refused({{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}}));
+  CHECK(refused({{"quant_method", "fp8"}, {"activation_scheme", "dynamic"}}));
+}

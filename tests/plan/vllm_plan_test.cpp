@@ -83,6 +83,25 @@ TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
   CHECK(limits("h100", {0, 8, 0}).max_num_batched_tokens == 8192);
 }
 
+TEST_CASE("steps of a large card are twice as large offline, and four times in a server") {
+  struct Row {
+    const char* card;
+    Usage usage;
+    int64_t tokens, sequences;
+  };
+  for (const Row& row :
+       {Row{"h100", Usage::server, 8192, 1024}, Row{"h100", Usage::offline, 16384, 1024},
+        Row{"a100-80gb", Usage::server, 2048, 256}, Row{"a100-80gb", Usage::offline, 8192, 256},
+        Row{"h100", Usage::batch, 2048, 128}}) {
+    INFO(row.card << " " << static_cast<int>(row.usage));
+    EngineArgs args;
+    args.usage = row.usage;
+    const PlanResult plan = plan_of(llama_8b(), args, row.card);
+    CHECK(plan.max_num_batched_tokens == row.tokens);
+    CHECK(plan.max_num_seqs == row.sequences);
+  }
+}
+
 TEST_CASE("the performance mode doubles defaults of a step, or records each small one") {
   const auto planned = [](Pace pace, const std::function<void(EngineArgs&)>& change) {
     EngineArgs args = at({0, 17, 0});

@@ -172,3 +172,45 @@ TEST_CASE("groups are as large as the larger kind of layers below a ratio, not a
     CHECK(KvPlan(shape, options).groups().size() == row.groups);
   }
 }
+
+TEST_CASE("a request holds a state, copies of it for prefixes, and one for each drafted token") {
+  struct Row {
+    StateMode mode;
+    int64_t checkpoint, drafted, blocks;
+  };
+  for (const Row& row : {Row{StateMode::none, 0, 0, 1}, Row{StateMode::none, 0, 3, 1 + 3},
+                         Row{StateMode::align, 0, 0, 2}, Row{StateMode::align, 0, 3, 2 + 3},
+                         Row{StateMode::align, 64, 0, 3}, Row{StateMode::align, 64, 3, 3 + 3}}) {
+    INFO(row.blocks << " blocks");
+    ModelShape shape;
+    shape.attention_token_bytes = 1024;
+    KvLayer full, state;
+    full.token_bytes = 1024;
+    state.kind = KvKind::state;
+    state.token_bytes = 10 * 1024;
+    state.checkpoint = row.checkpoint;
+    shape.kv_layers = {full, state};
+    KvOptions options;
+    options.max_model_len = 8192;
+    options.states.mode = row.mode;
+    options.states.drafted = row.drafted;
+    int64_t blocks = 0;
+    for (const GroupNeed& need : KvPlan(shape, options).group_needs()) blocks += need.state_blocks;
+    CHECK(blocks == row.blocks);
+  }
+}
+
+TEST_CASE("a cache of exactly one block holds that block's tokens") {
+  ModelShape shape;
+  KvLayer layer;
+  layer.token_bytes = 1024;
+  shape.kv_layers = {layer, layer};
+  KvOptions options;
+  options.max_model_len = 8192;
+  const KvPlan plan(shape, options);
+  const Amount block = plan.bytes_per_block();
+  CHECK(plan.longest_request(block - 1, 8192) == 0);
+  CHECK(plan.longest_request(block, 8192) == plan.block_size());
+  CHECK(plan.longest_request(block * 2 - 1, 8192) == plan.block_size());
+  CHECK(plan.longest_request(block * 2, 8192) == 2 * plan.block_size());
+}

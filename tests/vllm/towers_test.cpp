@@ -82,3 +82,29 @@ TEST_CASE("Logics has a SigLIP, the ConvNeXt-XXL of CLIP and a projector") {
   CHECK(shape_of(seeing("LogicsForConditionalGeneration", sight)).bytes ==
         Amount{2} * (kSiglip + kConvNext + kProjector));
 }
+
+TEST_CASE("videos of volumes fill the context to the last token, and have the frames of a limit") {
+  VisionShape vision;
+  vision.kind = VisionShape::Kind::pixel_volume;
+  vision.video = VisionShape::Video::volume;
+  vision.patch = 14;
+  vision.merge = 2;
+  vision.temporal_patch = 2;
+  vision.default_min_pixels = vision.video_min_pixels = 28 * 28;
+  vision.default_max_pixels = 28 * 28 * 128;
+  vision.video_max_pixels = 28 * 28 * 1024;
+  vision.most_frames = 16;
+  EngineArgs args;
+  args.limits["image"] = {};  // or a request's image is counted beside
+  const int64_t most = largest_video(vision, args, 1 << 20).tokens;
+  CHECK(most > 0);
+  CHECK(largest_video(vision, args, most).tokens == most);
+  CHECK(largest_video(vision, args, most - 1).tokens < most);
+  const int64_t rows = profiled_video(vision, args, 1 << 20).rows;
+  args.limits["video"] = {.count = 1, .frames = 4};
+  const int64_t limited = profiled_video(vision, args, 1 << 20).rows;
+  CHECK(limited < rows);
+  args.limits.erase("video");
+  vision.most_frames = 4;
+  CHECK(profiled_video(vision, args, 1 << 20).rows == limited);
+}
