@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "batch/chat_prompt.h"
+#include "batch/files/existing_output.h"
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
-#include "batch/files/run_files.h"
 #include "checkpoint/find_model.h"
 #include "cli/plan/command.h"
 #include "cli/run/account.h"

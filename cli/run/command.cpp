@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_bytes.h"
+#include "batch/files/existing_output.h"
 #include "batch/watch.h"
 #include "cli/environment.h"
 #include "cli/failure.h"

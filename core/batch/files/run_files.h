@@ -25,21 +25,6 @@ struct RunFilesOptions {
   ResumeOptions resume;
 };
 
-/// Refuses an output that exists and has no record, before anything else is looked at. Throws
-/// Error(foreign_output).
-void refuse_unknown_output(const std::string& path);
-
-/// Refuses a journal with lines of a run that has no record. Throws Error(foreign_output).
-void refuse_unrecorded_lines(const std::string& output);
-
-/// Refuses an input that cannot be read again, where the output or its journal is there. Throws
-/// Error(foreign_output).
-void refuse_stream(const std::string& output, const files::InputFile& input);
-
-/// Refuses an output that holds lines of another run than the job, or was changed since its run
-/// ended, and changes nothing. Throws Error(foreign_output) naming what differs.
-void refuse_other_run(const RunFilesOptions& options);
-
 class RunFiles {
  public:
   /// Opens the files, or resumes them, before the long work. Throws Error: foreign_output when they

@@ -164,14 +164,18 @@ void TensorSum::add(Amount count, Amount elements, int64_t size, const char* wha
                          elements.value(), size, what);
 }
 
+Amount wanted_rows(Amount sequences, Amount length, int64_t block) {
+  constexpr int64_t kRequests = 8, kBlocks = 4, kMost = 64 * 1024;
+  const Amount wanted = std::max(length * kRequests, sequences * block * kBlocks);
+  return std::min(wanted, Amount{kMost});
+}
+
 Amount context_rows(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len,
                     const ModelShape& shape) {
   constexpr VllmVersion kWholePages{0, 28, 0};  // before: a page for each request at least
-  constexpr int64_t kRequests = 8, kPages = 4, kMost = 64 * 1024;
   const int64_t block = args.block_size > 0 ? args.block_size : shape.latent.block;
   const Amount sequences = limits.max_num_seqs;
-  const Amount wanted = std::max(Amount{max_model_len} * kRequests, sequences * block * kPages);
-  const Amount rows = std::min(wanted, Amount{kMost});
+  const Amount rows = wanted_rows(sequences, max_model_len, block);
   if (args.version >= kWholePages) return padded_to(rows, block);
   return std::max(rows, sequences * block);
 }

@@ -34,8 +34,12 @@ struct AttentionRoom {
   TensorSum step;
 };
 
-/// Rows of context that MLA's prefill gathers and expands at once (mla_attention.py:
+/// Rows of context that prefill asks for: those of eight of the longest requests or four blocks of
+/// each request, and at most 64K (mla_attention.py, sparse_mla_attention.py:
 /// determine_chunked_prefill_workspace_size).
+Amount wanted_rows(Amount sequences, Amount length, int64_t block);
+
+/// Rows of context that dense MLA's prefill gathers and expands at once.
 Amount context_rows(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len,
                     const ModelShape& shape);
 

@@ -109,17 +109,15 @@ class Tables {
 
  private:
   /// Rows of context that prefill gathers, in blocks of `block` tokens: of sparse attention no more
-  /// than is chosen (model_executor/layers/attention/sparse_mla_attention.py:
-  /// determine_chunked_prefill_workspace_size).
+  /// than is chosen.
   [[nodiscard]] Amount gathered_rows(int64_t block) const {
-    constexpr int64_t kRequests = 8, kPages = 4, kMost = 64 * 1024;
     const AttentionSizes& sizes = shape_.attention;
     if (sizes.expanded == 0) return 0;
     if (sizes.index_key == 0)
       return context_rows(args_, terms_.limits, terms_.max_model_len, shape_);
     if (!shape_.latent.expands || args_.version < kSparseGathers) return 0;
-    const Amount wanted = std::max(length_ * kRequests, sequences_ * block * kPages);
-    const Amount rows = std::min({wanted, Amount{kMost}, sequences_ * sizes.chosen});
+    const Amount rows =
+        std::min(wanted_rows(sequences_, length_, block), sequences_ * sizes.chosen);
     return std::max(rows, Amount{block});
   }
 
