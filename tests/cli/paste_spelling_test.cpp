@@ -305,7 +305,7 @@ TEST_CASE("a launch on the nodes of a group is not limited to the GPUs of one co
   CHECK_FALSE(planned_from(sglang + " --nnodes 2 --node-rank 0").gpus_pasted);
   CHECK(planned_from("vllm serve m --nnodes 2 --node-rank 0 --master-addr x").left_out.empty());
   for (const char* flags : {"--nnodes 2 --node-rank 0", "-n 2 -r 0", "-n=2 -r=1",
-                            "-dpl 1 -dpr 1 -dpb mp", "-dpa x -dpp 5", "-dpn 1", "-dph",
+                            "-dpl 1 -dpr 1 -dpb mp", "-dpa x -dpp 5", "-dpn 1", "-dph", "-dpm",
                             "--data-parallel-external-lb", "--data-parallel-rank=1"}) {
     INFO(flags);
     const PlanOptions planned = planned_from(
@@ -315,6 +315,19 @@ TEST_CASE("a launch on the nodes of a group is not limited to the GPUs of one co
   }
   CHECK(planned_from("docker run --gpus 1 vllm/vllm-openai:v0.11.0 --model m -n 1").gpus_pasted ==
         1);
+}
+
+TEST_CASE("a flag that takes no value in any release of vLLM may stand before the model") {
+  for (const char* flag :
+       {"--disable-mm-preprocessor-cache", "--enable-prompt-adapter", "--eplb-log-balancedness",
+        "--enable-bf16x3-router-gemm", "--mm-encoder-only", "--numa-bind", "--swa-bounded-replay",
+        "-dpm", "--data-parallel-multi-port-external-lb", "--enable-hc-sp", "--monokernel",
+        "--kv-cache-metrics", "--enable-elastic-ep", "--return-sampling-mask"}) {
+    INFO(flag);
+    const PlanOptions planned =
+        planned_from(fmt::format("vllm serve {} m --max-model-len 4k", flag));
+    CHECK(planned.model == "m");
+  }
 }
 
 TEST_CASE("a level of optimization is read in its short spelling") {

@@ -12,107 +12,10 @@
 #include "cli/backend_variable.h"
 #include "cli/plan/options.h"
 #include "cli/plan/paste/other_engines.h"
+#include "cli/plan/paste/vllm_flag_names.h"
 
 namespace plimsoll::cli {
 namespace {
-
-// vLLM's flags that take no value and that plan does not know: what follows them is MODEL, perhaps.
-constexpr std::string_view kBare[] = {"--allow-credentials",
-                                      "--calculate-kv-scales",
-                                      "--data-parallel-external-lb",
-                                      "--data-parallel-hybrid-lb",
-                                      "--disable-cascade-attn",
-                                      "--disable-chunked-mm-input",
-                                      "--disable-fastapi-docs",
-                                      "--disable-frontend-multiprocessing",
-                                      "--disable-log-requests",
-                                      "--disable-sliding-window",
-                                      "--disable-uvicorn-access-log",
-                                      "--enable-dbo",
-                                      "--enable-eplb",
-                                      "--enable-log-outputs",
-                                      "--enable-log-requests",
-                                      "--enable-prompt-embeds",
-                                      "--enable-prompt-tokens-details",
-                                      "--enable-reasoning",
-                                      "--enable-request-id-headers",
-                                      "--enable-server-load-tracking",
-                                      "--enable-ssl-refresh",
-                                      "--fully-sharded-loras",
-                                      "--headless",
-                                      "--kv-sharing-fast-prefill",
-                                      "--return-tokens-as-token-ids",
-                                      "--use-tqdm-on-load",
-                                      "--use-v2-block-manager"};
-
-// vLLM's flags that take one value or more.
-constexpr std::string_view kMany[] = {
-    "--allowed-media-domains", "--api-key",      "--cuda-graph-sizes", "--cudagraph-capture-sizes",
-    "--logits-processors",     "--lora-modules", "--middleware",       "--prompt-adapters",
-    "--served-model-name"};
-
-// vLLM's flags that move no device memory and that plan does not know; families of them by "*".
-constexpr std::string_view kUnmoved[] = {"--allow*",
-                                         "--chat-template-content-format",
-                                         "--code-revision",
-                                         "--config-format",
-                                         "--data-parallel-address",
-                                         "--data-parallel-backend",
-                                         "--data-parallel-external-lb",
-                                         "--data-parallel-hybrid-lb",
-                                         "--data-parallel-rank",
-                                         "--data-parallel-rpc-port",
-                                         "--data-parallel-size-local",
-                                         "--data-parallel-start-rank",
-                                         "--dataset*",
-                                         "--default-chat-template-kwargs",
-                                         "--disable-fastapi-docs",
-                                         "--disable-frontend-multiprocessing",
-                                         "--disable-uvicorn-access-log",
-                                         "--distributed-executor-backend",
-                                         "--download-dir",
-                                         "--enable-log*",
-                                         "--enable-prompt-tokens-details",
-                                         "--enable-reasoning",
-                                         "--enable-request-id-headers",
-                                         "--enable-server-load-tracking",
-                                         "--enable-ssl-refresh",
-                                         "--guided-decoding-backend",
-                                         "--headless",
-                                         "--hf-token",
-                                         "--input-file",
-                                         "--input-len",
-                                         "--lora-modules",
-                                         "--master-addr",
-                                         "--master-port",
-                                         "--max-log-len",
-                                         "--middleware",
-                                         "--nnodes",
-                                         "--node-rank",
-                                         "--num-iters*",
-                                         "--num-prompts",
-                                         "--otlp-traces-endpoint",
-                                         "--output-len",
-                                         "--override-generation-config",
-                                         "--response-role",
-                                         "--return-tokens-as-token-ids",
-                                         "--revision",
-                                         "--root-path",
-                                         "--scheduling-policy",
-                                         "--ssl*",
-                                         "--structured-outputs-config",
-                                         "--tokenizer-mode",
-                                         "--tokenizer-revision",
-                                         "--tool-parser-plugin",
-                                         "--use-tqdm-on-load",
-                                         "--uvicorn-log-level",
-                                         "-i",
-                                         "-o"};
-
-// Flags that only the launch of one node of several has.
-constexpr std::string_view kOfNodes[] = {"--data-parallel-address", "--data-parallel-external-lb",
-                                         "--data-parallel-hybrid-lb", "--data-parallel-rank",
-                                         "--data-parallel-size-local"};
 
 /// vLLM's short names; -tp and its kin are rewrite_arguments()'.
 std::string long_name(const std::string& name) {
@@ -128,6 +31,7 @@ std::string long_name(const std::string& name) {
       {"-dpe", "--data-parallel-external-lb"},
       {"-dph", "--data-parallel-hybrid-lb"},
       {"-dpl", "--data-parallel-size-local"},
+      {"-dpm", "--data-parallel-multi-port-external-lb"},
       {"-dpn", "--data-parallel-rank"},
       {"-dpp", "--data-parallel-rpc-port"},
       {"-dpr", "--data-parallel-start-rank"}};
