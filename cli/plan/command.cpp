@@ -172,7 +172,10 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
     given.launch.args.development_build =
         model::is_development_build(given.engine_version) ? given.engine_version : "";
   }
-  if (given.engine == "plimsoll") launch::check_values(given.launch.args);
+  if (given.engine == "plimsoll") {
+    launch::check_values(given.launch.args);
+    check_load_format(given.run);
+  }
   const fs::path file = find_config(given, environment);
   if (given.engine == "llamacpp") {
     if (std::optional<plan::PlanResult> result = llamacpp_plan(file, given)) {

@@ -148,10 +148,7 @@ void declare_model(CLI::App& command, RunOptions& options) {
       "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver; "
       "dummy: random weights, no files",
       [&options](const std::string& text) {
-        if (text != "auto" && text != "safetensors" && text != "sharded_state" && text != "dummy") {
-          throw std::invalid_argument(fmt::format(
-              "expected auto, safetensors, sharded_state or dummy, found \"{}\"", text));
-        }
+        options.load_format = text;
         options.random_weights = text == "dummy";
         options.sharded_state = text == "sharded_state";
       });
@@ -340,12 +337,22 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
   options.plan = plan;
 }
 
+void check_load_format(const RunOptions& options) {
+  constexpr std::string_view kFormats[] = {"auto", "safetensors", "sharded_state", "dummy"};
+  if (std::ranges::find(kFormats, options.load_format) != std::end(kFormats)) return;
+  fail(ExitCode::usage,
+       "--load-format: expected auto, safetensors, sharded_state or dummy, found \"{}\"; plan "
+       "--engine vllm takes vLLM's others too",
+       options.load_format);
+}
+
 void check_run_options(const RunOptions& options) {
   const auto refuse = [](const std::string& message) { throw Error(ExitCode::usage, message); };
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
   launch::check_values(options.launch.args);
+  check_load_format(options);
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }

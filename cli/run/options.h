@@ -33,9 +33,10 @@ struct RunOptions {
   bool skip_tokenizer_init = false;
   std::string served_model_name;  // empty: `model` as given
   std::string generation_config = "auto";
-  bool random_weights = false;  // for benchmarks
-  bool sharded_state = false;   // the weights' files are shards
-  std::string file_pattern;     // of shards; empty: vLLM's
+  std::string load_format = "auto";  // as given
+  bool random_weights = false;       // --load-format dummy, for benchmarks
+  bool sharded_state = false;        // the weights' files are shards
+  std::string file_pattern;          // of shards; empty: vLLM's
   launch::LaunchRequest launch;
   uint64_t seed = 0;
   // prompts
@@ -96,6 +97,9 @@ void declare_run_alone(CLI::App& command, RunOptions& options);
 /// PLIMSOLL_<FLAG>.
 /// `options` must outlive the parsing.
 void declare_run_flags(CLI::App& command, RunOptions& options);
+
+/// Refuses forms of weights' files that `run` does not read. Throws Error(usage).
+void check_load_format(const RunOptions& options);
 
 /// Checks that need several flags or a file. Throws Error(usage).
 void check_run_options(const RunOptions& options);
