@@ -82,10 +82,10 @@ void flatten(const Json& value, const std::string& name, Answer& answer) {
   for (const auto& [key, inner] : value.items()) {
     if (key == "model" || key == "schema_version") continue;
     const bool named = value.is_array() && inner.is_object() && inner.contains("name");
-    const std::string own = named              ? inner["name"].get<std::string>()
-                            : value.is_array() ? fmt::format("{:02}", number)
-                                               : key;
-    flatten(inner, name.empty() ? own : name + "/" + own, answer);
+    const std::string last = named              ? inner["name"].get<std::string>()
+                             : value.is_array() ? fmt::format("{:02}", number)
+                                                : key;
+    flatten(inner, name.empty() ? last : name + "/" + last, answer);
     ++number;
   }
 }
