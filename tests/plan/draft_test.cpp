@@ -94,6 +94,17 @@ TEST_CASE("a draft model is a whole model beside the target") {
   CHECK(extra.kv_bytes_per_token == alone.kv_bytes_per_token);
 }
 
+TEST_CASE("--quantization is the target's alone, not its draft model's") {
+  const Json small = llama(2, 131072);
+  const PlanResult alone = plan_vllm({small, "config.json"}, {}, &hardware::find_gpu("h100"));
+  EngineArgs target;
+  target.quantization = "fp8";
+  EngineArgs both = drafted("draft_model", small, 1);
+  both.quantization = "fp8";
+  CHECK(plan_target(both).parameter_bytes - plan_target(target).parameter_bytes ==
+        alone.parameter_bytes);
+}
+
 namespace {
 
 /// The last of every two layers attends, as in Qwen3.5, and the model predicts by a layer more.
