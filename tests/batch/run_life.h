@@ -22,6 +22,8 @@ struct Life {
   size_t record_bytes = 60;
   bool errors_apart = false;
   batch::RunFilesOptions options = {};
+  /// The record of a line and whether it failed; empty: life_record().
+  std::function<std::string(uint64_t slot, bool& failed)> record = {};
 };
 
 /// Lines of 20: line 4 is no JSON, line 7 has an id that is taken, others have ids or none.
@@ -96,7 +98,8 @@ inline bool live(const Scratch& scratch, Life life) {
       return false;
     }
     bool failed = false;
-    const std::string record = life_record(slot, failed, life.record_bytes);
+    const std::string record =
+        life.record ? life.record(slot, failed) : life_record(slot, failed, life.record_bytes);
     files.output().put(slot, failed && files.errors() ? "" : record);
     if (files.errors()) files.errors()->put(slot, failed ? record : "");
     ++(failed ? bad : ok);

@@ -86,7 +86,8 @@ void refuse_other_run(const RunFilesOptions& options) {
   const std::string& output = options.output;
   const auto run = read_manifest(manifest_path(output));
   const bool there = files::exists(output);
-  if (!run || (!there && bytes_of(output + ".part") == 0)) return;
+  const bool has_failures = !options.errors.empty() && bytes_of(options.errors + ".part") > 0;
+  if (!run || (!there && bytes_of(output + ".part") == 0 && !has_failures)) return;
   const Failed failed = options.resume.failed;
   refuse_difference(output, *run,
                     difference_from_run(*run, options.job, failed, texts_path(output)), failed);

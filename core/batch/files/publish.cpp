@@ -25,11 +25,19 @@ std::optional<files::InputFile> same_input(const Manifest& manifest) {
   }
 }
 
+/// True where the run has journals: its failed lines may be all that it has so far.
+bool has_journals(const std::string& path, const Manifest& manifest) {
+  if (files::exists(path + ".part")) return true;
+  const auto errors = manifest.notes.find("errors");
+  const bool apart = errors != manifest.notes.end() && errors->is_string() && *errors != "";
+  return apart && files::exists(errors->get<std::string>() + ".part");
+}
+
 }  // namespace
 
 Published publish_what_is_there(const std::string& path) {
   std::optional<Manifest> manifest = read_manifest(manifest_path(path));
-  const bool part = files::exists(path + ".part");
+  const bool part = manifest && has_journals(path, *manifest);
   if (!manifest || (!part && !files::exists(path))) {
     constexpr std::string_view kPart = ".part";
     const bool is_part = path.ends_with(kPart) && files::exists(path);
