@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a command answered, by name of the field: "parts/kv cache/bytes" is "54799952853".
+/// What a command answered, by name of the field: "kv_cache_bytes" is "54799952853".
 using Answer = std::map<std::string, std::string>;
 using Lines = std::vector<std::string>;
 
@@ -125,6 +126,13 @@ Lines written(const Answer& answer, const Answer& base) {
   return lines;
 }
 
+/// The lines of one answer that another lacks; both are in order.
+Lines lacking(const Lines& one, const Lines& other) {
+  Lines lines;
+  std::ranges::set_difference(one, other, std::back_inserter(lines));
+  return lines;
+}
+
 /// A folder with what the launches name: published configs, and the samples of the project.
 void fill(const Scratch& scratch) {
   const fs::path root = PLIMSOLL_SOURCE_DIR;
@@ -179,7 +187,8 @@ TEST_CASE("a flag moves in a plan what it moved before", "[effects]") {
       if (renews) continue;
       INFO(file.path().filename().string() + ": " + launches[base].words +
            (i == base ? "" : " " + launches[i].words));
-      CHECK(found == launches[i].expected);
+      CHECK(lacking(launches[i].expected, found) == Lines{});
+      CHECK(lacking(found, launches[i].expected) == Lines{});
     }
     if (renews) std::ofstream(file.path()) << text;
   }
