@@ -43,3 +43,72 @@ TEST_CASE("what is said of another input is true of the run that it is given to"
   CHECK_THAT(cure(2, 0, 2, State::complete), Catch::Contains(texts + " back"));
   CHECK_THAT(cure(2, 0, 0, State::partial), Catch::Contains("until the run has ended"));
 }
+
+TEST_CASE("a key that one of two jobs lacks differs, whichever lacks it and however deep it lies") {
+  const OrderedJson without = {{"seed", 1}, {"answers", {{"echo", false}, {"stop", {{"n", 1}}}}}};
+  for (const char* key : {"/first", "/answers/temperature", "/answers/stop/texts"}) {
+    for (const OrderedJson& value : {OrderedJson(0.5), OrderedJson(), OrderedJson::object()}) {
+      INFO(key << ": " << value.dump());
+      const OrderedJson::json_pointer at(key);
+      OrderedJson with = without;
+      with[at] = value;
+      CHECK_THAT(batch::difference(without, with), Catch::Contains(at.back() + ": "));
+      CHECK_THAT(batch::difference(with, without), Catch::Contains(at.back() + ": "));
+      CHECK(batch::difference(with, with).empty());
+      OrderedJson other = with;
+      other[at] = "other";
+      CHECK_THAT(batch::difference(with, other), Catch::Contains(at.back() + ": "));
+      CHECK_THAT(batch::difference(other, with), Catch::Contains(at.back() + ": "));
+    }
+  }
+}
+
+TEST_CASE("a retry of failed lines may change what made them fail, and nothing else") {
+  const test::Scratch scratch;
+  const std::string texts = scratch.write("out.run.texts", std::string(4 * 8, 'x'));
+  const OrderedJson job = {
+      {"version", "1"},
+      {"input", {{"xxh3", 1}}},
+      {"lines", batch::lines_json({}, 4)},
+      {"max_line_bytes", 100},
+      {"strict", true},
+      {"answers", {{"long_prompt", "error"}, {"split_overlap", 0}, {"temperature", 0.5}}}};
+  struct Row {
+    OrderedJson patch;   // of the job then
+    OrderedJson now;     // of that job
+    bool may = true;     // with --retry-failed
+    uint64_t texts = 4;  // lines whose texts the run kept
+  };
+  const Row rows[] = {
+      {{}, {{"input", {{"xxh3", 2}}}}},
+      {{}, {{"input", {{"xxh3", 2}}}, {"lines", {{"of", 3}}}}},
+      {{}, {{"strict", false}}},
+      {{}, {{"max_line_bytes", 101}}},
+      {{}, {{"answers", {{"long_prompt", "split"}}}}},
+      {{}, {{"answers", {{"long_prompt", "split"}, {"split_overlap", 16}}}}},
+      {{}, {{"answers", {{"split_overlap", 16}}}}},
+      {{}, {{"input", {{"xxh3", 2}}}}, false, 0},
+      {{}, {{"lines", {{"of", 3}}}}, false, 0},
+      {{{"strict", false}}, {{"strict", true}}, false},
+      {{}, {{"max_line_bytes", 99}}, false},
+      {{{"answers", {{"long_prompt", "split"}}}}, {{"answers", {{"split_overlap", 16}}}}, false},
+      {{{"answers", {{"long_prompt", "split"}}}}, {{"answers", {{"long_prompt", "error"}}}}, false},
+      {{}, {{"answers", {{"temperature", 1}}}}, false},
+      {{}, {{"version", "2"}}, false},
+      {{}, {{"answers", {{"long_prompt", "split"}, {"temperature", 1}}}}, false},
+  };
+  for (const Row& row : rows) {
+    INFO(row.patch.dump() << " " << row.now.dump() << " " << row.texts);
+    batch::Manifest run;
+    run.job = job;
+    if (!row.patch.is_null()) run.job.merge_patch(row.patch);
+    run.texts = row.texts;
+    OrderedJson now = run.job;
+    now.merge_patch(row.now);
+    const auto differs = [&](batch::Failed failed) {
+      return !batch::difference_from_run(run, now, failed, texts).empty();
+    };
+    CHECK(differs(batch::Failed::keep));
+    CHECK(differs(batch::Failed::retry) != row.may);
+  }
+}

@@ -168,3 +168,54 @@ TEST_CASE("an answer that became a failure since the part ended is noticed") {
       .parts = {part}, .output = scratch.path("all"), .errors = scratch.path("all-bad")};
   CHECK_THROWS_WITH(merge_parts(options), Catch::Contains("holds 7 answers and 3 failures"));
 }
+
+TEST_CASE("parts are joined over an interrupted join of them, and over no other run") {
+  const auto unfinished = [](const Scratch& scratch, const OrderedJson& job) {
+    RunFilesOptions options;
+    options.output = scratch.path("out");
+    options.job = job;
+    RunFiles files(options, nullptr);
+    files.output().put(0, answer(0));
+    files.keep();
+  };
+  const OrderedJson joined = {
+      {"seed", 1}, {"errors", false}, {"lines", lines_json({.first = 0}, 10)}};
+  struct Row {
+    const char* key;
+    OrderedJson value;
+    bool may;
+  };
+  for (const Row& row : {Row{"seed", 1, true}, Row{"seed", 2, false}, Row{"stranger", 1, false},
+                         Row{"lines", lines_json({.first = 0}, 12), false}}) {
+    INFO(row.key << ": " << row.value.dump());
+    const Scratch scratch;
+    const std::vector<std::string> parts = {make_part(scratch, "a", {0, 4}),
+                                            make_part(scratch, "b", {4, 6})};
+    OrderedJson job = joined;
+    job[row.key] = row.value;
+    unfinished(scratch, job);
+    const std::string record = scratch.read("out.run.json");
+    MergeOptions options{.parts = parts, .output = scratch.path("out"), .errors = ""};
+    if (!row.may) {
+      CHECK(code_of(options) == ExitCode::foreign_output);
+      CHECK(scratch.read("out.part") == answer(0));
+      CHECK(scratch.read("out.run.json") == record);
+      CHECK(!scratch.has("out"));
+      options.existing = files::Existing::replace;
+    }
+    CHECK(merge_parts(options).ok == 10);
+    CHECK(!scratch.has("out.part"));
+  }
+}
+
+TEST_CASE("parts are not joined over lines that have no record, nor over a file") {
+  for (const char* name : {"out", "out.part"}) {
+    INFO(name);
+    const Scratch scratch;
+    const std::string part = make_part(scratch, "a", {0, 10});
+    scratch.write(name, answer(0));
+    const MergeOptions options{.parts = {part}, .output = scratch.path("out"), .errors = ""};
+    CHECK(code_of(options) == ExitCode::foreign_output);
+    CHECK(scratch.read(name) == answer(0));
+  }
+}

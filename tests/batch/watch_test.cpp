@@ -134,3 +134,23 @@ TEST_CASE("what a run has written is synced before the watch ends it, if its out
     CHECK(synced == (sync == Sync::held ? 0 : 1));
   }
 }
+
+TEST_CASE("time for which the process stood still is no silence of the run") {
+  // The thread that looks is held up, as all are when a process is stopped or a machine sleeps.
+  constexpr auto kStill = 1500ms;
+  std::promise<void> stood;
+  std::atomic<int> published = 0;
+  Watched watched({.stall = 900ms, .publish_status = [&](const ProgressSample&) {
+                     if (++published != 2) return;
+                     std::this_thread::sleep_for(kStill);
+                     stood.set_value();
+                   }});
+  auto over = stood.get_future();
+  while (over.wait_for(5ms) != std::future_status::ready) watched->show({});
+  for (int i = 0; i < 40; ++i) {
+    watched->show({});
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK(!watched.left());
+  CHECK(watched.why() == Why{Cause::stall, AtRest::yes});
+}

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "cli/host_limits.h"
+#include "cli/own_arguments.h"
 #include "cli/signals.h"
 
 using namespace plimsoll::cli;
@@ -261,4 +262,25 @@ TEST_CASE("ranks that share a card are a small number") {
     CHECK_THAT(with(wrong.c_str()).fault, Catch::Contains("PLIMSOLL_RANKS_PER_DEVICE=" + wrong +
                                                           ": expected a whole number from 1 to 8"));
   }
+}
+
+TEST_CASE("what a flag says counts before the variable that says it too") {
+  Environment environment;
+  environment.mm_input_cache = 7;
+  environment.flashinfer_sampler = 1;
+  environment.attention_backend = "FLASH_ATTN";
+  plimsoll::launch::LaunchRequest flags;
+  flags.args.version = {0, 14, 0};  // later ones have no variable for the backend
+  plimsoll::vllm::EngineArgs args = with_variables(flags, environment);
+  CHECK(args.processor_cache_gib == 7);
+  CHECK(args.flashinfer_sampler == true);
+  CHECK(args.attention_backend == "FLASH_ATTN");
+  flags.processor_cache_gib = 2.5;
+  flags.args.processor_cache_gib = 2.5;
+  flags.args.flashinfer_sampler = false;
+  flags.args.attention_backend = "FLASHINFER";
+  args = with_variables(flags, environment);
+  CHECK(args.processor_cache_gib == 2.5);
+  CHECK(args.flashinfer_sampler == false);
+  CHECK(args.attention_backend == "FLASHINFER");
 }

@@ -47,6 +47,22 @@ TEST_CASE("names with the part's number") {
   CHECK_THROWS_WITH(cli::fill_name("out.{part}", {}), Catch::Contains("--part"));
 }
 
+TEST_CASE("every file that a part writes may have its number in its name") {
+  for (std::string cli::RunOptions::*name :
+       {&cli::RunOptions::output, &cli::RunOptions::errors, &cli::RunOptions::report,
+        &cli::RunOptions::metrics_file}) {
+    cli::RunOptions options;
+    options.quiet = true;
+    options.*name = "file.{part}-of-{parts}";
+    CHECK_THROWS_WITH(cli::resolve_part(options, {}), Catch::Contains("is a name for parts"));
+    options.wanted_part = cli::parse_part("1/2");
+    cli::resolve_part(options, {});
+    CHECK(options.*name == "file.1-of-2");
+    options.*name = "file.{part:3d}";
+    CHECK_THROWS_WITH(cli::resolve_part(options, {}), Catch::Contains("is not understood"));
+  }
+}
+
 TEST_CASE("parts under a scheduler's variables, joined, are the whole run") {
   const Scratch scratch;
   std::string input;

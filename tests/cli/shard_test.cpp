@@ -1,6 +1,7 @@
 // `plimsoll shard` as a user calls it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -35,6 +36,24 @@ void damage(const std::string& path) {
   const int last = file.get();
   file.seekp(-1, std::ios::end);
   file.put(static_cast<char>(last ^ 1));
+}
+
+/// Adds a head of zeros to a model that has none.
+void add_head(const Scratch& scratch, const std::string& file) {
+  const std::string before = scratch.read(file);
+  uint64_t length = 0;
+  std::memcpy(&length, before.data(), sizeof length);
+  auto header = parse_json<Json>(before.substr(sizeof length, length));
+  const std::string data = before.substr(sizeof length + length);
+  Json head = header.at("model.embed_tokens.weight");
+  const auto bytes = head["data_offsets"][1].get<size_t>() - head["data_offsets"][0].get<size_t>();
+  head["data_offsets"] = {data.size(), data.size() + bytes};
+  header["lm_head.weight"] = head;
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  length = text.size();
+  const std::string prefix(reinterpret_cast<const char*>(&length), sizeof length);
+  scratch.write(file, prefix + text + data + std::string(bytes, '\0'));
 }
 
 }  // namespace
@@ -305,6 +324,28 @@ TEST_CASE("the line that loads the shards names the type and pattern that were a
       scratch, "plimsoll shard $MODEL -o out --dtype half --file-pattern '{rank}.safetensors'");
   CHECK_THAT(written.err, Contains("-tp 1 --dtype float16 --model-loader-extra-config "
                                    "'{\"pattern\":\"{rank}.safetensors\"}'\n"));
+}
+
+TEST_CASE("shards are compared with what their release would take from the source") {
+  // Tied in its config, with a head of its own: vLLM reads that from 0.29 on.
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "cp -rL $MODEL model && chmod -R u+w model").status == 0);
+  add_head(scratch, "model/model.safetensors");
+  for (const std::string version : {"0.9.2", "0.28.0", "0.29.0"}) {
+    const std::string out = "out-" + version;
+    const std::string flag = " --vllm-version " + version;
+    REQUIRE(shell(scratch, "plimsoll shard model -o " + out + flag).status == 0);
+    const std::string verify = "plimsoll shard --verify " + out + " --source model";
+    const Outcome verified = shell(scratch, verify);
+    INFO(version << ": " << verified.err);
+    CHECK(verified.status == 0);
+    // Without the record flags say the same.
+    REQUIRE(shell(scratch, "rm " + out + "/plimsoll-shard.json").status == 0);
+    const Outcome told = shell(scratch, verify + flag);
+    INFO(told.err);
+    CHECK(told.status == 0);
+  }
+  CHECK(shell(scratch, "cmp out-0.28.0/*.safetensors out-0.29.0/*.safetensors").status == 1);
 }
 
 TEST_CASE("verifying looks at the files beside the weights too, in both ways") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -353,5 +354,35 @@ TEST_CASE("strings of bounded length are taken at each length within the bounds,
       CHECK(recognizer.accepts(text + "\"") == (length >= least && length <= most));
     }
     text += characters[length % 5];
+  }
+}
+
+TEST_CASE("a pattern's texts are taken at each length that the bounds beside it allow, no other") {
+  struct Pattern {
+    const char* text;
+    const char* repeated;
+    std::function<bool(size_t)> has;  // a text of this length
+  };
+  const Pattern patterns[] = {
+      {"^a+$", "aaaaaaaa", [](size_t length) { return length > 0; }},
+      {"^(ab)*$", "abababab", [](size_t length) { return length % 2 == 0; }},
+      {"^a{2,5}$", "aaaaaaaa", [](size_t length) { return length >= 2 && length <= 5; }}};
+  for (const Pattern& pattern : patterns) {
+    for (const size_t least : {0u, 1u, 2u, 3u, 4u}) {
+      for (const size_t most : {4u, 5u, 100u}) {
+        const std::string bound = most == 100 ? "" : fmt::format(R"(,"maxLength":{})", most);
+        const grammar::JsonSchema schema(fmt::format(
+            R"({{"type":"string","pattern":"{}","minLength":{}{}}})", pattern.text, least, bound));
+        INFO(schema.ebnf({}));
+        const testing::Recognizer recognizer(schema.ebnf({}));
+        for (size_t length = 0; length <= 8; ++length) {
+          INFO(pattern.text << ", " << least << " to " << most << ": " << length);
+          const std::string text = '"' + std::string(pattern.repeated, length) + '"';
+          const bool taken = pattern.has(length) && length >= least && length <= most;
+          CHECK(recognizer.accepts(text) == taken);
+          CHECK(schema.refuse(text).empty() == taken);
+        }
+      }
+    }
   }
 }

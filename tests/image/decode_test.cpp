@@ -137,6 +137,11 @@ TEST_CASE("orientation is found in EXIF of both byte orders, and in XMP") {
   CHECK(codecs::exif_orientation(bytes("II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0"sv)) == 6);
   CHECK(codecs::exif_orientation(bytes("Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\10\0\0"sv)) ==
         8);
+  // As a number of four bytes in place of two, and behind another entry.
+  CHECK(codecs::exif_orientation(bytes("II*\0\10\0\0\0\1\0\22\1\4\0\1\0\0\0\6\0\0\0"sv)) == 6);
+  CHECK(codecs::exif_orientation(bytes("MM\0*\0\0\0\10\0\1\1\22\0\4\0\0\0\1\0\0\0\10"sv)) == 8);
+  CHECK(codecs::exif_orientation(bytes("MM\0*\0\0\0\10\0\2\1\20\0\3\0\0\0\1\0\1\0\0"
+                                       "\1\22\0\3\0\0\0\1\0\3\0\0"sv)) == 3);
   CHECK(codecs::exif_orientation(bytes("II*\0\377\377\377\377"sv)) == 1);
   CHECK(codecs::exif_orientation(bytes("II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\11\0\0\0"sv)) == 1);
   CHECK(codecs::xmp_orientation(bytes("<x tiff:Orientation=\"3\"/>"sv)) == 3);
