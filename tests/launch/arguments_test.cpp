@@ -336,3 +336,21 @@ TEST_CASE("how many images and videos a prompt may have, and whether towers are 
     CHECK((wanted_towers(args) == checkpoint::Towers::wanted) == (row.images + row.videos > 0));
   }
 }
+
+TEST_CASE("a draft model runs beside a model on one rank alone") {
+  const auto check = [](int64_t tensor_parallel, int64_t pipeline_parallel) {
+    check_supported(args_with([&](EngineArgs& args) {
+                      args.draft_method = "draft_model";
+                      args.draft_model = "draft";
+                      args.draft_tokens = 2;
+                      args.tensor_parallel = tensor_parallel;
+                      args.pipeline_parallel = pipeline_parallel;
+                    }),
+                    tiny());
+  };
+  CHECK_NOTHROW(check(1, 1));
+  for (const auto& [tensor, pipeline] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
+    INFO(tensor << " x " << pipeline);
+    CHECK_THROWS_WITH(check(tensor, pipeline), Contains("on one rank alone"));
+  }
+}
