@@ -114,6 +114,22 @@ TEST_CASE("a draft model takes what its own launch with the target's context tak
   CHECK(less.sizing["beside"][0]["buffers"]["CUDA0"] == by_itself.sizing["buffers"]["CUDA0"]);
 }
 
+TEST_CASE("a draft model on the host takes there what its own launch takes, repacked too") {
+  Files files;
+  const std::string target = files.header("llama31_8b.Q4_K_M");
+  const std::string draft = files.header("qwen25_05b.Q4_K_M");
+  const Answer own = ask_with(draft, {"-c", "8192", "-fit", "off", "-dev", "none"});
+  REQUIRE(bytes_on(own, "CPU_REPACK") > 0);
+  int64_t host = 0;
+  for (const Buffer& buffer : own.buffers) host += buffer.total();
+  const Answer beside =
+      ask_with(target, {"-c", "8192", "-fit", "off", "-md", draft, "-devd", "none"});
+  int64_t counted = 0;
+  for (const Json& bytes : beside.sizing["beside"][0]["buffers"]["CPU"])
+    counted += bytes.get<int64_t>();
+  CHECK(counted == host);
+}
+
 TEST_CASE("a projector lies on the first card, or on the host") {
   Files files;
   const std::string target = files.header("llama31_8b.Q4_K_M");
