@@ -125,7 +125,7 @@ TEST_CASE("a draft model on the host takes there what its own launch takes, repa
   const Answer beside =
       ask_with(target, {"-c", "8192", "-fit", "off", "-md", draft, "-devd", "none"});
   int64_t counted = 0;
-  for (const Json& bytes : beside.sizing["beside"][0]["buffers"]["CPU"])
+  for (const auto& bytes : beside.sizing["beside"][0]["buffers"]["CPU"])
     counted += bytes.get<int64_t>();
   CHECK(counted == host);
 }
