@@ -152,7 +152,8 @@ void fill(const Scratch& scratch) {
 std::vector<Answer> ask(const std::vector<Launch>& launches) {
   const Scratch scratch;
   fill(scratch);
-  std::string script = "export COLUMNS=80\n", base;
+  // What plan reads of its environment is of no launch here.
+  std::string script = "export COLUMNS=80; unset ${!VLLM_@} CUDA_VISIBLE_DEVICES\n", base;
   for (size_t i = 0; i < launches.size(); ++i) {
     if (stands_alone(launches[i])) base = launches[i].words;
     std::string words = stands_alone(launches[i]) ? base : base + " " + launches[i].words;

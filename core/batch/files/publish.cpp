@@ -29,8 +29,9 @@ std::optional<files::InputFile> same_input(const Manifest& manifest) {
 bool has_journals(const std::string& path, const Manifest& manifest) {
   if (files::exists(path + ".part")) return true;
   const auto errors = manifest.notes.find("errors");
-  const bool apart = errors != manifest.notes.end() && errors->is_string() && *errors != "";
-  return apart && files::exists(errors->get<std::string>() + ".part");
+  if (errors == manifest.notes.end() || !errors->is_string()) return false;
+  const auto name = errors->get<std::string>();
+  return !name.empty() && files::exists(name + ".part");
 }
 
 }  // namespace
