@@ -1,11 +1,14 @@
 // What each flag moves in a plan: the launches of tests/effects, whose README says how they are
 // written and renewed.
+#include <fmt/format.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <iterator>
 #include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "cli/program.h"

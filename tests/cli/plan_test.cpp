@@ -145,18 +145,20 @@ TEST_CASE("a pasted line of vLLM is read, and what is given beside it has the la
 }
 
 TEST_CASE("what reads the weights moves no memory of vLLM; ours refuses what it does not read") {
-  const Scratch scratch;
-  const std::string plan = "plimsoll plan " + kConfigs + "llama-2-7b.json --gpu h100 --format json";
-  const Json without = parse_json<Json>(shell(scratch, plan + " --engine vllm").out);
+  const test::Scratch scratch;
+  const std::string plan =
+      "plimsoll plan " + test::kConfigs + "llama-2-7b.json --gpu h100 --format json";
+  const Json without = parse_json<Json>(test::shell(scratch, plan + " --engine vllm").out);
   for (const char* format : {"bitsandbytes", "runai_streamer", "tensorizer", "gguf", "pt"}) {
     INFO(format);
     const std::string flag = std::string(" --load-format ") + format;
-    const test::Outcome planned = shell(scratch, plan + " --engine vllm" + flag);
+    const test::Outcome planned = test::shell(scratch, plan + " --engine vllm" + flag);
     REQUIRE(planned.status == 0);
     CHECK(parse_json<Json>(planned.out)["parts"] == without["parts"]);
-    const test::Outcome ours = shell(scratch, plan + flag);
+    const test::Outcome ours = test::shell(scratch, plan + flag);
     CHECK(ours.status == 2);
-    CHECK_THAT(ours.err, Contains("--load-format: expected auto, safetensors, sharded_state"));
+    CHECK_THAT(ours.err,
+               Catch::Contains("--load-format: expected auto, safetensors, sharded_state"));
   }
 }
 
