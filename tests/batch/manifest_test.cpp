@@ -112,3 +112,20 @@ TEST_CASE("a retry of failed lines may change what made them fail, and nothing e
     CHECK(differs(batch::Failed::retry) != row.may);
   }
 }
+
+TEST_CASE("a run goes on with more lines behind its own, and with no others") {
+  const auto goes_on = [](const batch::Slice& then, const batch::Slice& now) {
+    batch::Manifest run;
+    run.job = {{"version", "1"}, {"lines", batch::lines_json(then, std::nullopt)}};
+    const OrderedJson job = {{"version", "1"}, {"lines", batch::lines_json(now, std::nullopt)}};
+    return batch::difference_from_run(run, job, batch::Failed::keep, "").empty();
+  };
+  for (const uint64_t count : {uint64_t{4}, uint64_t{5}, UINT64_MAX})
+    CHECK(goes_on({5, 4}, {5, count}));
+  CHECK_FALSE(goes_on({5, 4}, {5, 3}));
+  for (const uint64_t first : {0, 4, 6})
+    for (const uint64_t count : {uint64_t{4}, uint64_t{9}, UINT64_MAX}) {
+      INFO(first << " " << count);
+      CHECK_FALSE(goes_on({5, 4}, {first, count}));
+    }
+}

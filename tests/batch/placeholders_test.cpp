@@ -104,6 +104,31 @@ TEST_CASE("placeholders in token ids are spelled each by its own image, and coun
   CHECK_THROWS_WITH(spelled_ids({0, 1}, {whole}), Catch::Contains("0 placeholders"));
 }
 
+TEST_CASE("each image's tokens begin at its own first embedding, tile by tile") {
+  const auto sized = [](int64_t tokens, int64_t count) {
+    image::Layout layout = tiles(count, 0, 0);
+    layout.tokens = tokens;
+    return layout;
+  };
+  using Runs = std::vector<std::vector<int64_t>>;  // image, first position, tokens, embedding
+  const auto runs_of = [&](const std::vector<int32_t>& ids,
+                           const std::vector<image::Layout>& layouts) {
+    const model::VisionSpec vision = vision_of(model::VisionKind::gemma3);
+    const ExpandedPrompt prompt =
+        Placeholders(vision, &image_tokenizer()).expand(ids, images_of(layouts));
+    Runs runs;
+    for (size_t image = 0; image < prompt.runs.size(); ++image) {
+      for (const engine::ImageRun& run : prompt.runs[image])
+        runs.push_back({static_cast<int64_t>(image), run.first, run.count, run.embedding});
+    }
+    return runs;
+  };
+  CHECK(runs_of({0, 2, 1, 2, 2}, {sized(3, 1), sized(2, 1), sized(4, 1)}) ==
+        Runs{{0, 1, 3, 0}, {1, 5, 2, 0}, {2, 7, 4, 0}});
+  CHECK(runs_of({2, 0, 2, 2, 1, 2}, {sized(6, 3), sized(5, 1)}) ==
+        Runs{{0, 0, 2, 0}, {0, 3, 2, 2}, {0, 5, 2, 4}, {1, 8, 5, 0}});
+}
+
 TEST_CASE("line ends beside an image's are tokens together with them") {
   const auto tokenizer = text::load_json(R"({"added_tokens":[
       {"id":5,"content":"<image>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
