@@ -74,6 +74,8 @@ TEST_CASE("what is no request fails its line with code and place") {
       {"17", "bad_field", "found 17"},
       {"{}", "bad_field", "none of prompt, messages, prompt_token_ids"},
       {"{\"prompt\":\"a\",\"messages\":[]}", "bad_field", "found several"},
+      {"{\"prompt\":\"a\",\"prompt_token_ids\":[1]}", "bad_field", "found several"},
+      {"{\"prompt_token_ids\":[1],\"messages\":[]}", "bad_field", "found several"},
       {"{\"prompt\":7}", "bad_field", "prompt: expected"},
       {"{\"prompt\":[]}", "bad_field", "prompt: expected"},
       {"{\"prompt\":[\"a\",[1]]}", "bad_field", "prompt: expected"},
