@@ -64,7 +64,7 @@ void check_outputs(const RunOptions& options, const Environment& environment,
     return;
   }
   files::InputFile input = files::InputFile::open(input_paths(options));
-  batch::refuse_stream(options.output, input);
+  batch::refuse_stream(options.output, options.errors, input);
   if (!input.is_regular()) return;
   RunOptions silent = options;
   silent.quiet = true;  // the plan tells what is wrong with lines

@@ -127,6 +127,10 @@ TEST_CASE("a run that has failures alone so far is a run") {
   other.errors = scratch.path("bad");
   other.job = {{"seed", 2}};
   CHECK_THROWS_WITH(refuse_other_run(other), Catch::Contains("belongs to another run"));
+  const files::InputFile input = files::InputFile::open("/dev/null");  // not to be read again
+  CHECK_THROWS_WITH(refuse_stream(other.output, other.errors, input),
+                    Catch::Contains("holds lines of a run that did not end"));
+  CHECK_NOTHROW(refuse_stream(other.output, "", input));
   const Published published = publish_what_is_there(scratch.path("out"));
   CHECK(published.manifest.failed == 2);
   CHECK(published.manifest.missing == kLines - 2);

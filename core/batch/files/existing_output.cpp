@@ -17,6 +17,11 @@ void check_bytes(const std::string& path, uint64_t then) {
        path, then, now);
 }
 
+/// True where the journals hold records; failed lines may be all of them.
+bool has_records(const std::string& output, const std::string& errors) {
+  return bytes_of(output + ".part") > 0 || (!errors.empty() && bytes_of(errors + ".part") > 0);
+}
+
 }  // namespace
 
 uint64_t bytes_of(const std::string& path) {
@@ -77,17 +82,17 @@ void refuse_difference(const std::string& output, const Manifest& run, const std
        output, differs, cure_of(differs, failed, run, texts_path(output)));
 }
 
-void refuse_stream(const std::string& output, const files::InputFile& input) {
+void refuse_stream(const std::string& output, const std::string& errors,
+                   const files::InputFile& input) {
   refuse_finished(output, input);
-  if (bytes_of(output + ".part") > 0) refuse_unfinished(output, input);
+  if (has_records(output, errors)) refuse_unfinished(output, input);
 }
 
 void refuse_other_run(const RunFilesOptions& options) {
   const std::string& output = options.output;
   const auto run = read_manifest(manifest_path(output));
   const bool there = files::exists(output);
-  const bool has_failures = !options.errors.empty() && bytes_of(options.errors + ".part") > 0;
-  if (!run || (!there && bytes_of(output + ".part") == 0 && !has_failures)) return;
+  if (!run || (!there && !has_records(output, options.errors))) return;
   const Failed failed = options.resume.failed;
   refuse_difference(output, *run,
                     difference_from_run(*run, options.job, failed, texts_path(output)), failed);

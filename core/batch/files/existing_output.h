@@ -28,9 +28,10 @@ void refuse_finished(const std::string& output, const files::InputFile& input);
 /// Error(foreign_output).
 void refuse_unfinished(const std::string& output, const files::InputFile& input);
 
-/// Refuses an input that cannot be read again, where the output or its journal is there. Throws
-/// Error(foreign_output).
-void refuse_stream(const std::string& output, const files::InputFile& input);
+/// Refuses an input that cannot be read again, where the output is there or a journal, that of
+/// `errors` too unless it is empty, holds records. Throws Error(foreign_output).
+void refuse_stream(const std::string& output, const std::string& errors,
+                   const files::InputFile& input);
 
 /// True for a run whose output has its name, with all lines or without some.
 bool is_published(const Manifest& run);
