@@ -137,7 +137,7 @@ std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
 /// quantization that the weights no longer have; empty: none.
 std::string drop_left_over_quantization(const PlanOptions& options, const fs::path& file,
                                         Json& config) {
-  const bool loaded = !options.run.random_weights && !options.run.sharded_state;
+  const bool loaded = !options.run.random_weights() && !options.run.sharded_state();
   if (options.engine != "vllm" || file == options.model || !loaded) return "";
   if (!has_plain_weights(config, file, options.launch.args)) return "";
   if (config.erase("quantization_config") + config.erase("compression_config") == 0) return "";
@@ -172,10 +172,8 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
     given.launch.args.development_build =
         model::is_development_build(given.engine_version) ? given.engine_version : "";
   }
-  if (given.engine == "plimsoll") {
-    launch::check_values(given.launch.args);
-    check_load_format(given.run);
-  }
+  if (given.engine == "plimsoll") launch::check_values(given.launch.args);
+  check_load_format(given.run, given.engine);
   const fs::path file = find_config(given, environment);
   if (given.engine == "llamacpp") {
     if (std::optional<plan::PlanResult> result = llamacpp_plan(file, given)) {

@@ -345,6 +345,7 @@ int run_here(const RunOptions& options, const Environment& environment, StatusSi
 int do_command(const RunOptions& given, const Environment& environment, bool follows,
                StatusSink& sink) {
   const int done = static_cast<int>(ExitCode::done);
+  check_load_format(given, "plimsoll");
   if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);
   if (!given.merge.empty()) return follows ? done : merge(given);
   check_run_options(given);

@@ -75,9 +75,9 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
   launch["device"] = on_cards ? "cuda" : "cpu";
   // Another instruction set gives other bits; --cpu-isa pins it.
   launch["cpu_isa"] = if_so(!on_cards, backend::isa_name(device.cpu.isa));
-  launch["random_weights"] = options.random_weights;
+  launch["random_weights"] = options.random_weights();
   launch["file_pattern"] = options.file_pattern;
-  launch["sharded_state"] = options.sharded_state;
+  launch["sharded_state"] = options.sharded_state();
   return launch;
 }
 

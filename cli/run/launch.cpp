@@ -192,13 +192,13 @@ RankBackends Launch::backends() const {
 launch::ModelFolder model_folder(const RunOptions& options, const std::filesystem::path& path,
                                  launch::Weights usual) {
   launch::ModelFolder folder{.path = path, .weights = usual, .file_pattern = options.file_pattern};
-  if (options.sharded_state) folder.weights = launch::Weights::sharded_state;
-  if (options.random_weights) folder.weights = launch::Weights::none;
+  if (options.sharded_state()) folder.weights = launch::Weights::sharded_state;
+  if (options.random_weights()) folder.weights = launch::Weights::none;
   return folder;
 }
 
 launch::Weights draft_weights(const RunOptions& options) {
-  return options.random_weights ? launch::Weights::none : launch::Weights::checkpoint;
+  return options.random_weights() ? launch::Weights::none : launch::Weights::checkpoint;
 }
 
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment,

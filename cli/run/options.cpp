@@ -147,11 +147,7 @@ void declare_model(CLI::App& command, RunOptions& options) {
       command, "--load-format", "auto|safetensors|sharded_state|dummy",
       "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver; "
       "dummy: random weights, no files",
-      [&options](const std::string& text) {
-        options.load_format = text;
-        options.random_weights = text == "dummy";
-        options.sharded_state = text == "sharded_state";
-      });
+      [&options](const std::string& text) { options.load_format = text; });
   value_flag(command, "--model-loader-extra-config", "JSON",
              "{\"pattern\": \"...\"}: names of shards with {rank}, {part}, {pp_rank}",
              [&options](const std::string& text) { options.file_pattern = read_pattern(text); });
@@ -337,13 +333,38 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
   options.plan = plan;
 }
 
-void check_load_format(const RunOptions& options) {
-  constexpr std::string_view kFormats[] = {"auto", "safetensors", "sharded_state", "dummy"};
-  if (std::ranges::find(kFormats, options.load_format) != std::end(kFormats)) return;
-  fail(ExitCode::usage,
-       "--load-format: expected auto, safetensors, sharded_state or dummy, found \"{}\"; plan "
-       "--engine vllm takes vLLM's others too",
-       options.load_format);
+void check_load_format(const RunOptions& options, std::string_view engine) {
+  const std::string& given = options.load_format;
+  // vllm/model_executor/model_loader; ipc_cache holds weights in another process.
+  constexpr std::string_view kOfVllm[] = {"auto",
+                                          "bitsandbytes",
+                                          "dummy",
+                                          "fastsafetensors",
+                                          "gguf",
+                                          "hf",
+                                          "instanttensor",
+                                          "mistral",
+                                          "modelexpress",
+                                          "npcache",
+                                          "pt",
+                                          "runai_streamer",
+                                          "runai_streamer_sharded",
+                                          "safetensors",
+                                          "sharded_state",
+                                          "tensorizer"};
+  constexpr std::string_view kOwn[] = {"auto", "safetensors", "sharded_state", "dummy"};
+  if (engine == "vllm" && std::ranges::find(kOfVllm, given) == std::end(kOfVllm)) {
+    fail(ExitCode::usage,
+         "--load-format {}: is no form of vLLM's that plan knows{}; leave the flag out where a "
+         "plugin loads the weights",
+         given, did_you_mean(nearest_name(given, kOfVllm)));
+  }
+  if (engine == "plimsoll" && std::ranges::find(kOwn, given) == std::end(kOwn)) {
+    fail(ExitCode::usage,
+         "--load-format: expected auto, safetensors, sharded_state or dummy, found \"{}\"; plan "
+         "--engine vllm takes vLLM's others too",
+         given);
+  }
 }
 
 void check_run_options(const RunOptions& options) {
@@ -352,8 +373,7 @@ void check_run_options(const RunOptions& options) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
   launch::check_values(options.launch.args);
-  check_load_format(options);
-  if (!options.file_pattern.empty() && !options.sharded_state) {
+  if (!options.file_pattern.empty() && !options.sharded_state()) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }
   if (options.wanted_part && options.inputs.empty()) refuse("--part: needs a file (-i FILE)");

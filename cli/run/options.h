@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,10 +34,12 @@ struct RunOptions {
   bool skip_tokenizer_init = false;
   std::string served_model_name;  // empty: `model` as given
   std::string generation_config = "auto";
-  std::string load_format = "auto";  // as given
-  bool random_weights = false;       // --load-format dummy, for benchmarks
-  bool sharded_state = false;        // the weights' files are shards
-  std::string file_pattern;          // of shards; empty: vLLM's
+  std::string load_format = "auto";  // checked by check_load_format()
+  /// For benchmarks.
+  [[nodiscard]] bool random_weights() const { return load_format == "dummy"; }
+  /// The weights' files are shards.
+  [[nodiscard]] bool sharded_state() const { return load_format == "sharded_state"; }
+  std::string file_pattern;  // of shards; empty: vLLM's
   launch::LaunchRequest launch;
   uint64_t seed = 0;
   // prompts
@@ -98,8 +101,9 @@ void declare_run_alone(CLI::App& command, RunOptions& options);
 /// `options` must outlive the parsing.
 void declare_run_flags(CLI::App& command, RunOptions& options);
 
-/// Refuses forms of weights' files that `run` does not read. Throws Error(usage).
-void check_load_format(const RunOptions& options);
+/// Refuses forms of weights' files that the engine, "plimsoll" or "vllm", does not read, or whose
+/// memory is not known. Throws Error(usage).
+void check_load_format(const RunOptions& options, std::string_view engine);
 
 /// Checks that need several flags or a file. Throws Error(usage).
 void check_run_options(const RunOptions& options);

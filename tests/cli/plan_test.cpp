@@ -160,6 +160,14 @@ TEST_CASE("what reads the weights moves no memory of vLLM; ours refuses what it 
     CHECK_THAT(ours.err,
                Catch::Contains("--load-format: expected auto, safetensors, sharded_state"));
   }
+  for (const auto& [format, said] : {std::pair{"safetensor", "did you mean safetensors?"},
+                                     {"ipc_cache", "no form of vLLM's that plan knows"}}) {
+    INFO(format);
+    const test::Outcome refused =
+        test::shell(scratch, plan + " --engine vllm --load-format " + format);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Catch::Contains(said));
+  }
 }
 
 TEST_CASE("sizes of a launch are what vLLM takes them for: bare ones of --cpu-offload-gb are GiB") {

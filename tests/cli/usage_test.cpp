@@ -160,6 +160,8 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --gpu-memory-utilization 1.5", "--gpu-memory-utilization: expected a number above 0"},
       {"run m --cudagraph-capture-sizes 1,x", "--cudagraph-capture-sizes: expected a number"},
       {"run m --load-format pt", "--load-format: expected auto"},
+      {"run --publish out --load-format pt", "--load-format: expected auto"},
+      {"run --merge a b -o out --load-format pt", "--load-format: expected auto"},
       {"run m -tp 0", "--tensor-parallel-size: expected"},
       {"run m --long-prompt cut", "--long-prompt: expected one of"},
       {"run m --format xml", "--format: expected one of"},
