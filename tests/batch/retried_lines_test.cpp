@@ -18,6 +18,10 @@ std::string failure(const std::string& code) {
          "\",\"message\":\"m\",\"line\":1}}\n";
 }
 
+bool is_failure(const std::string& record) {
+  return record.find("\"error\":null") == std::string::npos;
+}
+
 RunFilesOptions options_of(const Scratch& scratch, bool apart, Failed failed) {
   RunFilesOptions options;
   options.output = scratch.path("out");
@@ -32,7 +36,7 @@ RunFilesOptions options_of(const Scratch& scratch, bool apart, Failed failed) {
 void live_once(const Scratch& scratch, bool apart, const std::string& record) {
   files::InputFile input = files::InputFile::open(scratch.path("in"));
   RunFiles files(options_of(scratch, apart, Failed::retry), &input);
-  const bool failed = record.find("\"error\":null") == std::string::npos;
+  const bool failed = is_failure(record);
   files.output().put(0, failed && apart ? "" : record);
   if (apart) files.errors()->put(0, failed ? record : "");
   files.keep();
@@ -55,7 +59,7 @@ TEST_CASE("of several failures of a line the last counts, and an answer before a
       for (const std::string& record : row.records) live_once(scratch, apart, record);
       INFO(row.records.size() << " records, failures apart: " << apart);
       const std::string& last = row.records[row.counts];
-      const bool failed = last.find("\"error\":null") == std::string::npos;
+      const bool failed = is_failure(last);
       files::InputFile input = files::InputFile::open(scratch.path("in"));
       RunFiles files(options_of(scratch, apart, Failed::keep), &input);
       CHECK(files.done().ok == (failed ? 0 : 1));

@@ -24,13 +24,11 @@ using Answer = std::map<std::string, std::string>;
 using Lines = std::vector<std::string>;
 
 struct Launch {
-  std::string words;  // "plan MODEL ..." stands alone, flags stand beside the last such launch
+  std::string words;  // as they stand in the file
+  size_t base;        // the launch beside which the words are flags; of "plan MODEL ..." itself
+  std::string command;
   Lines expected;
 };
-
-bool stands_alone(const Launch& launch) {
-  return launch.words.starts_with("plan ");
-}
 
 Lines lines_of(const std::string& text) {
   Lines lines;
@@ -41,12 +39,16 @@ Lines lines_of(const std::string& text) {
 
 std::vector<Launch> read_launches(const fs::path& file) {
   std::vector<Launch> launches;
+  size_t base = 0;
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
     if (line.starts_with("  ")) {
       launches.back().expected.push_back(line.substr(2));
+    } else if (line.starts_with("plan ")) {
+      base = launches.size();
+      launches.push_back({line, base, line, {}});
     } else {
-      launches.push_back({line, {}});
+      launches.push_back({line, base, launches[base].words + " " + line, {}});
     }
   }
   return launches;
@@ -156,12 +158,12 @@ std::vector<Answer> ask(const std::vector<Launch>& launches) {
   const Scratch scratch;
   fill(scratch);
   // What plan reads of its environment is of no launch here.
-  std::string script = "export COLUMNS=80; unset ${!VLLM_@} CUDA_VISIBLE_DEVICES\n", base;
+  std::string script = "export COLUMNS=80; unset ${!VLLM_@} CUDA_VISIBLE_DEVICES\n";
   for (size_t i = 0; i < launches.size(); ++i) {
-    if (stands_alone(launches[i])) base = launches[i].words;
-    std::string words = stands_alone(launches[i]) ? base : base + " " + launches[i].words;
-    if (words.find("--format") == std::string::npos) words += " --format json";
-    script += fmt::format("plimsoll {0} >{1}.out 2>{1}.err; echo -n $? >{1}.status\n", words, i);
+    const std::string& command = launches[i].command;
+    const bool as_json = command.find("--format") == std::string::npos;
+    script += fmt::format("plimsoll {0}{1} >{2}.out 2>{2}.err; echo -n $? >{2}.status\n", command,
+                          as_json ? " --format json" : "", i);
   }
   test::shell(scratch, script);
   std::vector<Answer> answers;
@@ -182,17 +184,15 @@ TEST_CASE("a flag moves in a plan what it moved before", "[effects]") {
     const std::vector<Launch> launches = read_launches(file.path());
     const std::vector<Answer> answers = ask(launches);
     std::string text;
-    size_t base = 0;
     for (size_t i = 0; i < launches.size(); ++i) {
-      if (stands_alone(launches[i])) base = i;
-      const Lines found = written(answers[i], i == base ? Answer{} : answers[base]);
-      text += launches[i].words + "\n";
+      const Launch& launch = launches[i];
+      const Lines found = written(answers[i], i == launch.base ? Answer{} : answers[launch.base]);
+      text += launch.words + "\n";
       for (const std::string& line : found) text += "  " + line + "\n";
       if (renews) continue;
-      INFO(file.path().filename().string() + ": " + launches[base].words +
-           (i == base ? "" : " " + launches[i].words));
-      CHECK(lacking(launches[i].expected, found) == Lines{});
-      CHECK(lacking(found, launches[i].expected) == Lines{});
+      INFO(file.path().filename().string() + ": " + launch.command);
+      CHECK(lacking(launch.expected, found) == Lines{});
+      CHECK(lacking(found, launch.expected) == Lines{});
     }
     if (renews) std::ofstream(file.path()) << text;
   }

@@ -41,7 +41,7 @@ std::string long_name(const std::string& name) {
 }
 
 bool is_unmoved(std::string_view name) {
-  return std::ranges::any_of(kUnmoved, [&](std::string_view known) {
+  return std::ranges::any_of(kUnmovedFlags, [&](std::string_view known) {
     return known.ends_with("*") ? name.starts_with(known.substr(0, known.size() - 1))
                                 : name == known;
   });
@@ -94,8 +94,8 @@ class FlagReader {
     for (const CLI::Option* const option : known_.get_options())
       for (const std::string& known : option->get_lnames())
         if (begins("--" + known)) begun.push_back("--" + known);
-    if (begun.size() != 1 || is_unmoved(name) || std::ranges::any_of(kBare, begins) ||
-        std::ranges::any_of(kUnmoved, begins))
+    if (begun.size() != 1 || is_unmoved(name) || std::ranges::any_of(kFlagsWithoutValue, begins) ||
+        std::ranges::any_of(kUnmovedFlags, begins))
       return nullptr;
     name = begun.front();
     return known_.get_option_no_throw(name);
@@ -110,17 +110,19 @@ class FlagReader {
     const bool is_model = option != nullptr && option->check_lname("model");
     const bool of_plan = option != nullptr && option->get_group() == "Subject and answer";
     if (of_plan && !is_model) option = nullptr;  // -i and --gpus are not vLLM's
-    const bool bare = option != nullptr ? option->get_items_expected_max() == 0
-                                        : is_among(kBare, name) || name.starts_with("--no-");
+    const bool bare = option != nullptr
+                          ? option->get_items_expected_max() == 0
+                          : is_among(kFlagsWithoutValue, name) || name.starts_with("--no-");
     Words values;
     if (equals != std::string::npos) {
       values.push_back(word.substr(equals + 1));
     } else if (!bare && at_ + 1 < given_.size() &&
                (looks_like_value(given_[at_ + 1]) ||
-                (option != nullptr && !is_among(kMany, name)))) {
+                (option != nullptr && !is_among(kFlagsWithValues, name)))) {
       values.push_back(given_[++at_]);
     }
-    while (is_among(kMany, name) && at_ + 1 < given_.size() && looks_like_value(given_[at_ + 1]))
+    while (is_among(kFlagsWithValues, name) && at_ + 1 < given_.size() &&
+           looks_like_value(given_[at_ + 1]))
       values.push_back(given_[++at_]);
     if (is_model) {
       if (!values.empty()) model_ = values.front();
@@ -192,7 +194,7 @@ bool is_of_several_nodes(const PastedLaunch& launch) {
     const size_t equals = words[i].find('=');
     const std::string given = words[i].substr(0, equals);
     const std::string name = launch.engine.empty() ? long_name(given) : given;
-    if (is_among(kOfNodes, name)) return true;
+    if (is_among(kNodeFlags, name)) return true;
     if (name != "--nnodes") continue;
     const bool beside = equals == std::string::npos && i + 1 < words.size();
     return (beside ? words[i + 1] : words[i].substr(equals + 1)) != "1";
