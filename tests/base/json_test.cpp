@@ -42,6 +42,21 @@ TEST_CASE("long strings are what they are without being parsed") {
   CHECK(parse_json('"' + a + '"') == Json(a));
 }
 
+TEST_CASE("backslashes in front of a long string's quote end it where they are pairs") {
+  const std::string end = long_text('b');
+  for (const char* slashes : {R"(\\)", R"(\\\\)", R"(\\\")"}) {
+    INFO(slashes);
+    const std::string text =
+        R"({"path":")" + long_text('a') + slashes + R"(","url":")" + end + R"("})";
+    const Outline outline(text);
+    REQUIRE(outline.strings().size() == 1);
+    CHECK(outline.strings()[0].number == 3);
+    CHECK(outline.strings()[0].at == text.find(end));
+    CHECK(parse_json_from<Json>(std::string(text)) == parse_json(text));
+    CHECK(parse_json(text)["url"] == end);
+  }
+}
+
 TEST_CASE("the longest string of a text that is spent takes over its memory") {
   std::string text = R"({"id":1,"url":")" + long_text('a', 1000) + R"("})";
   const char* memory = text.data();

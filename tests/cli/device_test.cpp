@@ -143,6 +143,16 @@ TEST_CASE("a card's ceiling is divided") {
     CHECK(card_budget(flags, idle, 2).ceiling == 36 * kGiB);
     CHECK(card_budget(flags, idle, 2).arena == 35 * kGiB);
   }
+  SECTION("among ranks beside others") {
+    backend::DeviceMemory half = idle, busy = idle;
+    half.free = 10 * kGiB;
+    busy.free = 20 * kGiB;
+    CHECK(card_budget(flags, busy, 2).arena == card_budget(flags, half).arena);
+    CHECK(card_budget(flags, busy, 2).arena <= 9 * kGiB);
+    busy.free = 2 * kGiB;
+    CHECK_NOTHROW(card_budget(flags, busy));
+    CHECK_THROWS_WITH(card_budget(flags, busy, 2), Contains("2.00 GiB are free"));
+  }
   SECTION("of which too little is nothing") {
     flags.gpu_memory = kGiB;
     CHECK_THROWS_WITH(card_budget(flags, idle), Contains("the ceiling is 1.00 GiB"));

@@ -245,6 +245,14 @@ TEST_CASE("NCCL's library is where vLLM's variable says") {
   CHECK(read_environment().nccl == "/opt/libnccl.so.2");
 }
 
+TEST_CASE("the hub's cache is where its own variable says, before all of Hugging Face's") {
+  const Variable none("HF_HUB_CACHE", "");
+  const Variable home("HF_HOME", "/data/hf");
+  CHECK(read_environment().stores.hub == "/data/hf/hub");
+  const Variable hub("HF_HUB_CACHE", "/models");
+  CHECK(read_environment().stores.hub == "/models");
+}
+
 TEST_CASE("temporary files are where TMPDIR says") {
   const Variable variable("TMPDIR", "/scratch/7");
   CHECK(read_environment().temporary_folder == "/scratch/7");

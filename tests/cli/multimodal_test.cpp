@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <vector>
 
 #include "cli/program.h"
 
@@ -213,6 +214,30 @@ TEST_CASE("of images there are as many as the launch takes, and without one no t
   CHECK(code("--language-model-only") == "no_images");
   fs::remove(scratch.path("llava/preprocessor_config.json"));
   CHECK(code("") == "no_images");
+}
+
+TEST_CASE("images and videos are counted each against its own limit") {
+  const Scratch scratch;
+  make_llava_that_sees(scratch);
+  const std::string one = image("odd_37x53.png");
+  scratch.write("in", R"({"prompt_token_ids": [9, 5, 5], "multi_modal_data": {"video": [[)" + one +
+                          "], [" + one + "]]}}\n" +
+                          R"({"prompt_token_ids": [9, 5, 5], "max_tokens": 4, )" +
+                          R"("multi_modal_data": {"image": [)" + one + ", " + one + "]}}\n");
+  const auto codes = [&](const std::string& limits) {
+    const auto outcome = shell(scratch, kRun + "-i in --limit-mm-per-prompt " + limits);
+    INFO(outcome.err);
+    const auto lines = test::json_lines(outcome.out);
+    REQUIRE(lines.size() == 2);
+    const auto code = [](const Json& answer) {
+      return answer["error"].is_null() ? "" : answer["error"]["code"].get<std::string>();
+    };
+    return std::vector{code(lines[0]), code(lines[1])};
+  };
+  // This model has no videos: a line whose videos are few enough fails for that.
+  CHECK(codes("image=1") == std::vector<std::string>{"no_images", "too_many_images"});
+  CHECK(codes("video=1") == std::vector<std::string>{"too_many_images", ""});
+  CHECK(codes("image=2,video=2") == std::vector<std::string>{"no_images", ""});
 }
 
 TEST_CASE("run takes for images what plan says, and plan counts their tokens") {

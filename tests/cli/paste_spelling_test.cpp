@@ -83,6 +83,7 @@ TEST_CASE("variables of a script stand for words as in a shell") {
         "ARGS=(\n  -tp 2  # cards\n  --max-model-len 4096\n)\nvllm serve m \"${ARGS[@]}\"",
         "ARGS=(-tp 2)\nARGS+=(--max-model-len 4096)\nvllm serve m ${ARGS[*]}",
         "EMPTY=\nvllm serve m $EMPTY -tp 2 --max-model-len 4096",
+        "TP=\nLEN=\nvllm serve m -tp ${TP:-2} --max-model-len ${LEN:=4096}",
         "for i in 1; do vllm serve m -tp 2 --max-model-len 4096; done",
         "for len in 4096 8192; do vllm serve m -tp 2 --max-model-len $len; done",
         "P=(x$)\nC=(a#)\nvllm serve m -tp 2 --max-model-len 4096",
@@ -98,6 +99,9 @@ TEST_CASE("variables of a script stand for words as in a shell") {
     check_plain(text);
   }
   CHECK(planned_from("EAGER=1; vllm serve m ${EAGER:+--enforce-eager}").launch.args.enforce_eager);
+  CHECK_FALSE(
+      planned_from("EAGER=; vllm serve m ${EAGER:+--enforce-eager}").launch.args.enforce_eager);
+  CHECK(planned_from("EAGER=; vllm serve m ${EAGER+--enforce-eager}").launch.args.enforce_eager);
   for (const char* unset : {"-tp $COUNT", "--max-model-len ${COUNT}", "--max-num-seqs ${COUNT:?no}",
                             "--gpu-memory-utilization $COUNT"}) {
     INFO(unset);
@@ -172,6 +176,8 @@ TEST_CASE("a script within a manifest runs in the manifest's image") {
   CHECK(both.model == "m");
   for (const char* text :
        {"docker run vllm/vllm-openai:v0.12.0@sha256:abc --model m",
+        "docker run registry:5000/vllm/vllm-openai:v0.12.0 --model m",
+        "docker run registry:5000/vllm/vllm-openai:v0.12.0@sha256:abc --model m",
         "srun --container-image=vllm/vllm-openai:v0.12.0 --gpus 2 vllm serve m",
         "srun --container-image docker://vllm#vllm-openai:v0.12.0 vllm serve m",
         "apptainer run --nv docker://vllm/vllm-openai:v0.12.0 vllm serve m",
@@ -185,6 +191,10 @@ TEST_CASE("a script within a manifest runs in the manifest's image") {
     INFO(text);
     CHECK(release_of(text) == "0.12.0");
   }
+  const PlanOptions untagged =
+      planned_from("docker run registry:5000/vllm/vllm-openai --model m");  // a port is no tag
+  CHECK(untagged.launch.args.version == PlanOptions().launch.args.version);
+  CHECK_THAT(untagged.release_note, Contains("does not say its release"));
 }
 
 TEST_CASE("a file mounted into a container is read where the host has it") {

@@ -2,12 +2,15 @@
 #include <catch2/catch.hpp>
 
 #include "cli/drafts.h"
+#include "cli/planned.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
 using Catch::Matchers::Contains;
 using test::drafting;
 using test::Outcome;
+using test::part_bytes;
+using test::plan_of;
 using test::Scratch;
 using test::shell;
 using test::write_draft;
@@ -123,6 +126,20 @@ TEST_CASE("a draft model changes no byte of the answers, and its memory is plann
     CHECK(planned == placed);
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   }
+}
+
+TEST_CASE("the model's cache and its draft's are parts of their own, each counted once") {
+  const Scratch scratch;
+  write_draft(scratch, "small", {{"num_hidden_layers", 2}});
+  const std::string flags = "$MODEL --num-gpu-blocks-override 100";
+  const Json drafts = plan_of(scratch, flags + drafting("small"));
+  // 100 blocks of 16 tokens: keys and values of two heads of 32 numbers of two bytes.
+  constexpr int64_t kLayer = 100 * 16 * 2 * 2 * 32 * 2;
+  CHECK(part_bytes(drafts, "kv cache") == 6 * kLayer);
+  CHECK(part_bytes(drafts, "draft kv cache") == 2 * kLayer);
+  const Json plain = plan_of(scratch, flags);
+  CHECK(part_bytes(plain, "kv cache") == 6 * kLayer);
+  CHECK(part_bytes(plain, "draft kv cache") == 0);
 }
 
 TEST_CASE("a draft model that cannot propose for the model is refused before weights are read") {

@@ -79,6 +79,19 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
   }
 }
 
+TEST_CASE("a cache of so many bytes needs a budget that holds it") {
+  EngineOptions options;
+  options.max_num_seqs = 8;
+  options.num_kv_blocks = 100;
+  const EnginePlan hundred = plan_with(options);
+  options.num_kv_blocks.reset();
+  options.kv_cache_memory = 100 * hundred.kv_block_bytes;
+  options.memory_budget = hundred.total_bytes;
+  CHECK(plan_with(options).num_kv_blocks == 100);
+  options.memory_budget = hundred.total_bytes - 1;
+  CHECK_THROWS_AS(plan_with(options), Error);
+}
+
 TEST_CASE("sizes of steps that are recorded") {
   EngineOptions options;
   const auto sizes = [&] {

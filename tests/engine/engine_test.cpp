@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/byte_tokenizer.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 
@@ -263,4 +264,30 @@ TEST_CASE("log probabilities are those of the raw logits") {
   CHECK(seven.token == 7);
   CHECK(seven.rank > 1);
   CHECK(seven.logprob < 0);
+}
+
+TEST_CASE("a stop string that a cut answer's last, broken character makes is why it ended") {
+  TinyModel model("llama");
+  const text::Tokenizer tokenizer = testing::byte_tokenizer(model.folder());
+  constexpr TokenId kHalf = 0xc3;
+  const std::string broken = "\xef\xbf\xbd";
+  Request request = greedy(0, {5, 6, 7}, 1);
+  request.sampling.allowed_token_ids = {kHalf};
+  const auto completion = [&] {
+    return only(run_all(*model.engine(small_options(), &tokenizer), {request})).completions[0];
+  };
+  CHECK(completion().finish == FinishReason::length);
+  CHECK(completion().text == broken);
+  request.sampling.stop = {broken};
+  const Completion cut = completion();
+  CHECK(cut.finish == FinishReason::stop);
+  CHECK(cut.stop_string == broken);
+  CHECK(cut.text.empty());
+  // Where a stop token ends the answer too, the string is named.
+  request.sampling.stop_token_ids = {kHalf};
+  CHECK(completion().stop_token == kHalf);  // it is no part of the text
+  request.sampling.include_stop_str_in_output = true;
+  const Completion both = completion();
+  CHECK(both.stop_string == broken);
+  CHECK_FALSE(both.stop_token);
 }

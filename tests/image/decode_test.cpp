@@ -171,6 +171,23 @@ TEST_CASE("a GIF needs its first frame alone") {
   CHECK(code_of(Bytes(file).first(file.size() * 19 / 20)) == "none");
 }
 
+TEST_CASE("around a GIF's frame is the first colour, beside it and below it") {
+  const Image whole = decode(read("moving_120x90.gif"));
+  const auto colour = [](const Image& image, int64_t x, int64_t y) {
+    const auto* const at = image.rgb.data() + 3 * (y * image.size.width + x);
+    return std::vector<int>(at, at + 3);
+  };
+  const std::vector<int> first = {243, 241, 231};  // as Pillow has it
+  File wide = read("moving_120x90.gif");
+  put(wide, 6, {130});
+  CHECK(colour(decode(wide), 125, 40) == first);
+  CHECK(colour(decode(wide), 119, 40) == colour(whole, 119, 40));
+  File high = read("moving_120x90.gif");
+  put(high, 8, {100});
+  CHECK(colour(decode(high), 5, 95) == first);
+  CHECK(colour(decode(high), 5, 89) == colour(whole, 5, 89));
+}
+
 TEST_CASE("dimensions are checked before a pixel is decoded") {
   File png = read("odd_37x53.png");
   put(png, 16, {0, 0, 0xFF, 0xDC, 0, 0, 0xFF, 0xDC});  // 65,500 x 65,500

@@ -274,6 +274,8 @@ TEST_CASE("a card's budget is its share, a ceiling, and what other processes lea
   CHECK(budget(0.5, 0, 0) == 500);
   CHECK(budget(0.5, 1, 0) == 1);
   CHECK(budget(0.5, 2000, 0) == 1000);
+  CHECK(budget(0.5, 900, 100) == 900);
+  CHECK(budget(0.5, 950, 100) == 900);
   CHECK(budget(0, 0, 100) == 900);
   CHECK(budget(0, 0, 101) == 899);
   CHECK(budget(0, 0, 2000) == 0);

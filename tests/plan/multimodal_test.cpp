@@ -85,6 +85,8 @@ TEST_CASE("Gemma 4 reads an item as a whole: a step holds its largest by default
   CHECK(least_batched_tokens(view, args) == 32 * 78);
   args.limits["video"] = {1, 0, 0, 8};
   CHECK(least_batched_tokens(view, args) == 8 * 78);
+  args.limits = {{"image", {}}};
+  CHECK(least_batched_tokens(view, args) == 32 * 78);
   args.limits = {{"image", {}}, {"video", {}}};
   CHECK(least_batched_tokens(view, args) == 0);
 }

@@ -25,6 +25,18 @@ TEST_CASE("experts of a layer are one module, the largest where they take most")
   CHECK(weights.largest_matrix_bytes() == weights.part_bytes(Part::experts));
 }
 
+TEST_CASE("plain experts alone are widened to what their kernel takes") {
+  const auto bytes = [](const Quantization& quantization) {
+    RankWeights weights(4, 2, quantization);
+    weights.set_plain_expert_multiple(256);
+    weights.experts(kExperts);  // 128 of 512 a rank
+    return weights.part_bytes(Part::experts);
+  };
+  CHECK(bytes(Quantization()) == Amount{8 * 3 * 64 * 256 * 2});
+  constexpr int64_t kScales = 8 * 3 * 4;  // at most one a matrix
+  CHECK(bytes(Quantization::asked("fp8")) <= Amount{8 * 3 * 64 * 128 + kScales});
+}
+
 TEST_CASE("experts are cut for the ranks of all copies, or refused") {
   const Quantization none;
   const auto bytes = [&](int64_t ranks, int64_t copies) {

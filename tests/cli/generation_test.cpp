@@ -1,0 +1,36 @@
+// What of a model's generation_config.json counts for `plimsoll run`.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::json_lines;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+TEST_CASE("without the model's sampling values its end tokens end answers all the same") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "cp -r $MODEL model").status == 0);
+  scratch.write("model/generation_config.json", R"({"eos_token_id":[3,300],"max_new_tokens":2})");
+  scratch.write("in",
+                "{\"prompt\":\"To be\",\"max_tokens\":5,\"allowed_token_ids\":[300]}\n"
+                "{\"prompt\":\"To be\",\"max_tokens\":5,\"allowed_token_ids\":[301]}\n");
+  struct Row {
+    const char* flags;
+    int64_t most;  // tokens of an answer
+  };
+  for (const Row& row : {Row{"", 2}, Row{" --generation-config vllm", 5}}) {
+    INFO(row.flags);
+    const Outcome outcome = shell(scratch, std::string("plimsoll run model -q -i in") + row.flags);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const auto lines = json_lines(outcome.out);
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0]["choices"][0]["finish_reason"] == "stop");
+    CHECK(lines[0]["usage"]["completion_tokens"] == 1);
+    CHECK(lines[1]["choices"][0]["finish_reason"] == "length");
+    CHECK(lines[1]["usage"]["completion_tokens"] == row.most);
+  }
+}
