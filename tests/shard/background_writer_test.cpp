@@ -3,8 +3,10 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <vector>
 
+#include "base/error.h"
 #include "batch/scratch.h"
 #include "recorder/disk_recorder.h"
 
@@ -34,6 +36,22 @@ TEST_CASE("blocks that are filled by turns stand in the file in order") {
     file.publish();
   }
   CHECK(scratch.read("out/file") == expected);
+}
+
+TEST_CASE("a file that the disk has no room for leaves nothing in the folder") {
+  const Scratch scratch;
+  OutputFolder folder(scratch.path("out"));
+  DiskRecorder recorder(scratch.path("out"));
+  int error = 0;
+  recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
+    if (call.name != "fallocate") return std::nullopt;
+    return DiskAnswer{.error = error};
+  });
+  for (const int full : {ENOSPC, EDQUOT, EFBIG}) {
+    error = full;
+    CHECK_THROWS_AS(TemporaryFile(folder, "file", 1 << 20), Error);
+    CHECK(std::filesystem::is_empty(scratch.path("out")));
+  }
 }
 
 TEST_CASE("the failure of one block is told by the next call, and by each after it") {
