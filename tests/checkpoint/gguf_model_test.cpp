@@ -8,6 +8,7 @@
 #include "base/ggml/decode.h"
 #include "checkpoint/crafted.h"
 #include "checkpoint/gguf/model.h"
+#include "checkpoint/gguf/tokenizer.h"
 #include "checkpoint/read_model.h"
 #include "checkpoint/resolve_model.h"
 #include "reference/gguf_bytes.h"
@@ -72,6 +73,36 @@ TEST_CASE("GGUF files that are no model of their architecture are refused") {
     CHECK_THAT(found, Catch::Contains(says.at(name)));
   }
   CHECK(checked == says.size());
+}
+
+TEST_CASE("queries of the largest Gemma 2 are scaled by its width over its heads") {
+  const TempFolder folder;
+  const auto scaled_by = [&](int64_t layers) {
+    const fs::path file = write_recipe(
+        folder, "gemma2", {{"gemma2.block_count", layers}, {"gemma2.attention.head_count", 8}});
+    return checkpoint::read_config(file).at("query_pre_attn_scalar").get<int64_t>();
+  };
+  CHECK(scaled_by(26) == 64);  // a head's width
+  CHECK(scaled_by(42) == 64);
+  CHECK(scaled_by(46) == 256 / 8);
+}
+
+TEST_CASE("tokens that end an answer are control tokens and a user's, by their names") {
+  const TempFolder folder;
+  constexpr int kNormal = 1, kControl = 3, kUserDefined = 4;
+  const auto ends = [&](int kind) {
+    const Json pairs = {{"general.architecture", "string", "llama"},
+                        {"tokenizer.ggml.tokens", "[string]", {"a", "</s>", "<|im_end|>"}},
+                        {"tokenizer.ggml.token_type", "[i32]", {kNormal, kControl, kind}},
+                        {"tokenizer.ggml.eos_token_id", "u32", 1}};
+    const fs::path file = folder.write(
+        "ends.gguf",
+        plimsoll::testing::gguf_bytes({{"seed", 1}, {"kv", pairs}, {"tensors", Json::array()}}));
+    return checkpoint::gguf::end_tokens(checkpoint::gguf::Model::open(file));
+  };
+  CHECK(ends(kControl) == std::vector<int64_t>{1, 2});
+  CHECK(ends(kUserDefined) == std::vector<int64_t>{1, 2});
+  CHECK(ends(kNormal) == std::vector<int64_t>{1});
 }
 
 TEST_CASE("keys of a GGUF file that no model has are named") {
