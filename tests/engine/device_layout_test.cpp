@@ -22,12 +22,18 @@ EnginePlan plan_with(const EngineOptions& options) {
   return plan_engine(testing::make_spec({}), options, kDeviceFootprint);
 }
 
+/// Eight sequences at once, and so many KV blocks.
+EngineOptions for_eight(int64_t blocks) {
+  EngineOptions options;
+  options.max_num_seqs = 8;
+  options.num_kv_blocks = blocks;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a budget is filled with KV blocks to the last") {
-  EngineOptions options;
-  options.max_num_seqs = 8;
-  options.num_kv_blocks = 100;
+  EngineOptions options = for_eight(100);
   const EnginePlan hundred = plan_with(options);
   options.num_kv_blocks.reset();
   SECTION("exactly") {
@@ -80,9 +86,7 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
 }
 
 TEST_CASE("a cache of so many bytes needs a budget that holds it") {
-  EngineOptions options;
-  options.max_num_seqs = 8;
-  options.num_kv_blocks = 100;
+  EngineOptions options = for_eight(100);
   const EnginePlan hundred = plan_with(options);
   options.num_kv_blocks.reset();
   options.kv_cache_memory = 100 * hundred.kv_block_bytes;
