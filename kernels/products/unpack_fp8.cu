@@ -16,7 +16,7 @@ constexpr int kLanes = 4;  // lanes that share a row
 struct Places {
   const unsigned char* codes;
   const float* scales;
-  int64_t first, count, columns, groups, strip_codes;
+  int64_t first, count, columns, groups, strip_codes, half_chunk;
   unsigned char* to;
   float* scales_to;
 };
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) unpack_fp8_kernel(const __grid_const
     const int64_t four = i % (chunks * kChunkInputs / 4);
     const int64_t chunk = four / (kChunkInputs / 4), step = four / kLanes % (kChunkInputs / 16);
     const int64_t lane = row % 8 * kLanes + four % kLanes;
-    const int64_t at = row / 8 * 8 + step;  // of the lane's words, in pieces of four
+    // Of the lane's words, in pieces of four; half a chunk has half of them.
+    const int64_t at = row / 8 * (chunk == p.half_chunk ? 4 : 8) + step;
     const int64_t word = at / 4 * 128 + lane * 4 + at % 4;
     const int64_t output = strip * kStripRows + row, input = four * 4;
     if (output >= p.count || input >= p.columns) continue;
@@ -68,6 +69,7 @@ void unpack_fp8(const UnpackFp8& op, cudaStream_t stream) {
                       .columns = layout.columns,
                       .groups = layout.groups,
                       .strip_codes = static_cast<int64_t>(layout.strip_codes),
+                      .half_chunk = layout.half_chunk,
                       .to = op.codes,
                       .scales_to = op.scales};
   launch({.grid = dim3(static_cast<unsigned>(divide_up(op.count, kStripRows))),

@@ -44,12 +44,14 @@ struct PackedTable {
   /// The code of input `i` of a row of a strip, bit by bit.
   __device__ int code_of(const std::byte* strip, int row, int64_t i) const {
     using namespace backend::cuda;
-    const std::byte* const chunk = strip + i / kChunkInputs * chunk_bytes(of.packing.bits);
+    const int64_t number = i / kChunkInputs;
+    const std::byte* const chunk = strip + number * chunk_bytes(of.packing.bits);
+    const int64_t words = row_words(of.layout, of.packing.bits, number);
     const int64_t slot = i % kChunkInputs, lane = slot % kStepInputs / 4;
     int code = 0;
     for (int64_t bit = 0; bit < of.packing.bits; ++bit) {
       const int64_t place = code_place(of.packing, slot / kStepInputs * 4 + slot % 4, bit);
-      const int64_t word = word_offset(row, lane, of.packing.bits, place / 32);
+      const int64_t word = word_offset(row, lane, words, place / 32);
       const uint32_t bits = *reinterpret_cast<const uint32_t*>(chunk + word);
       code |= static_cast<int>(bits >> place % 32 & 1) << bit;
     }

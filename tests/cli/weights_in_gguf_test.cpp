@@ -101,16 +101,18 @@ TEST_CASE("plan --explain weights tells the types of a GGUF file's tensors") {
 TEST_CASE("a card holds at most a fiftieth more than a GGUF file's tensors") {
   const Scratch scratch;
   const std::string file = scratch.path("m.gguf");
-  testing::write_gguf_header(read_json_file(std::string(PLIMSOLL_SOURCE_DIR) +
-                                            "/tests/data/engines/headers/llama31_8b.Q4_K_M.json"),
-                             file);
-  const Outcome plan = shell(scratch, "plimsoll plan m.gguf --gpu H100 --format json");
-  INFO(plan.err);
-  REQUIRE(plan.status == 0);
-  const auto bytes = parse_json(plan.out).at("weights_bytes").get<double>();
-  const auto stored = static_cast<double>(fs::file_size(file));  // next to nothing but tensors
-  CHECK(bytes <= 1.02 * stored);
-  CHECK(bytes >= 0.99 * stored);
+  for (const auto& header :
+       fs::directory_iterator(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/engines/headers")) {
+    INFO(header.path());
+    testing::write_gguf_header(read_json_file(header.path()), file);
+    const Outcome plan = shell(scratch, "plimsoll plan m.gguf --gpu H200 --format json");
+    INFO(plan.err);
+    REQUIRE((plan.status == 0 || plan.status == 6));  // 6: it does not fit
+    const auto bytes = parse_json(plan.out).at("weights_bytes").get<double>();
+    const auto stored = static_cast<double>(fs::file_size(file));  // next to nothing but tensors
+    CHECK(bytes <= 1.02 * stored);
+    CHECK(bytes >= 0.99 * stored);
+  }
 }
 
 TEST_CASE("plain matrices of a GGUF file that a card does not multiply are refused by name") {

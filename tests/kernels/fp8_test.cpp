@@ -73,24 +73,26 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("float8 weights are unpacked to the rows that were packed") {
-  for (const int64_t group : {int64_t{0}, int64_t{128}}) {
+  for (const auto& [group, columns] :
+       {std::pair<int64_t, int64_t>{0, 256}, {128, 256}, {0, 304}, {0, 336}}) {
+    INFO(columns << " columns in groups of " << group);
     const Packing packing = fp8(InputRounding::fp8_token, group);
-    Fixture f(packing, 1, 48, 256);
+    Fixture f(packing, 1, 48, columns);
     const int64_t first = 16, count = 32, groups = f.op.part.layout.groups;
     in_each_order([&] {
-      const DeviceBytes codes(static_cast<size_t>(count * 256)), scales(4 * count * groups);
+      const DeviceBytes codes(static_cast<size_t>(count * columns)), scales(4 * count * groups);
       kernels::unpack_fp8({f.op.part, first, count, static_cast<unsigned char*>(codes.data()),
                            static_cast<float*>(scales.data())},
                           kStream);
       require(cudaDeviceSynchronize());
-      std::vector<uint8_t> bytes(static_cast<size_t>(count * 256));
+      std::vector<uint8_t> bytes(static_cast<size_t>(count * columns));
       std::vector<float> factors(static_cast<size_t>(count * groups));
       codes.download(bytes.data());
       scales.download(factors.data());
       for (int64_t o = 0; o < count; ++o)
-        for (int64_t n = 0; n < 256; ++n) {
+        for (int64_t n = 0; n < columns; ++n) {
           const int64_t g = group > 0 ? n / group : 0;
-          const double value = double{e4m3_to_float(bytes[static_cast<size_t>(o * 256 + n)])} *
+          const double value = double{e4m3_to_float(bytes[static_cast<size_t>(o * columns + n)])} *
                                double{factors[static_cast<size_t>(g * count + o)]};
           REQUIRE(value == f.weight.values.at(first + o, n));
         }

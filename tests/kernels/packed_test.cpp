@@ -66,11 +66,13 @@ std::vector<PackedCase> packed_cases() {
   return cases;
 }
 
-/// Neither whole chunks nor whole groups of all cases; of GGUF files whole blocks.
-int64_t columns_of(const Packing& packing) {
-  if (!packing.has_blocks()) return 240;
+/// Neither whole chunks nor whole groups of all cases; of GGUF files whole blocks. `half`: the last
+/// chunk has at most 64 inputs; 0 where blocks have more.
+int64_t columns_of(const Packing& packing, bool half = false) {
+  if (!packing.has_blocks()) return half ? 304 : 240;
   const int64_t values = packing.block_type().values;
-  return values == 256 ? 768 : 3 * values + 128;
+  if (values == 256) return half ? 0 : 768;
+  return half ? 256 + values : 3 * values + 128;
 }
 
 /// A product through what a launch takes: rewritten rows in a workspace of the planned size.
@@ -144,6 +146,41 @@ TEST_CASE("products with quantized weights agree with the reference") {
     }
 }
 
+TEST_CASE("a last chunk of at most 64 inputs is stored by half") {
+  // gpt-oss has 2,880 columns: 22 chunks and 64 inputs.
+  const Packing mxfp4{.code = Code::table, .bits = 4, .group = 32, .scale = ScaleType::e8m0};
+  for (const auto& [columns, inputs] :
+       {std::pair<int64_t, size_t>{2880, 2880}, {2896, 2944}, {64, 64}, {16, 64}, {80, 128}}) {
+    INFO(columns);
+    const backend::cuda::PackedMatrix layout(packed_part(mxfp4, 32, columns), columns);
+    CHECK(layout.strip_codes == 16 * inputs / 2);
+  }
+  // Six bits have no half: the last codes of a row lie in what the first leave of their words.
+  const Packing q6 = ggml_case(GgmlType::q6_k);
+  CHECK(backend::cuda::PackedMatrix(packed_part(q6, 32, 768), 768).strip_codes == 16 * 768 * 6 / 8);
+  CHECK(backend::cuda::PackedMatrix(packed_part({.bits = 3}, 16, 64), 64).strip_codes ==
+        16 * 128 * 3 / 8);
+  size_t number = 0;
+  for (const PackedCase& c : packed_cases()) {
+    const int64_t columns = columns_of(c.packing, true);
+    if (columns == 0 || !testing::is_taken_sanitized(number++, 4)) continue;
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      const PackedWeight weight(c.packing, {70, 33}, columns, dtype);
+      for (const int64_t rows : {3, 17}) {
+        INFO(torch_name(dtype) << ", " << c.name << ", " << rows << " rows");
+        const Matrix in = random_matrix(rows, columns, dtype, 1);
+        const DeviceRows device_in(in, dtype), out(rows, 103, DType::f32);
+        multiply(weight, out.view(), device_in.view(), {}, Activation::none,
+                 kernels::PackedTiles::by_rows);
+        const Matrix expected = reference::linear(rounded_rows(in, c.packing.inputs), weight.values,
+                                                  {}, Activation::none);
+        CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <=
+              bound(c.packing, dtype));
+      }
+    }
+  }
+}
+
 TEST_CASE("quantized rows longer than a span of scales, and rows of less than a strip") {
   const Packing packing{.bits = 4, .group = 64, .scale = ScaleType::f16, .zeros = true};
   for (const DType dtype : {DType::f16, DType::f32})
@@ -177,13 +214,16 @@ TEST_CASE("rows of a GGUF file's blocks longer than a span of scales") {
 }
 
 TEST_CASE("rows of a table of a GGUF file are what its blocks decode to") {
-  const std::vector<int32_t> ids{3, 0, 102, 69, 70, 999};
+  const std::vector<int32_t> ids{3, 0, 102, 69, 75, 999};  // of both halves of a strip
   const DeviceArray<int32_t> device_ids(ids);
-  for (const DType dtype : kActivationTypes)
+  for (const auto& [dtype, half] : {std::pair(DType::bf16, false),
+                                    {DType::f16, false},
+                                    {DType::f32, false},
+                                    {DType::f32, true}})
     for (const PackedCase& c : packed_cases()) {
-      if (c.packing.format != model::PackedFormat::ggml) continue;
-      INFO(torch_name(dtype) << ", " << c.name);
-      const int64_t columns = columns_of(c.packing);
+      const int64_t columns = columns_of(c.packing, half);
+      if (c.packing.format != model::PackedFormat::ggml || columns == 0) continue;
+      INFO(torch_name(dtype) << ", " << c.name << ", " << columns << " columns");
       const PackedWeight weight(c.packing, {103}, columns, dtype);
       const DeviceRows out(std::ssize(ids), columns, dtype);
       kernels::embed_blocks(

@@ -89,7 +89,10 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   const bool whole = columns % kStepInputs == 0 && packing.group % kStepInputs == 0;
   spread = !whole || (packing.group > 0 && (packing.ordered || packing.lead > 0));
   steps = spread && group_steps > 0 ? groups * group_steps : divide_up(columns, kStepInputs);
+  const int64_t last_slots = slots() - (chunks() - 1) * kChunkInputs;
+  if (has_half_chunks(packing.bits) && last_slots <= kChunkInputs / 2) half_chunk = chunks() - 1;
   strip_codes = static_cast<size_t>(chunks() * chunk_bytes(packing.bits));
+  if (half_chunk >= 0) strip_codes -= static_cast<size_t>(chunk_bytes(packing.bits) / 2);
   strip_scales = static_cast<size_t>(packing.scales_bytes(groups) * kStripRows);
   strip_zeros = packing.zeros ? static_cast<size_t>(groups * kStripRows) : 0;
   if (packing.scale == model::ScaleType::nested) {
@@ -118,17 +121,19 @@ void pack_strip(const model::Part& part, const PackedMatrix& layout, const model
   rows.codes(strip * kStripRows, count, codes.data());
   std::memset(to, 0, layout.strip_codes);
   uint8_t chunk[kChunkInputs];
-  for (int64_t c = 0; c < layout.chunks(); ++c, to += chunk_bytes(packing.bits))
+  for (int64_t c = 0; c < layout.chunks(); ++c, to += chunk_bytes(packing.bits)) {
+    const int64_t stored = row_words(layout, packing.bits, c);
     for (int64_t r = 0; r < count; ++r) {
       codes_of_chunk(codes.data() + r * layout.columns, layout, order, c, chunk);
       for (int64_t t = 0; t < kRowLanes; ++t) {
         uint32_t words[8] = {};
         for (int64_t i = 0; i < kLaneCodes; ++i)
           put_code(packing, i, chunk[i / 4 * kStepInputs + 4 * t + i % 4], words);
-        for (int64_t w = 0; w < packing.bits; ++w)
-          std::memcpy(to + word_offset(r, t, packing.bits, w), &words[w], sizeof words[w]);
+        for (int64_t w = 0; w < stored; ++w)
+          std::memcpy(to + word_offset(r, t, stored, w), &words[w], sizeof words[w]);
       }
     }
+  }
 }
 
 void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,

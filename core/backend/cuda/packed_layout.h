@@ -35,6 +35,8 @@ inline constexpr int64_t kRowLanes = kChunkInputs / kLaneCodes;
 ///   Lane 4 g + t has rows g and g + 8 of the strip, one after the other, 32 codes each: the codes
 ///   of slots 16 s + 4 t + i of the chunk, code 4 s + i. They are `bits` words, in which codes 2 p
 ///   and 2 p + 1 lie 16 bits apart (code_place): tensor cores take them as a pair.
+/// - A last chunk of at most 64 slots is stored by half, where that is half of each row's words
+///   (2, 4 and 8 bits): as a chunk of half as many bits, with those words alone.
 /// - Scales and zero points are [strips][groups][16], factors [strips][16]; after them lies the
 ///   data that the part has once. Missing elements of the last strip, chunk or group are zero.
 /// - Scales of a GGUF file's blocks (ScaleType::blocks) keep the bytes that they have in the file:
@@ -45,6 +47,7 @@ struct PackedMatrix {
   int64_t steps = 0;
   int64_t group_steps = 0;  // 0: one group has all
   bool spread = false;
+  int64_t half_chunk = -1;  // the chunk that is stored by half; -1: none
   int64_t nested_blocks = 0;
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
   // Offsets of the data after the codes.
@@ -63,6 +66,15 @@ struct PackedMatrix {
 /// Bytes of the codes of a strip's chunk.
 constexpr int64_t chunk_bytes(int64_t bits) {
   return kStripRows * kChunkInputs * bits / 8;
+}
+
+/// True for codes of which half a chunk's inputs have half of a row's words.
+constexpr bool has_half_chunks(int64_t bits) {
+  return bits % 2 == 0 && 16 % bits == 0;
+}
+/// Words that a lane has of a row of the chunk.
+constexpr int64_t row_words(const PackedMatrix& layout, int64_t bits, int64_t chunk) {
+  return chunk == layout.half_chunk ? bits / 2 : bits;
 }
 
 /// Header of the second stage of a double-quantized part, after its 256 numbers and before its
@@ -87,12 +99,12 @@ constexpr int64_t code_place(const model::Packing& packing, int64_t i, int64_t b
   return at / left_over * 32 + half + of_word * bits + at % left_over;
 }
 
-/// Byte offset of word `word` of a row of a strip's chunk for lane `t` of the row: words lie in
-/// pieces of four, the lanes' one behind the other.
-constexpr int64_t word_offset(int64_t row, int64_t t, int64_t bits, int64_t word) {
+/// Byte offset of word `word` of a row of a strip's chunk for lane `t` of the row, which has
+/// `words`: they lie in pieces of four, the lanes' one behind the other.
+constexpr int64_t word_offset(int64_t row, int64_t t, int64_t words, int64_t word) {
   const int64_t lane = row % 8 * kRowLanes + t;
-  const int64_t at = row / 8 * bits + word;
-  const int64_t left = 2 * bits - at / 4 * 4;
+  const int64_t at = row / 8 * words + word;
+  const int64_t left = 2 * words - at / 4 * 4;
   const int64_t words_of_piece = left < 4 ? left : 4;
   return (at / 4 * 32 * 4 + lane * words_of_piece + at % 4) * 4;
 }

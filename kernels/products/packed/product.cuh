@@ -19,7 +19,15 @@ template <int kBits>
 struct LaneCodes {
   uint32_t words[2 * kBits];
 
-  /// `once`: no other block reads them, so they are not kept in the caches.
+  /// `kOnce`: no other block reads them, so they are not kept in the caches. `half`: the chunk is
+  /// stored by half.
+  template <bool kOnce>
+  __device__ void load(const std::byte* chunk, bool half) {
+    if constexpr (backend::cuda::has_half_chunks(kBits)) {
+      if (half) return load_half<kOnce>(chunk);
+    }
+    load<kOnce>(chunk);
+  }
   template <bool kOnce>
   __device__ void load(const std::byte* chunk) {
     constexpr int kPieces = kBits / 2;
@@ -33,6 +41,14 @@ struct LaneCodes {
   }
 
  private:
+  template <bool kOnce>
+  __device__ void load_half(const std::byte* chunk) {
+    LaneCodes<kBits / 2> stored;
+    stored.template load<kOnce>(chunk);
+#pragma unroll
+    for (int i = 0; i < 2 * kBits; ++i)
+      words[i] = i % kBits < kBits / 2 ? stored.words[i / kBits * (kBits / 2) + i % kBits] : 0;
+  }
   template <bool kOnce, typename V>
   __device__ static void take(const V* from, uint32_t* to) {
     const V bits = kOnce ? __ldcs(from) : __ldg(from);
@@ -134,14 +150,16 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
   constexpr bool kOnce = kTiles == 1;
   const int64_t first_codes = strip * p.layout.strip_codes + split * kChunkBytes;
   LaneCodes<Codes::kBits> next;
-  if (p.tiles == nullptr && split < chunks) next.template load<kOnce>(p.data + first_codes);
+  if (p.tiles == nullptr && split < chunks)
+    next.template load<kOnce>(p.data + first_codes, split == p.layout.half_chunk);
   wait_for_previous();
   start_next();
   const BlockRows<T> rows(p, kRows);
   if (rows.count == 0) return;
   const std::byte* const matrix = p.data + rows.expert * p.matrix_bytes;
   const std::byte* from = matrix + first_codes;
-  if (p.tiles != nullptr && split < chunks) next.template load<kOnce>(from);
+  if (p.tiles != nullptr && split < chunks)
+    next.template load<kOnce>(from, split == p.layout.half_chunk);
   using Reader = typename Codes::template Reader<T>;
   const Reader reader({reinterpret_cast<const float*>(matrix + p.layout.table), p.counting});
   const StepGroups groups(p.layout);
@@ -157,7 +175,8 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
     for (int chunk = first + split; chunk < end; chunk += kSplits) {
       const LaneCodes<Codes::kBits> now = next;
       from += kSplits * kChunkBytes;
-      if (chunk + kSplits < chunks) next.template load<kOnce>(from);
+      if (chunk + kSplits < chunks)
+        next.template load<kOnce>(from, chunk + kSplits == p.layout.half_chunk);
       if constexpr (Codes::kGroupSteps > 0)
         multiply_chunk<Codes::kGroupSteps, kMinimums>(p, reader, now, groups, chunk, scales, sums);
       else if (whole)
