@@ -89,10 +89,12 @@ struct Compiler::Vocabulary {
       : tokens(byte_forms(tokenizer, options.vocab_size), xgrammar::VocabType::RAW,
                static_cast<int>(options.vocab_size), std::vector<int32_t>()),
         compiler(tokens, std::min(options.threads, kMostThreads), /*cache_enabled=*/true,
-                 kSharedMaskBytes) {}
+                 kSharedMaskBytes),
+        key_tokens(std::make_shared<const KeyTokens>(tokens.GetDecodedVocab())) {}
 
   xgrammar::TokenizerInfo tokens;
   xgrammar::GrammarCompiler compiler;
+  std::shared_ptr<const KeyTokens> key_tokens;
 };
 
 Compiler::Compiler(const text::Tokenizer& tokenizer, const CompilerOptions& options)
@@ -132,8 +134,11 @@ Compiler::Entry Compiler::make_entry(const Constraint& constraint) {
     }
     auto grammar = std::make_shared<CompiledGrammar>(
         std::make_unique<CompiledGrammar::Parts>(CompiledGrammar::Parts{
-            vocabulary_->compiler.CompileGrammar(ebnf), std::move(schema),
-            constraint.kind != Constraint::Kind::ebnf || !has_budgets(ebnf), std::ssize(ebnf)}));
+            .compiled = vocabulary_->compiler.CompileGrammar(ebnf),
+            .schema = std::move(schema),
+            .key_tokens = constraint.is_json() ? vocabulary_->key_tokens : nullptr,
+            .goes_back = constraint.kind != Constraint::Kind::ebnf || !has_budgets(ebnf),
+            .text_bytes = std::ssize(ebnf)}));
     entry.bytes = grammar->bytes();
     if (entry.bytes > kMostGrammarBytes) {
       fail(ExitCode::input_unusable, "its grammar takes {} bytes, and at most {} are taken",

@@ -21,6 +21,8 @@ struct Constraint {
   // of the part, and "tools[0].function.parameters".
   std::map<std::string, std::string> places = {};
 
+  /// True where answers are JSON, whatever else they are.
+  [[nodiscard]] bool is_json() const { return kind == Kind::schema || kind == Kind::json_object; }
   /// The grammar as xgrammar's EBNF. Throws Error(input_unusable), see grammar.h.
   [[nodiscard]] std::string ebnf() const;
   /// Equal for constraints with equal grammars, whatever field they came from.

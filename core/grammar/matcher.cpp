@@ -25,6 +25,7 @@ Matcher::Matcher(std::shared_ptr<const CompiledGrammar> grammar, std::vector<tex
       ends_.empty() ? std::nullopt : std::optional<std::vector<int>>(std::in_place, ends_);
   state_ = std::make_unique<State>(
       State{xgrammar::GrammarMatcher(grammar_->parts_->compiled, stops, ends_.empty())});
+  if (grammar_->parts_->key_tokens) keys_.emplace(grammar_->parts_->key_tokens);
 }
 Matcher::~Matcher() = default;
 
@@ -32,6 +33,7 @@ void Matcher::accept(text::TokenId token) {
   if (state_->matcher.AcceptToken(token)) {
     const std::string_view bytes = grammar_->parts_->bytes_of(token);
     habit_.read(bytes);
+    if (keys_) keys_->read(bytes);
     learn(bytes);
     return;
   }
@@ -61,6 +63,7 @@ Matcher::Next Matcher::fill_mask(std::span<int32_t> words) {
                 .strides = nullptr,
                 .byte_offset = 0};
   state_->matcher.FillNextTokenBitmask(&mask);
+  if (keys_) keys_->forbid_repeats(words);
   if (ends_.empty() || !state_->matcher.IsCompleted()) return Next::tokens;
   size_t allowed = 0;
   for (const int32_t word : words) {

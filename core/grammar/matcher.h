@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "grammar/compiler.h"
 #include "grammar/forced_text.h"
+#include "grammar/object_keys.h"
 
 namespace plimsoll::grammar {
 
@@ -39,6 +41,7 @@ class Matcher {
   /// Outcome of fill_mask.
   enum class Next : uint8_t { tokens, ends_alone };
   /// Writes the mask of the next token: bit i % 32 of word i / 32 is set where token i may follow.
+  /// Of JSON a token that would end a key which its object has already may not, if another may.
   /// `words` has mask_words() entries. Not after the end.
   Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const;
@@ -58,6 +61,7 @@ class Matcher {
   void learn(std::string_view bytes);
   static constexpr int64_t kFirstWork = 40'000;  // of looks ahead, before any was right
 
+  std::optional<ObjectKeys> keys_;  // of JSON
   WhitespaceHabit habit_;
   std::string foreseen_;  // what forced_text() told last and has not come yet
   int64_t work_left_ = kFirstWork;

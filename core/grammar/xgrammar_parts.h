@@ -5,6 +5,7 @@
 #include <xgrammar/matcher.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,14 +13,16 @@
 
 #include "grammar/compiler.h"
 #include "grammar/matcher.h"
+#include "grammar/object_keys.h"
 
 namespace plimsoll::grammar {
 
 struct CompiledGrammar::Parts {
   xgrammar::CompiledGrammar compiled;
-  std::optional<JsonSchema> schema;  // by which answers are validated
-  bool goes_back = true;             // xgrammar's Rollback restores all of a matcher's state
-  int64_t text_bytes = 0;            // of the grammar's rules
+  std::optional<JsonSchema> schema;             // by which answers are validated
+  std::shared_ptr<const KeyTokens> key_tokens;  // null: answers are not JSON
+  bool goes_back = true;   // xgrammar's Rollback restores all of a matcher's state
+  int64_t text_bytes = 0;  // of the grammar's rules
 
   /// The bytes of a token; none of a special one.
   [[nodiscard]] std::string_view bytes_of(text::TokenId token) const {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "batch/scratch.h"
 #include "engine/byte_tokenizer.h"
+#include "grammar/masks.h"
 #include "processor_time.h"
 
 using namespace plimsoll;
@@ -17,11 +18,13 @@ using grammar::CompiledGrammar;
 using grammar::Compiler;
 using grammar::Constraint;
 using grammar::Matcher;
+using testing::is_set;
+using testing::kEnd;
+using testing::takes;
 using text::TokenId;
 
 namespace {
 
-constexpr TokenId kEnd = 256;
 constexpr int64_t kVocabulary = 300;  // more than the tokenizer has
 
 const text::Tokenizer& tokenizer() {
@@ -34,23 +37,6 @@ const text::Tokenizer& tokenizer() {
 
 Constraint ebnf(const std::string& text) {
   return {.kind = Constraint::Kind::ebnf, .text = text};
-}
-
-bool is_set(const std::vector<int32_t>& words, TokenId token) {
-  const auto at = static_cast<size_t>(token);
-  return (static_cast<uint32_t>(words[at / 32]) >> at % 32 & 1) != 0;
-}
-
-bool takes(const std::shared_ptr<const CompiledGrammar>& grammar,
-           const std::vector<TokenId>& before, TokenId token) {
-  Matcher matcher(grammar, {kEnd});
-  for (const TokenId earlier : before) matcher.accept(earlier);
-  try {
-    matcher.accept(token);
-    return true;
-  } catch (const grammar::OutsideMask&) {
-    return false;
-  }
 }
 
 std::string refusal(Compiler& compiler, const Constraint& constraint) {
