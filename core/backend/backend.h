@@ -114,6 +114,8 @@ class Backend {
 
   /// Fills batch.plan and enqueues the copies of the batch to the device.
   virtual void start_step(const BatchMeta&) {}
+  /// Enqueues the copy of Drawing::masks to the device, within the step's ops.
+  virtual void send_masks(const BatchMeta&) {}
   /// Calls `ops`, which enqueues the ops of the step. A backend that records may keep the ops that
   /// the first call of a key enqueued, and repeat them at later calls without calling `ops`: steps
   /// of a key differ only in the batch's arrays. Key 0 is never recorded.

@@ -43,6 +43,12 @@ struct Drawing {
   /// [4 D + 1] section s of row d is changes[sections[4 d + s], sections[4 d + s + 1]).
   std::span<const int32_t> sections{};
   std::span<const TokenChange> changes{};  // at least one, in use or not
+  /// Masks of grammars: [D] which of `masks` a row has, -1: none; [M, mask_words] bit i % 32 of
+  /// word i / 32 is set where token i may come. The host writes the masks after the step's start,
+  /// and sends them before the rows are drawn (Backend::send_masks).
+  std::span<const int32_t> mask_of{};
+  std::span<const int32_t> masks{};
+  int64_t mask_words = 0;
 };
 
 /// Which rows of an image encoder see each other both ways: segments, which are the sequences of a
@@ -117,7 +123,7 @@ struct BatchMeta {
   }
 };
 
-/// Calls f(array) for each array of a batch that the engine fills, except block tables.
+/// Calls f(array) for each array of a batch that the engine fills, except block tables and masks.
 template <typename Batch, typename F>
 void for_each_array(Batch& batch, const F& f) {
   f(batch.token_ids);
@@ -143,6 +149,7 @@ void for_each_array(Batch& batch, const F& f) {
   f(batch.drawing.adds_own);
   f(batch.drawing.sections);
   f(batch.drawing.changes);
+  f(batch.drawing.mask_of);
 }
 
 }  // namespace plimsoll::backend

@@ -45,6 +45,8 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
                                   static_cast<int64_t>(backend::kChangeSections) * sequences + 1);
     changes = take_span<backend::TokenChange>(arena, "changes",
                                               kChangesPerSequence * sequences + shape.vocab_size);
+    mask_of = take_span<int32_t>(arena, "mask numbers", sequences);
+    masks = take_span<int32_t>(arena, "masks", sequences * mask_words(shape.vocab_size));
   }
   for (size_t g = 0; g < shape.kv_groups; ++g) {
     block_tables.push_back(
@@ -58,7 +60,7 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
 
 BatchArrays::BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
                          const backend::Footprint& footprint)
-    : table_stride_(shape.limits.table_stride) {
+    : table_stride_(shape.limits.table_stride), mask_words_(engine::mask_words(shape.vocab_size)) {
   if (footprint.shares_memory()) {
     for (int64_t slot = 0; slot < shape.steps; ++slot) {
       slabs_.emplace_back(device, shape);
@@ -117,7 +119,10 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
                   .adds_own = slab.adds_own.first(d),
                   .sections = slab.sections.first(backend::kChangeSections * d + 1),
                   // A recorded step has the address, whatever it was recorded with.
-                  .changes = slab.changes.first(std::max<int64_t>(extent.changes, 1))};
+                  .changes = slab.changes.first(std::max<int64_t>(extent.changes, 1)),
+                  .mask_of = slab.mask_of.first(d),
+                  .masks = slab.masks.first(extent.masks * mask_words_),
+                  .mask_words = mask_words_};
   meta.drawn = host_drawn_[slot].first(d);
   return meta;
 }

@@ -38,6 +38,10 @@ struct BatchShape {
   int64_t steps = 1;        // under way at once: in a pipeline
 };
 
+constexpr int64_t mask_words(int64_t vocab_size) {
+  return (vocab_size + 31) / 32;
+}
+
 /// The arrays of one step, sized for the largest; the host writes them.
 struct BatchSlab {
   BatchSlab(memory::Arena& arena, const BatchShape& shape);
@@ -65,6 +69,8 @@ struct BatchSlab {
   std::span<uint8_t> adds_own;
   std::span<int32_t> sections;                   // [4 B + 1]
   std::span<backend::TokenChange> changes;       // kChangesPerSequence B + vocabulary
+  std::span<int32_t> mask_of;                    // [B]
+  std::span<int32_t> masks;                      // [B, mask_words]
   std::vector<std::span<int32_t>> block_tables;  // per KV group: [B, table_stride]
   std::span<std::byte> plan;
 
@@ -80,6 +86,7 @@ struct StepExtent {
   int64_t logits_rows = 0;
   int64_t drawn = 0;        // of the logits rows, the first ones
   int64_t changes = 0;      // of the logits
+  int64_t masks = 0;        // of grammars
   int64_t table_width = 0;  // of the block tables' rows
   int64_t embedded = 0;     // rows
   /// rope_positions are filled, as in all steps of a model with kinds of positions.
@@ -98,6 +105,8 @@ class BatchArrays {
   BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
               const backend::Footprint& footprint);
 
+  /// Words of a mask of the vocabulary.
+  [[nodiscard]] int64_t mask_words() const { return mask_words_; }
   /// True when the device draws tokens.
   [[nodiscard]] bool draws() const { return !slabs_.front().temperature.empty(); }
   [[nodiscard]] size_t slabs() const { return slabs_.size(); }
@@ -111,6 +120,7 @@ class BatchArrays {
 
  private:
   int64_t table_stride_;
+  int64_t mask_words_;
   std::vector<BatchSlab> slabs_;
   std::vector<std::byte*> host_bases_;          // of the slabs
   std::vector<std::span<int32_t>> host_drawn_;  // beside the slabs: [B]

@@ -96,6 +96,7 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
   extent.sequences = static_cast<int64_t>(pieces.size());
   step.drawn.clear();
   step.read.clear();
+  step.masked.clear();
   read_rows_.clear();
   slab.query_start[0] = 0;
   if (!slab.sections.empty()) slab.sections[0] = 0;
@@ -113,8 +114,9 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
   if (!slab.seen_end.empty() && extent.embedded > 0) write_sights(pieces, slab, extent);
   std::ranges::copy(read_rows_, slab.logits_rows.begin() + extent.drawn);
   extent.logits_rows = extent.drawn + std::ssize(read_rows_);
-  const bool uniform =
-      extent.tokens == extent.sequences && extent.drawn == extent.tokens && extent.embedded == 0;
+  // Masks come between the forward pass and the draw, which a recorded step has in one.
+  const bool uniform = extent.tokens == extent.sequences && extent.drawn == extent.tokens &&
+                       extent.embedded == 0 && extent.masks == 0;
   step.recorded_size = uniform ? padded_size(extent.tokens) : 0;
   if (step.recorded_size > 0) pad(step.recorded_size, slab, extent);
   if (!slab.rope_positions.empty()) write_rope_positions(pieces, slab, extent);
@@ -129,6 +131,7 @@ void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
   pad(size, slab, extent);
   if (!slab.rope_positions.empty()) write_rope_positions({}, slab, extent);
   step.drawn.clear();
+  step.masked.clear();
   step.read.resize(size - extent.drawn);
   step.meta = arrays_.meta(slot, extent);
 }
@@ -168,6 +171,9 @@ void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, S
   slab.top_p[entry] = params.top_p;
   slab.min_p[entry] = params.min_p;
   slab.uniform[entry] = params.uniform;
+  const bool is_masked = sequence.choice->sampling().params().grammar != nullptr;
+  slab.mask_of[entry] = is_masked ? static_cast<int32_t>(extent.masks++) : -1;
+  if (is_masked) step.masked.push_back(entry);
   step.drawn.push_back(wanted);
 }
 
@@ -193,16 +199,15 @@ bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
   return true;
 }
 
-// The host must see a row for its log probabilities, and for its grammar and its reasoning: what
-// may come next hangs on the token before, which the device knows first.
+// The host must see a row for its log probabilities, and for its reasoning, whose end may force
+// tokens.
 bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
   if (!arrays_.draws()) return false;
   const Sequence& sequence = *wanted.sequence;
   if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
   const SamplingState& sampling = sequence.choice->sampling();
   const SamplingParams& params = sampling.params();
-  return !params.logprobs && !params.grammar && !params.thinking &&
-         params.top_k <= footprint_.largest_drawn_top_k();
+  return !params.logprobs && !params.thinking && params.top_k <= footprint_.largest_drawn_top_k();
 }
 
 int64_t BatchBuilder::padded_size(int64_t rows) const {
@@ -231,6 +236,7 @@ void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
     slab.frequency[row] = 0;
     slab.presence[row] = 0;
     slab.adds_own[row] = 0;
+    slab.mask_of[row] = -1;
     const size_t first = backend::kChangeSections * row + 1;
     std::ranges::fill(slab.sections.subspan(first, backend::kChangeSections),
                       static_cast<int32_t>(extent.changes));

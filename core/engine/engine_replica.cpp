@@ -142,12 +142,36 @@ void Engine::Replica::start(const std::vector<Piece>& pieces) {
 }
 
 void Engine::Replica::run(const Step* entering) {
-  stages.run(entering, [&](const Step& ending, const LogitsSlice& slice) {
-    if (under_way != nullptr) {  // by a rank's own thread: the others wait by themselves
-      backend.await_step(under_way->meta);
-      take_drawn();
+  const auto take_before = [&] {
+    if (under_way == nullptr) return;
+    backend.await_step(under_way->meta);  // by a rank's own thread: the others wait by themselves
+    take_drawn();
+  };
+  stages.run(
+      entering,
+      [&](const Step& ending, const LogitsSlice& slice) {
+        take_before();
+        apply_tokens(ending, slice);
+      },
+      [&](const Step& step) {
+        take_before();
+        fill_masks(step);
+      });
+}
+
+// While the forward pass runs: each mask depends on the token before.
+void Engine::Replica::fill_masks(const Step& step) {
+  const auto words = static_cast<size_t>(launch.batch.mask_words());
+  const std::span<int32_t> masks = launch.batch.slab(step.meta.slot).masks;
+  backend.parallel(std::ssize(step.masked), [&](int64_t mask) {
+    const size_t entry = step.masked[static_cast<size_t>(mask)];
+    const Choice& choice = *step.drawn[entry].sequence->choice;
+    const std::span<int32_t> own = masks.subspan(static_cast<size_t>(mask) * words, words);
+    if (choice.ended()) {  // the row is not used
+      std::ranges::fill(own, -1);
+    } else {
+      choice.sampling().fill_mask(own);
     }
-    apply_tokens(ending, slice);
   });
 }
 

@@ -38,6 +38,7 @@ struct Engine::Replica {
   /// Runs a round of the pipeline, which a step may enter, and takes the results of the step that
   /// ends.
   void run(const Step* entering);
+  void fill_masks(const Step& step);
   /// Waits for the step under way, on all ranks, and takes the tokens that it drew.
   void finish_step();
   /// Takes the drawn tokens of a step that has been awaited.

@@ -11,14 +11,14 @@ constexpr int64_t kImageRows = 32;
 
 }  // namespace
 
-void StepRunner::run(const Step& step, const Reader& read) {
+void StepRunner::run(const Step& step, const Reader& read, const FillMasks& fill_masks) {
   backend_.start_step(step.meta);
   const memory::Scope scope(launch_.scratch);
   backend::View hidden;
   const auto ops = [&] {
     hidden = launch_.model.forward(step.meta);
     if (!launch_.model.has_head()) return;
-    draw(step.meta, hidden);
+    draw(step, hidden, fill_masks);
     launch_.model.share_drawn(step.meta);
   };
   if (step.recorded_size == 0) {
@@ -35,13 +35,18 @@ void StepRunner::run(const Step& step, const Reader& read) {
   if (launch_.model.has_head()) read_rows(step, hidden, read);
 }
 
-void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {
-  const auto drawn = static_cast<int64_t>(batch.drawing.temperature.size());
+void StepRunner::draw(const Step& step, backend::View hidden, const FillMasks& fill_masks) {
+  const auto drawn = static_cast<int64_t>(step.meta.drawing.temperature.size());
   for (int64_t first = 0; first < drawn; first += layout_.limits.logits_rows) {
     const int64_t count = std::min(layout_.limits.logits_rows, drawn - first);
     const memory::Scope scope(launch_.scratch);
     const backend::View logits = launch_.model.logits(hidden.slice_rows(first, count));
-    if (launch_.model.leads()) backend_.run(ops::Draw{batch, logits, first});
+    if (!launch_.model.leads()) continue;
+    if (first == 0 && !step.masked.empty()) {
+      fill_masks();
+      backend_.send_masks(step.meta);
+    }
+    backend_.run(ops::Draw{step.meta, logits, first});
   }
 }
 

@@ -209,6 +209,12 @@ void CudaBackend::start_step(const BatchMeta& batch) {
   copy_tables(batch);
 }
 
+void CudaBackend::send_masks(const BatchMeta& batch) {
+  const std::span<const int32_t> masks = batch.drawing.masks;
+  copy_to_device(const_cast<int32_t*>(batch.on_device(masks)), masks.data(), masks.size_bytes(),
+                 stream());
+}
+
 void CudaBackend::copy_tables(const BatchMeta& batch) {
   const auto sequences = static_cast<int64_t>(batch.context_length.size());
   if (sequences == 0 || batch.table_width == 0) return;

@@ -73,6 +73,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   [[nodiscard]] std::vector<std::string> notes() const;
 
   void start_step(const backend::BatchMeta& batch) override;
+  void send_masks(const backend::BatchMeta& batch) override;
   void run_step(int64_t key, const std::function<void()>& ops) override;
   void finish_step(const backend::BatchMeta& batch) override;
   void await_step(const backend::BatchMeta& batch) override;

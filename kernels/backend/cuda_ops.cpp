@@ -231,7 +231,10 @@ void CudaBackend::compute(const ops::Draw& op) {
                           .sections = batch.on_device(drawing.sections) + first_section,
                           .changes = batch.on_device(drawing.changes),
                           .rows = batch.on_device(batch.logits_rows) + op.first,
-                          .token_ids = batch.on_device(batch.token_ids)},
+                          .token_ids = batch.on_device(batch.token_ids),
+                          .mask_of = batch.on_device(drawing.mask_of) + op.first,
+                          .masks = batch.on_device(drawing.masks),
+                          .mask_words = drawing.mask_words},
                          stream());
   kernels::sample({.logits = op.logits,
                    .temperature = batch.on_device(drawing.temperature) + op.first,

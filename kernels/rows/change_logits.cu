@@ -66,13 +66,21 @@ __global__ void __launch_bounds__(kThreads) change_logits_kernel(ChangeLogits op
   const int64_t r = blockIdx.x;
   const RowChanges row{op.changes, op.sections + int64_t{backend::kChangeSections} * r};
   const bool adds_own = op.adds_own[r] != 0;
-  if (row.begin(ChangeSection::allowed) == row.end(ChangeSection::seen) && !adds_own) return;
+  const int64_t mask_of = op.masks == nullptr ? -1 : op.mask_of[r];
+  const bool lists = row.begin(ChangeSection::allowed) < row.end(ChangeSection::seen);
+  if (!lists && !adds_own && mask_of < 0) return;
   float* logits = static_cast<float*>(op.logits.data) + r * op.logits.stride;
   const int32_t at = op.rows[r];
   const int32_t own = at < 0 ? -1 : op.token_ids[at];
   if (row.begin(ChangeSection::allowed) < row.end(ChangeSection::allowed)) {
     for (int64_t id = threadIdx.x; id < op.logits.columns; id += kThreads)
       if (!row.allows(static_cast<int32_t>(id))) mask(logits[id]);
+    __syncthreads();
+  }
+  if (mask_of >= 0) {
+    const int32_t* words = op.masks + mask_of * op.mask_words;
+    for (int64_t id = threadIdx.x; id < op.logits.columns; id += kThreads)
+      if ((static_cast<uint32_t>(words[id / 32]) >> id % 32 & 1) == 0) mask(logits[id]);
     __syncthreads();
   }
   row.for_each(ChangeSection::masked, [&](TokenChange change) {

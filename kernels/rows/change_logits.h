@@ -23,6 +23,9 @@ struct ChangeLogits {
   const backend::TokenChange* changes = nullptr;  // by sections
   const int32_t* rows = nullptr;                  // [R] whose logits they are; -1: padding
   const int32_t* token_ids = nullptr;             // [T]: a row's own token
+  const int32_t* mask_of = nullptr;               // [R] as in backend::Drawing, as the next two
+  const int32_t* masks = nullptr;                 // null: there is none, whatever mask_of says
+  int64_t mask_words = 0;
 };
 void change_logits(const ChangeLogits& op, cudaStream_t stream);
 

@@ -7,8 +7,10 @@
 
 #include "backend/device.h"
 #include "device/on_device.h"
+#include "engine/byte_tokenizer.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
+#include "grammar/compiler.h"
 #include "kernels/runtime/device.h"
 
 #ifdef PLIMSOLL_EMULATION
@@ -86,6 +88,44 @@ TEST_CASE("an engine on a device answers as one on the CPU") {
       CHECK(kernels::allocations_since_seal().kernels == 0);
     }
   }
+#ifdef PLIMSOLL_EMULATION
+  emulation::set_streams(emulation::Streams::at_once);
+  emulation::card = {};
+#endif
+}
+
+TEST_CASE("answers by grammars are drawn on a device as on the CPU") {
+  if (!has_device()) return;
+  TinyModel model("llama");
+  const text::Tokenizer tokenizer =
+      testing::byte_tokenizer(model.folder(), {"yes", "123", "ab", "{}", "\":"});
+  grammar::Compiler compiler(tokenizer, {.vocab_size = model.spec().vocab_size});
+  const auto integers =
+      compiler.compile({.kind = grammar::Constraint::Kind::schema,
+                        .text = R"({"type":"object","additionalProperties":{"type":"integer"}})"});
+  const auto words =
+      compiler.compile({.kind = grammar::Constraint::Kind::regex, .text = "(yes|no|[ab]{2,9})"});
+  std::vector<Request> requests = short_requests(model.spec().vocab_size, 8);
+  for (Request& request : requests) {
+    if (!request.sampling.allowed_token_ids.empty() || request.tag % 4 == 3) continue;
+    request.sampling.grammar = request.tag % 2 == 0 ? integers : words;
+    request.sampling.logprobs.reset();  // the host would draw
+  }
+  EngineOptions alone = options_with(1, 64, 64, DType::f32);
+  alone.eos_token_ids = {256};
+  alone.prefix_caching = false;
+  const Tokens expected = tokens_of(run_all(*model.engine(alone, &tokenizer), requests));
+#ifdef PLIMSOLL_EMULATION
+  emulation::set_streams(emulation::Streams::when_awaited);
+  emulation::card = emulation::kHopper;
+#endif
+  const auto device = device_backend();
+  EngineOptions options = options_with(6, 48, 40, DType::f32);
+  options.eos_token_ids = {256};
+  options.capture_sizes = std::vector<int64_t>{1, 2, 4, 6};
+  check_same(tokens_of(run_all(*model.engine_on(*device, options, &tokenizer), requests)),
+             expected);
+  CHECK(kernels::allocations_since_seal().device == 0);
 #ifdef PLIMSOLL_EMULATION
   emulation::set_streams(emulation::Streams::at_once);
   emulation::card = {};

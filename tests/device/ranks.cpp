@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "batch/scratch.h"
 #include "conformance/image_model.h"
 #include "conformance/rank_subject.h"
 #include "device/devices.h"
+#include "engine/byte_tokenizer.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
+#include "grammar/compiler.h"
 #include "kernels/runtime/device.h"
 #include "quantization/online.h"
 
@@ -31,11 +34,11 @@ using testing::Width;
 namespace {
 
 /// drawn: by the device alone, so that steps run ahead, for long enough that what one draws is an
-/// input of those after it.
-enum class Requests : uint8_t { mixed, drawn };
+/// input of those after it. masked: those, every other one by a grammar.
+enum class Requests : uint8_t { mixed, drawn, masked };
 
 std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
-  const bool drawn = kind == Requests::drawn;
+  const bool drawn = kind != Requests::mixed;
   std::vector<Request> requests = mixed_requests(vocab_size);
   requests.resize(4);
   for (Request& request : requests) {
@@ -64,7 +67,13 @@ void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& 
   spec.whole_experts = width.whole_experts;
   const Devices devices(width.tensor * width.stages * width.replicas, talk);
   if (devices.none()) return;
-  const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
+  std::vector<Request> requests = short_requests(spec.vocab_size, kind);
+  const test::Scratch folder;
+  const text::Tokenizer tokenizer = testing::byte_tokenizer(folder.path(""), {"ab", "cd"});
+  grammar::Compiler compiler(tokenizer, {.vocab_size = spec.vocab_size});
+  for (size_t i = 0; kind == Requests::masked && i < requests.size(); i += 2)
+    requests[i].sampling.grammar =
+        compiler.compile({.kind = grammar::Constraint::Kind::regex, .text = "([a-d]{3}[0-9]){6}"});
   EngineOptions alone = options_with(1, 64, 64, DType::f32);
   alone.prefix_caching = false;
   const auto cpu = testing::cpu_backend();
@@ -108,6 +117,7 @@ void check_golden(const std::string& folder, const Width& width, bool recorded,
 TEST_CASE("tensor-parallel ranks on devices answer as one on the CPU") {
   check_width("llama", {.tensor = 2}, false);
   check_width("llama", {.tensor = 2}, true, Requests::drawn);
+  check_width("llama", {.tensor = 2}, true, Requests::masked);
 }
 
 TEST_CASE("stages and replicas on devices answer as one rank on the CPU") {

@@ -116,6 +116,34 @@ TEST_CASE("answers follow their grammars, with the same bytes in any order, batc
   testing::TestDevice device(footprint, *cpu);
   const auto engine = at.model.engine_on(device, at.options(16, 80, 400), &at.tokenizer);
   CHECK(print_all(run_all(*engine, requests)) == expected);
+  CHECK(device.sent_masks() > 100);
+}
+
+TEST_CASE("a device draws by grammars while the host is a step ahead") {
+  Fixture at;
+  std::vector<Request> requests;
+  for (int64_t tag = 0; tag < 12; ++tag) {
+    Request& request =
+        requests.emplace_back(greedy(tag, {5, 6, 7 + static_cast<int32_t>(tag)}, 40));
+    request.sampling.temperature = tag % 2 == 0 ? 0 : 1.2;
+    request.sampling.grammar = at.grammars()[static_cast<size_t>(tag % 4)];
+    if (tag % 3 == 0) request.sampling.min_tokens = 6;
+    if (tag % 5 == 0) request.sampling.repetition_penalty = 1.3;
+    if (tag == 7) request.sampling.bad_words = {{'1', '2'}, {'y'}};
+  }
+  const auto expected =
+      print_all(run_all(*at.model.engine(at.options(1, 64, 64), &at.tokenizer), requests));
+  const auto cpu = testing::cpu_backend();
+  const testing::TestDeviceFootprint footprint(backend::cpu_footprint(), {});
+  testing::TestDevice device(footprint, *cpu);
+  const auto engine = at.model.engine_on(device, at.options(8, 80, 400), &at.tokenizer);
+  const int64_t before = device.drawn_tokens(), overlaps = device.overlaps();
+  CHECK(print_all(run_all(*engine, requests)) == expected);
+  const auto generated = static_cast<int64_t>(engine->stats().generated_tokens);
+  // Rows of sequences that have ended meanwhile, and padding, are drawn too.
+  CHECK(device.drawn_tokens() - before >= generated);
+  CHECK(static_cast<int64_t>(device.sent_masks()) >= generated);
+  CHECK(device.overlaps() - overlaps > 20);
 }
 
 TEST_CASE("tokens that end an answer come where the grammar may end, and there alone") {

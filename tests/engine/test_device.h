@@ -49,6 +49,7 @@ class TestDevice final : public backend::Backend {
   /// Steps that were started while an earlier one had not been awaited.
   [[nodiscard]] int64_t overlaps() const { return overlaps_; }
   [[nodiscard]] int64_t drawn_tokens() const { return drawn_tokens_; }
+  [[nodiscard]] size_t sent_masks() const { return sent_masks_; }
 
   std::unique_ptr<memory::Memory> take_memory(size_t bytes) override {
     auto memory = std::make_unique<GuardedMemory>(bytes);
@@ -89,6 +90,13 @@ class TestDevice final : public backend::Backend {
     }
   }
 
+  void send_masks(const BatchMeta& batch) override {
+    if (queue_.is_recording()) throw std::logic_error("masks are sent in a recorded step");
+    const std::span<const int32_t> masks = batch.drawing.masks;
+    enqueue_copy(batch.on_device(masks), masks.data(), masks.size_bytes());
+    sent_masks_ += masks.size() / static_cast<size_t>(batch.drawing.mask_words);
+  }
+
   void run_step(int64_t key, const std::function<void()>& ops) override {
     key == 0 ? ops() : queue_.repeat(key, ops);
   }
@@ -114,6 +122,7 @@ class TestDevice final : public backend::Backend {
                   array.size_bytes());
     };
     backend::for_each_array(batch, spoil);
+    spoil(batch.drawing.masks);
     spoil(batch.plan);
   }
 
@@ -163,6 +172,7 @@ class TestDevice final : public backend::Backend {
       };
       meta = batch;
       backend::for_each_array(meta, [&](auto& array) { array = translate(array); });
+      meta.drawing.masks = translate(batch.drawing.masks);
       meta.plan = translate(batch.plan);
       meta.table_stride = batch.table_stride;
       for (const auto& table : batch.block_tables) tables.push_back(translate(table));
@@ -294,6 +304,7 @@ class TestDevice final : public backend::Backend {
   std::vector<std::span<const std::byte>> sent_;  // since the last wait
   int64_t overlaps_ = 0;
   int64_t drawn_tokens_ = 0;
+  size_t sent_masks_ = 0;
 };
 
 }  // namespace plimsoll::testing

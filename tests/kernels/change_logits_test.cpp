@@ -18,6 +18,8 @@ struct Changes {
   std::vector<uint8_t> adds_own;
   std::vector<int32_t> sections{0};
   std::vector<TokenChange> changes;
+  std::vector<int32_t> mask_of, masks;  // none, or one for each row
+  int64_t mask_words = 0;
 
   void end_section() { sections.push_back(static_cast<int32_t>(changes.size())); }
   void end_row(float repeated, float frequent, float present, bool own) {
@@ -32,7 +34,10 @@ struct Changes {
             .presence = presence,
             .adds_own = adds_own,
             .sections = sections,
-            .changes = changes};
+            .changes = changes,
+            .mask_of = mask_of,
+            .masks = masks,
+            .mask_words = mask_words};
   }
 };
 
@@ -64,6 +69,12 @@ Changes random_changes(int64_t rows, int64_t vocabulary, uint32_t seed) {
     all.end_section();
     all.end_row(changes ? 1.3f : 1.f, changes ? 0.37f : 0.f, r % 2 == 0 ? 0.21f : 0.f, r % 4 < 2);
   }
+  // Masks of some rows, in another order; the last row has nothing but a mask.
+  all.mask_words = (vocabulary + 31) / 32;
+  for (int64_t r = 0; r < rows; ++r)
+    all.mask_of.push_back(r % 3 == 1 || r + 1 == rows ? static_cast<int32_t>(rows - 1 - r) : -1);
+  for (int64_t word = 0; word < rows * all.mask_words; ++word)
+    all.masks.push_back(static_cast<int32_t>(random()));
   return all;
 }
 
@@ -75,10 +86,20 @@ Matrix changed(const Matrix& logits, const Changes& changes, const std::vector<i
   const DeviceArray<uint8_t> adds_own(changes.adds_own);
   const DeviceArray<int32_t> sections(changes.sections), device_rows(rows), ids(token_ids);
   const DeviceArray<TokenChange> list(changes.changes);
-  kernels::change_logits(
-      {device.view(), repetition.data(), frequency.data(), presence.data(), adds_own.data(),
-       sections.data(), list.data(), device_rows.data(), ids.data()},
-      kStream);
+  const DeviceArray<int32_t> mask_of(changes.mask_of), masks(changes.masks);
+  kernels::change_logits({.logits = device.view(),
+                          .repetition = repetition.data(),
+                          .frequency = frequency.data(),
+                          .presence = presence.data(),
+                          .adds_own = adds_own.data(),
+                          .sections = sections.data(),
+                          .changes = list.data(),
+                          .rows = device_rows.data(),
+                          .token_ids = ids.data(),
+                          .mask_of = mask_of.data(),
+                          .masks = changes.masks.empty() ? nullptr : masks.data(),
+                          .mask_words = changes.mask_words},
+                         kStream);
   return device.matrix();
 }
 

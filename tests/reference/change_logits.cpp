@@ -25,6 +25,14 @@ void change_logits(std::span<float> row, const backend::Drawing& drawing, size_t
   for (int32_t token = 0; !allowed.empty() && token < static_cast<int32_t>(row.size()); ++token) {
     if (!allowed.contains(token)) masked.insert(token);
   }
+  if (!drawing.masks.empty() && drawing.mask_of[entry] >= 0) {
+    const auto words =
+        drawing.masks.subspan(static_cast<size_t>(drawing.mask_of[entry] * drawing.mask_words));
+    for (size_t token = 0; token < row.size(); ++token) {
+      const auto word = static_cast<uint32_t>(words[token / 32]);
+      if ((word >> token % 32 & 1) == 0) masked.insert(static_cast<int32_t>(token));
+    }
+  }
   for (const TokenChange& change : section(ChangeSection::masked)) {
     if (change.value < 0 || change.value == own) masked.insert(change.token);
   }

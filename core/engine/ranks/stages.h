@@ -99,9 +99,12 @@ class Stages {
   void encode(const std::vector<ImageJob>& jobs);
   /// Called with slices of the logits of a step that ends.
   using Reader = std::function<void(const engine::Step&, const LogitsSlice&)>;
+  /// Called for a step whose masks are to be filled (StepRunner::run).
+  using FillMasks = std::function<void(const engine::Step&)>;
   /// Runs a round, in which `entering` enters (null: no step does; it must live until it ends).
-  /// `read`, as StepRunner's, is called for the step that ends, by the thread of reading().
-  void run(const Step* entering, const Reader& read);
+  /// `read` and `fill_masks`, as StepRunner's, are called for the step that ends, by the thread of
+  /// reading().
+  void run(const Step* entering, const Reader& read, const FillMasks& fill_masks);
   /// Waits for a step on all ranks, each of which may fail. Not to be called from a Reader.
   void await_step(const backend::BatchMeta& step);
   /// True when no step is in the pipeline.
@@ -161,10 +164,10 @@ class Stages {
   /// A rank's step that entered `rounds_ago` rounds ago.
   [[nodiscard]] const Step*& step_of(Stage& stage, size_t rounds_ago) const;
   /// Runs a round on this process's ranks; stages_[0] has the arrays of the step that enters.
-  void run_own(const Step* entering, const Reader& read);
+  void run_own(const Step* entering, const Reader& read, const FillMasks& fill_masks);
   void enter(size_t index, const Step* entering);
   /// A rank's part of the round.
-  void run_stage(size_t index, const Reader& read);
+  void run_stage(size_t index, const Reader& read, const FillMasks& fill_masks);
   /// Throws RankLost where a process is lost, because results of devices may be invalid then.
   void require_all() const;
   /// Waits, in a process that serves, until the arrays of a slot may be written again.

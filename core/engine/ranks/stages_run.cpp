@@ -40,18 +40,18 @@ bool Stages::idle() const {
   return std::ranges::all_of(stages_.front()->under_way, is_none);
 }
 
-void Stages::run(const Step* entering, const Reader& read) {
+void Stages::run(const Step* entering, const Reader& read, const FillMasks& fill_masks) {
   for_each_server(static_cast<size_t>(size_of_replica_), [&](int64_t rank) {
     if (entering == nullptr) return send_advance(world(0), rank);
     send_step(world(0), rank, *entering);
   });
-  run_own(entering, read);
+  run_own(entering, read, fill_masks);
 }
 
-void Stages::run_own(const Step* entering, const Reader& read) {
+void Stages::run_own(const Step* entering, const Reader& read, const FillMasks& fill_masks) {
   on_all([&](size_t index) {
     enter(index, entering);
-    run_stage(index, read);
+    run_stage(index, read, fill_masks);
     step_of(*stages_[index], depth() - 1) = nullptr;
   });
   ++round_;
@@ -72,16 +72,17 @@ void Stages::enter(size_t index, const Step* entering) {
 // Runs a step on one stage. Logits go before hidden states, and a stage sends its hidden states
 // before it receives those of the stage before: so the last stage goes on first, then the one
 // before it, and so to the first, in whatever order they wait.
-void Stages::run_stage(size_t index, const Reader& read) {
+void Stages::run_stage(size_t index, const Reader& read, const FillMasks& fill_masks) {
   Stage& stage = *stages_[index];
   const size_t number = (static_cast<size_t>(own_.first) + index) / tensor_ranks_;
   if (const Step* step = step_of(stage, number)) {
     const bool reads = reads_own() && &stage == &reading();
-    stage.runner.run(*step, [&](const LogitsSlice& slice) {
+    const auto read_slice = [&](const LogitsSlice& slice) {
       if (!reads) return;
       require_all();
       read(*step, slice);
-    });
+    };
+    stage.runner.run(*step, read_slice, [&] { fill_masks(*step); });
   }
   if (index == 0 && own_.first == kScheduler && !reads_own()) {
     if (const Step* ending = step_of(stage, depth() - 1)) receive_logits(*ending, read);
@@ -161,7 +162,7 @@ int64_t Stages::serve() {
       step.recorded_size = order.recorded_size;
     }
     run_own(order.kind == OrderKind::step ? &step : nullptr,
-            [this](const Step&, const LogitsSlice& slice) { send_logits(slice); });
+            [this](const Step&, const LogitsSlice& slice) { send_logits(slice); }, {});
   }
 }
 

@@ -92,8 +92,12 @@ class SamplingState {
   /// Steps 1 to 5, for the next token. `room` [vocab] is working memory for a grammar's mask.
   void adjust(std::span<const float> logits, std::span<float> adjusted,
               std::span<int32_t> room = {}) const;
-  /// Lists the changes of steps 1 to 5 for a device, in all sections; without a guide alone.
+  /// Lists the changes of steps 1 to 5 for a device, in all sections. With a grammar those alone
+  /// that do not depend on it: fill_mask has the rest.
   void list_changes(LastToken last, ChangeList& to) const;
+  /// The mask of the next token, as Matcher::fill_mask writes it, and min_tokens. `words` has one
+  /// bit for each token. Only with a grammar and without reasoning.
+  void fill_mask(std::span<int32_t> words) const;
   [[nodiscard]] bool penalizes() const;
 
  private:

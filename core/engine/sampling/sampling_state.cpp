@@ -125,9 +125,24 @@ void SamplingState::list_masked(LastToken last, ChangeList& to) const {
     }
     to.add({word.back(), asks ? word[known] : kAlways});
   }
+  if (guide_ != nullptr) return;
   if (position() + static_cast<int64_t>(pending) >= params_.min_tokens) return;
   for (const TokenId token : eos_) to.add({token, kAlways});
   for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
+}
+
+void SamplingState::fill_mask(std::span<int32_t> words) const {
+  constexpr uint32_t kBits = 32;
+  const size_t used = guide_->mask_words();
+  std::ranges::fill(words.subspan(used), 0);
+  const grammar::Matcher::Next next = guide_->fill_mask(words.first(used));
+  if (position() >= params_.min_tokens || next == grammar::Matcher::Next::ends_alone) return;
+  const auto clear = [&](TokenId token) {
+    const auto at = static_cast<uint32_t>(token);
+    words[at / kBits] &= ~static_cast<int32_t>(uint32_t{1} << at % kBits);
+  };
+  std::ranges::for_each(eos_, clear);
+  std::ranges::for_each(params_.stop_token_ids, clear);
 }
 
 grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
