@@ -43,9 +43,9 @@ struct Drawing {
   /// [4 D + 1] section s of row d is changes[sections[4 d + s], sections[4 d + s + 1]).
   std::span<const int32_t> sections{};
   std::span<const TokenChange> changes{};  // at least one, in use or not
-  /// Masks of grammars: [D] which of `masks` a row has, -1: none; [M, mask_words] bit i % 32 of
-  /// word i / 32 is set where token i may come. The host writes the masks after the step's start,
-  /// and sends them before the rows are drawn (Backend::send_masks).
+  /// Masks of grammars and of forced tokens: [D] which of `masks` a row has, -1: none; [M,
+  /// mask_words] bit i % 32 of word i / 32 is set where token i may come. The host writes the masks
+  /// after the step's start, and sends them before the rows are drawn (Backend::send_masks).
   std::span<const int32_t> mask_of{};
   std::span<const int32_t> masks{};
   int64_t mask_words = 0;

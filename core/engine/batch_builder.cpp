@@ -171,7 +171,7 @@ void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, S
   slab.top_p[entry] = params.top_p;
   slab.min_p[entry] = params.min_p;
   slab.uniform[entry] = params.uniform;
-  const bool is_masked = sequence.choice->sampling().params().grammar != nullptr;
+  const bool is_masked = sequence.choice->sampling().is_guided();
   slab.mask_of[entry] = is_masked ? static_cast<int32_t>(extent.masks++) : -1;
   if (is_masked) step.masked.push_back(entry);
   step.drawn.push_back(wanted);
@@ -199,15 +199,14 @@ bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
   return true;
 }
 
-// The host must see a row for its log probabilities, and for its reasoning, whose end may force
-// tokens.
+// The host must see a row for its log probabilities.
 bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
   if (!arrays_.draws()) return false;
   const Sequence& sequence = *wanted.sequence;
   if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
   const SamplingState& sampling = sequence.choice->sampling();
   const SamplingParams& params = sampling.params();
-  return !params.logprobs && !params.thinking && params.top_k <= footprint_.largest_drawn_top_k();
+  return !params.logprobs && params.top_k <= footprint_.largest_drawn_top_k();
 }
 
 int64_t BatchBuilder::padded_size(int64_t rows) const {

@@ -31,7 +31,7 @@ struct Step {
   /// of meta.drawn, then the rows that the host reads.
   std::vector<WantedRow> drawn;
   std::vector<WantedRow> read;
-  /// Entries of `drawn` whose tokens a grammar masks, mask after mask: the host fills these when it
+  /// Entries of `drawn` whose answers a guide holds, mask after mask: the host fills these when it
   /// knows the tokens before (BatchMeta::drawing).
   std::vector<size_t> masked;
   int64_t recorded_size = 0;   // rows, padding included; 0: not recorded

@@ -186,6 +186,9 @@ TEST_CASE("answers with reasoning have the same bytes in any order, batch and de
       request.sampling.thinking = thinking_with(tag % 8 == 0);
     }
     if (tag % 6 == 0) request.sampling.repetition_penalty = 1.2;
+    // A forced end comes although it completes a word that may not come.
+    if (tag % 7 == 5) request.sampling.bad_words = {{'/', 't'}, {'1'}, {'a', 'b'}};
+    if (tag % 5 == 2) request.sampling.min_tokens = 12;
     requests.push_back(request);
   }
   const auto outputs = run_all(*at.engine(1), requests);
@@ -217,6 +220,7 @@ TEST_CASE("answers with reasoning have the same bytes in any order, batch and de
   const testing::TestDeviceFootprint footprint(backend::cpu_footprint(), {});
   testing::TestDevice device(footprint, *cpu);
   CHECK(print_all(run_all(*at.engine(16, &device), requests)) == expected);
+  CHECK(device.sent_masks() > 200);
 }
 
 TEST_CASE("a budget counts messages of reasoning alone, and all of them together") {

@@ -92,11 +92,13 @@ class SamplingState {
   /// Steps 1 to 5, for the next token. `room` [vocab] is working memory for a grammar's mask.
   void adjust(std::span<const float> logits, std::span<float> adjusted,
               std::span<int32_t> room = {}) const;
-  /// Lists the changes of steps 1 to 5 for a device, in all sections. With a grammar those alone
-  /// that do not depend on it: fill_mask has the rest.
+  /// True when a guide holds the answer: a device then needs a mask for each token.
+  [[nodiscard]] bool is_guided() const { return guide_ != nullptr; }
+  /// Lists the changes of steps 1 to 5 for a device, in all sections; of steps 4 and 5 where a mask
+  /// has the others.
   void list_changes(LastToken last, ChangeList& to) const;
-  /// The mask of the next token, as Matcher::fill_mask writes it, and min_tokens. `words` has one
-  /// bit for each token. Only with a grammar and without reasoning.
+  /// Steps 0 to 3 of the next token as a mask, with one bit for each token of the vocabulary
+  /// (backend::Drawing::masks). Only with a guide.
   void fill_mask(std::span<int32_t> words) const;
   [[nodiscard]] bool penalizes() const;
 
@@ -104,7 +106,9 @@ class SamplingState {
   void list_masked(LastToken last, ChangeList& to) const;
   [[nodiscard]] grammar::Matcher::Next mask_by_grammar(std::span<float> adjusted,
                                                        std::span<int32_t> room) const;
-  void mask_bad_words(std::span<float> adjusted) const;
+  /// Calls f(token) for each token that would complete one of bad_words.
+  template <typename F>
+  void for_bad_words(const F& f) const;
   void apply_penalties(std::span<float> adjusted) const;
 
   const SamplingParams& params_;

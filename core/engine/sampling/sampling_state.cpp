@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 
 #include "engine/sampling/sampler.h"
@@ -57,6 +58,17 @@ bool SamplingState::penalizes() const {
          params_.frequency_penalty != 0;
 }
 
+template <typename F>
+void SamplingState::for_bad_words(const F& f) const {
+  for (const std::vector<TokenId>& word : params_.bad_words) {
+    if (word.empty() || word.size() - 1 > output_.size()) continue;
+    if (std::equal(word.begin(), word.end() - 1,
+                   output_.end() - static_cast<ptrdiff_t>(word.size() - 1))) {
+      f(word.back());
+    }
+  }
+}
+
 DrawParams SamplingState::draw_params(int64_t position) const {
   DrawParams params{.temperature = params_.temperature,
                     .top_k = params_.top_k,
@@ -88,7 +100,7 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
   }
   auto next = grammar::Matcher::Next::tokens;
   if (guide_ != nullptr && guide_->masks()) next = mask_by_grammar(adjusted, room);
-  mask_bad_words(adjusted);
+  for_bad_words([&](TokenId token) { at(adjusted, token) = kMasked; });
   if (position() < params_.min_tokens && next != grammar::Matcher::Next::ends_alone) {
     for (const TokenId token : eos_) at(adjusted, token) = kMasked;
     for (const TokenId token : params_.stop_token_ids) at(adjusted, token) = kMasked;
@@ -100,9 +112,12 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
 }
 
 void SamplingState::list_changes(LastToken last, ChangeList& to) const {
-  for (const TokenId token : allowed_) to.add({token, 0});
+  const bool lists = guide_ == nullptr;
+  if (lists) {
+    for (const TokenId token : allowed_) to.add({token, 0});
+  }
   to.end(backend::ChangeSection::allowed);
-  list_masked(last, to);
+  if (lists) list_masked(last, to);
   to.end(backend::ChangeSection::masked);
   for (const auto& [token, bias] : params_.logit_bias) {
     to.add({token, std::bit_cast<int32_t>(static_cast<float>(bias))});
@@ -125,22 +140,37 @@ void SamplingState::list_masked(LastToken last, ChangeList& to) const {
     }
     to.add({word.back(), asks ? word[known] : kAlways});
   }
-  if (guide_ != nullptr) return;
   if (position() + static_cast<int64_t>(pending) >= params_.min_tokens) return;
   for (const TokenId token : eos_) to.add({token, kAlways});
   for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
 }
 
 void SamplingState::fill_mask(std::span<int32_t> words) const {
+  constexpr int32_t kAll = -1;
   constexpr uint32_t kBits = 32;
-  const size_t used = guide_->mask_words();
-  std::ranges::fill(words.subspan(used), 0);
-  const grammar::Matcher::Next next = guide_->fill_mask(words.first(used));
-  if (position() >= params_.min_tokens || next == grammar::Matcher::Next::ends_alone) return;
-  const auto clear = [&](TokenId token) {
-    const auto at = static_cast<uint32_t>(token);
-    words[at / kBits] &= ~static_cast<int32_t>(uint32_t{1} << at % kBits);
+  const auto bit_of = [](TokenId token) {
+    return static_cast<int32_t>(uint32_t{1} << static_cast<uint32_t>(token) % kBits);
   };
+  const auto word_of = [&](TokenId token) -> int32_t& {
+    return words[static_cast<uint32_t>(token) / kBits];
+  };
+  const auto clear = [&](TokenId token) { word_of(token) &= ~bit_of(token); };
+  if (const auto forced = guide_->forced()) {
+    std::ranges::fill(words, 0);
+    word_of(*forced) = bit_of(*forced);
+    return;
+  }
+  std::ranges::fill(words, allowed_.empty() ? kAll : 0);
+  for (const TokenId token : allowed_) word_of(token) |= bit_of(token);
+  auto next = grammar::Matcher::Next::tokens;
+  if (guide_->masks()) {
+    std::vector<int32_t> of_grammar(guide_->mask_words());
+    next = guide_->fill_mask(of_grammar);
+    of_grammar.resize(words.size());
+    std::ranges::transform(words, of_grammar, words.begin(), std::bit_and<>());
+  }
+  for_bad_words(clear);
+  if (position() >= params_.min_tokens || next == grammar::Matcher::Next::ends_alone) return;
   std::ranges::for_each(eos_, clear);
   std::ranges::for_each(params_.stop_token_ids, clear);
 }
@@ -164,16 +194,6 @@ grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
     }
   }
   return next;
-}
-
-void SamplingState::mask_bad_words(std::span<float> adjusted) const {
-  for (const std::vector<TokenId>& word : params_.bad_words) {
-    if (word.empty() || word.size() - 1 > output_.size()) continue;
-    if (std::equal(word.begin(), word.end() - 1,
-                   output_.end() - static_cast<ptrdiff_t>(word.size() - 1))) {
-      at(adjusted, word.back()) = kMasked;
-    }
-  }
 }
 
 void SamplingState::apply_penalties(std::span<float> adjusted) const {
