@@ -1,32 +1,6 @@
-// Main of the test programs: Catch2's, whose status says when all that there was to do was skipped.
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#include <cstdio>
-#include <cstdlib>
-#include <thread>
-
-#include "skipped.h"
-
-namespace {
-
-const std::thread::id main_thread = std::this_thread::get_id();
-
-/// Catch2's checks are not made for several threads: what passes nine times corrupts its memory
-/// the tenth. A check in another thread ends the program each time.
-class OneThread final : public Catch::TestEventListenerBase {
- public:
-  using TestEventListenerBase::TestEventListenerBase;
-  void assertionStarting(const Catch::AssertionInfo& check) override {
-    if (std::this_thread::get_id() == main_thread) return;
-    std::fprintf(stderr, "%s:%zu: a check outside the main thread; throw an exception there\n",
-                 check.lineInfo.file, check.lineInfo.line);
-    std::abort();
-  }
-};
-CATCH_REGISTER_LISTENER(OneThread)
-
-}  // namespace
+// Main of the test programs.
+#include "session.h"
 
 int main(int argc, char** argv) {
-  return plimsoll::testing::status_after(Catch::Session().run(argc, argv));
+  return plimsoll::testing::run_session(argc, argv);
 }

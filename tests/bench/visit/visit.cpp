@@ -1,7 +1,5 @@
 // One program of several names, for a visit to a machine with a card: the kernels' code is in it
 // once. The name that it is called by says what it is; tests find their data beside it.
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +8,7 @@
 
 #include "backend/device.h"
 #include "bench/visit/names.h"
+#include "session.h"
 #include "skipped.h"
 
 // The programs' own mains, renamed by visit/CMakeLists.txt.
@@ -40,8 +39,7 @@ int run_tests(const std::string& cases, int argc, char** argv) {
   words.insert(words.end(), argv + next, argv + argc);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
-  return plimsoll::testing::status_after(
-      Catch::Session().run(static_cast<int>(arguments.size()), arguments.data()));
+  return plimsoll::testing::run_session(static_cast<int>(arguments.size()), arguments.data());
 }
 
 }  // namespace
