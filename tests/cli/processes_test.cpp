@@ -51,7 +51,7 @@ std::string processes(int count) {
 
 }  // namespace
 
-TEST_CASE("ranks in several processes print what one rank prints") {
+TEST_CASE("ranks in several processes print what one rank prints", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -75,7 +75,7 @@ TEST_CASE("ranks in several processes print what one rank prints") {
   }
 }
 
-TEST_CASE("stages in processes go on when each has much to say to the other") {
+TEST_CASE("stages in processes go on when each has much to say to the other", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -92,7 +92,7 @@ TEST_CASE("stages in processes go on when each has much to say to the other") {
   CHECK(outcome.status == 0);
 }
 
-TEST_CASE("MPICH's processes print the same, and end together") {
+TEST_CASE("MPICH's processes print the same, and end together", "[mpi]") {
   if (!has_mpich()) return testing::skip("no mpiexec.mpich or no plug-in for MPICH, or sanitizers");
   const Scratch scratch;
   write_rank_lines(scratch);
@@ -114,7 +114,7 @@ TEST_CASE("MPICH's processes print the same, and end together") {
   CHECK(refused.status == 2);
 }
 
-TEST_CASE("a launcher whose MPI is not there is told once on a machine") {
+TEST_CASE("a launcher whose MPI is not there is told once on a machine", "[mpi]") {
 #ifdef PLIMSOLL_SANITIZED
   return testing::skip("sanitizers find what Open MPI keeps");
 #endif
@@ -140,7 +140,7 @@ TEST_CASE("a launcher whose MPI is not there is told once on a machine") {
           "PMI_SIZE is 2, but the MPI library that could be opened finds 1 process:");
 }
 
-TEST_CASE("golden models in several processes print what they print in one") {
+TEST_CASE("golden models in several processes print what they print in one", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const std::string run =
@@ -165,7 +165,7 @@ TEST_CASE("golden models in several processes print what they print in one") {
   }
 }
 
-TEST_CASE("the report has what each rank has taken and read, in whatever process") {
+TEST_CASE("the report has what each rank has taken and read, in whatever process", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -190,7 +190,7 @@ TEST_CASE("the report has what each rank has taken and read, in whatever process
   }
 }
 
-TEST_CASE("plan under a launcher counts what run takes in as many processes") {
+TEST_CASE("plan under a launcher counts what run takes in as many processes", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -218,7 +218,7 @@ TEST_CASE("plan under a launcher counts what run takes in as many processes") {
   }
 }
 
-TEST_CASE("a run goes on in several processes, and is over for all") {
+TEST_CASE("a run goes on in several processes, and is over for all", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -240,7 +240,7 @@ TEST_CASE("a run goes on in several processes, and is over for all") {
   CHECK_THAT(again.err, Catch::Contains("is complete already"));
 }
 
-TEST_CASE("processes that do not fit the ranks, and each other, are told once") {
+TEST_CASE("processes that do not fit the ranks, and each other, are told once", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -269,7 +269,7 @@ TEST_CASE("processes that do not fit the ranks, and each other, are told once") 
           "--max-num-batched-tokens 8 is less than");
 }
 
-TEST_CASE("commands that one process does are done by one") {
+TEST_CASE("commands that one process does are done by one", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
@@ -320,7 +320,8 @@ const std::string kLeft =
 
 }  // namespace
 
-TEST_CASE("a process that is stopped is noticed within ten seconds, and the same command goes on") {
+TEST_CASE("a process that is stopped is noticed within ten seconds, and the same command goes on",
+          "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   for (const int process : {0, 1}) {
@@ -341,7 +342,7 @@ TEST_CASE("a process that is stopped is noticed within ten seconds, and the same
   }
 }
 
-TEST_CASE("processes killed at random moments leave nothing, and lose nothing") {
+TEST_CASE("processes killed at random moments leave nothing, and lose nothing", "[mpi]") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const char* wanted = std::getenv("PLIMSOLL_RANK_KILLS");
