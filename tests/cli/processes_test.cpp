@@ -308,15 +308,16 @@ std::string long_batch_of(int lines) {
 /// time that it took to end after that.
 std::string disturbed(int count, const std::string& ranks, const std::string& name,
                       const std::string& seconds, int process) {
-  return processes(count) + "run $MODEL -q -i in -o out --threads 1 --max-num-seqs 16 " + ranks +
+  return processes(count) + "run $MODEL -q -o out -i in --threads 1 --max-num-seqs 16 " + ranks +
          " & run=$!; sleep " + seconds + "; one=$(pgrep -P $run -x plimsoll | sed -n " +
          std::to_string(process + 1) + "p); [ -z \"$one\" ] || kill -" + name +
          " $one; before=$(date +%s); wait $run; echo $? $(($(date +%s) - before)) $one; ";
 }
 
-/// Leftovers of a run that should leave none.
+/// Leftovers of a disturbed run, which should leave none. Runs of other tests beside it name their
+/// input first.
 const std::string kLeft =
-    "pgrep -f \"^$PROGRAM run $MODEL -q -i in\"; find /dev/shm -name 'vader*' -newer in; ";
+    "pgrep -f \"^$PROGRAM run $MODEL -q -o out -i in\"; find /dev/shm -name 'vader*' -newer in; ";
 
 }  // namespace
 
