@@ -125,7 +125,10 @@ void check_model(const fs::path& recipe) {
                                      .dtype = std::string(torch_name(dtype)),
                                      .max_file_size = 100'000});
     } catch (const Error& error) {
-      if (std::string_view(error.what()).find("vLLM refuses it too") == std::string::npos) throw;
+      const std::string_view why = error.what();
+      const bool known = why.find("vLLM refuses it too") != std::string_view::npos ||
+                         why.find("vLLM 0.32 fails to load stages") != std::string_view::npos;
+      if (!known) throw;
       continue;
     }
     write_shards(*job, out, {.tool_version = "test"});
