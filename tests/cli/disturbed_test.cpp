@@ -130,7 +130,7 @@ TEST_CASE("a step longer than --stall-limit ends the process, and its line does 
   CHECK(json_lines(scratch.read("out"))[0]["error"]["code"] == "crashed");
 }
 
-TEST_CASE("a stopped process is no stalled one: SIGSTOP, SIGCONT") {
+TEST_CASE("a stopped process is no stalled one: SIGSTOP, SIGCONT", "[kills]") {
   const Scratch scratch;
   write_busy(scratch, 12);
   Child run(scratch, {"run", test::kModel, "-q", "-i", "in", "-o", "out", "--max-num-seqs", "4",

@@ -74,7 +74,7 @@ int life(const Scratch& scratch, const Flags& flags, std::chrono::microseconds a
 
 }  // namespace
 
-TEST_CASE("killed at random moments") {
+TEST_CASE("killed at random moments", "[kills]") {
   const char* wanted = std::getenv("PLIMSOLL_KILLS");
   const int kills = wanted ? std::atoi(wanted) : testing::times(100, 10);
   const Scratch scratch;

@@ -121,7 +121,8 @@ TEST_CASE("a run that stops in one order goes on in another, and failed lines ar
   CHECK(scratch.read("out") == scratch.read("mended"));
 }
 
-TEST_CASE("a run that is killed again and again in another order each time loses nothing") {
+TEST_CASE("a run that is killed again and again in another order each time loses nothing",
+          "[kills]") {
   const Scratch scratch;
   scratch.write("in", mixed_lines());
   REQUIRE(shell(scratch, kOrderedRun + "-o whole --order file").status == 3);

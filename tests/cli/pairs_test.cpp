@@ -115,7 +115,8 @@ std::string unlike_lines() {
 
 }  // namespace
 
-TEST_CASE("no pair of order, speculation, limits, ranks, parts and kills changes a byte") {
+TEST_CASE("no pair of order, speculation, limits, ranks, parts and kills changes a byte",
+          "[kills]") {
   const Scratch scratch;
   scratch.write("in", unlike_lines());
   test::write_draft(scratch, "draft", {{"num_hidden_layers", 1}});
