@@ -30,7 +30,7 @@ std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequen
   if (!sizes.empty() && sizes.front() < 1) {
     fail(ExitCode::usage, "--cudagraph-capture-sizes: {} is not a size", sizes.front());
   }
-  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (options.largest_recorded > 0) sequences = std::min(sequences, options.largest_recorded);
   sizes.erase(std::ranges::upper_bound(sizes, sequences), sizes.end());
   return sizes;

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<text::TokenId> each_once(std::vector<text::TokenId> tokens) {
   std::ranges::sort(tokens);
-  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;
 }
 

@@ -17,7 +17,7 @@ float& at(std::span<float> row, TokenId token) {
 
 void sort_out(std::vector<TokenId>& tokens) {
   std::ranges::sort(tokens);
-  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
 }  // namespace
