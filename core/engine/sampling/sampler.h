@@ -104,8 +104,8 @@ class SamplingState {
 
  private:
   void list_masked(LastToken last, ChangeList& to) const;
-  [[nodiscard]] grammar::Matcher::Next mask_by_grammar(std::span<float> adjusted,
-                                                       std::span<int32_t> room) const;
+  /// Steps 1 to 3 where no guide holds the answer.
+  void mask(std::span<const float> logits, std::span<float> adjusted) const;
   /// Calls f(token) for each token that would complete one of bad_words.
   template <typename F>
   void for_bad_words(const F& f) const;

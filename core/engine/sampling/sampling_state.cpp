@@ -20,6 +20,24 @@ void sort_out(std::vector<TokenId>& tokens) {
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
+/// Masks the tokens whose bits are not set (backend::Drawing::masks).
+void mask_by(std::span<const int32_t> words, std::span<float> adjusted) {
+  constexpr size_t kBits = 32;
+  for (size_t word = 0; word < words.size(); ++word) {
+    const auto bits = static_cast<uint32_t>(words[word]);
+    if (bits == ~uint32_t{0}) continue;
+    const size_t first = word * kBits;
+    const auto logits = adjusted.subspan(first, std::min(kBits, adjusted.size() - first));
+    if (bits == 0) {
+      std::ranges::fill(logits, kMasked);
+      continue;
+    }
+    for (size_t bit = 0; bit < logits.size(); ++bit) {
+      if ((bits >> bit & 1) == 0) logits[bit] = kMasked;
+    }
+  }
+}
+
 }  // namespace
 
 void ChangeList::add(std::span<const backend::TokenChange> changes) {
@@ -90,25 +108,29 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
     at(adjusted, *forced) = 0;
     return;
   }
-  if (params_.allowed_token_ids.empty()) {
-    std::ranges::copy(logits, adjusted.begin());
+  std::ranges::copy(logits, adjusted.begin());
+  if (guide_ != nullptr) {
+    const std::span<int32_t> words = room.first((adjusted.size() + 31) / 32);
+    fill_mask(words);
+    mask_by(words, adjusted);
   } else {
-    std::ranges::fill(adjusted, kMasked);
-    for (const TokenId token : params_.allowed_token_ids) {
-      at(adjusted, token) = logits[token];
-    }
-  }
-  auto next = grammar::Matcher::Next::tokens;
-  if (guide_ != nullptr && guide_->masks()) next = mask_by_grammar(adjusted, room);
-  for_bad_words([&](TokenId token) { at(adjusted, token) = kMasked; });
-  if (position() < params_.min_tokens && next != grammar::Matcher::Next::ends_alone) {
-    for (const TokenId token : eos_) at(adjusted, token) = kMasked;
-    for (const TokenId token : params_.stop_token_ids) at(adjusted, token) = kMasked;
+    mask(logits, adjusted);
   }
   for (const auto& [token, bias] : params_.logit_bias) {
     at(adjusted, token) += static_cast<float>(bias);
   }
   if (penalizes()) apply_penalties(adjusted);
+}
+
+void SamplingState::mask(std::span<const float> logits, std::span<float> adjusted) const {
+  if (!allowed_.empty()) {
+    std::ranges::fill(adjusted, kMasked);
+    for (const TokenId token : allowed_) at(adjusted, token) = logits[token];
+  }
+  for_bad_words([&](TokenId token) { at(adjusted, token) = kMasked; });
+  if (position() >= params_.min_tokens) return;
+  for (const TokenId token : eos_) at(adjusted, token) = kMasked;
+  for (const TokenId token : params_.stop_token_ids) at(adjusted, token) = kMasked;
 }
 
 void SamplingState::list_changes(LastToken last, ChangeList& to) const {
@@ -173,27 +195,6 @@ void SamplingState::fill_mask(std::span<int32_t> words) const {
   if (position() >= params_.min_tokens || next == grammar::Matcher::Next::ends_alone) return;
   std::ranges::for_each(eos_, clear);
   std::ranges::for_each(params_.stop_token_ids, clear);
-}
-
-grammar::Matcher::Next SamplingState::mask_by_grammar(std::span<float> adjusted,
-                                                      std::span<int32_t> room) const {
-  constexpr size_t kBits = 32;
-  const std::span<int32_t> words = room.first(guide_->mask_words());
-  const grammar::Matcher::Next next = guide_->fill_mask(words);
-  for (size_t word = 0; word < words.size(); ++word) {
-    const auto bits = static_cast<uint32_t>(words[word]);
-    if (bits == ~uint32_t{0}) continue;
-    const size_t first = word * kBits;
-    const auto logits = adjusted.subspan(first, std::min(kBits, adjusted.size() - first));
-    if (bits == 0) {
-      std::ranges::fill(logits, kMasked);
-      continue;
-    }
-    for (size_t bit = 0; bit < logits.size(); ++bit) {
-      if ((bits >> bit & 1) == 0) logits[bit] = kMasked;
-    }
-  }
-  return next;
 }
 
 void SamplingState::apply_penalties(std::span<float> adjusted) const {
