@@ -31,7 +31,7 @@ TEST_CASE("every row of the fault matrix names tests that are there, or says why
     CHECK((!tests.empty() || cells[4].length() > 10));
     for (std::sregex_iterator at(tests.begin(), tests.end(), test), end; at != end; ++at) {
       CHECK_THAT(text_of((*at)[1].str() + ".cpp"),
-                 Catch::Contains("TEST_CASE(\"" + (*at)[2].str() + "\")"));
+                 Catch::Contains("TEST_CASE(\"" + (*at)[2].str() + "\""));
     }
   }
   CHECK(expected == 101);
