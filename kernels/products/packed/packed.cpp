@@ -44,6 +44,8 @@ PackedParameters parameters_of(const View& out, const View& in, const PackedPart
     throw std::logic_error("packed: types that are not compiled");
   if (in.columns != (part.layout.spread ? part.layout.slots() : part.layout.columns))
     throw std::logic_error("packed: rows are not in the slots' order");
+  if (part.packing->has_minimums() && part.packing->bits == 2 && part.layout.half_chunk >= 0)
+    throw std::logic_error("packed: rows of Q2_K are whole blocks");
   return {.out = out,
           .in = in,
           .data = part.data,

@@ -56,6 +56,13 @@ struct LaneCodes {
   }
 };
 
+/// False where no chunk is ever stored by half: rows of Q2_K are whole blocks of 256 inputs.
+template <typename Codes>
+constexpr bool has_half_chunks() {
+  return backend::cuda::has_half_chunks(Codes::kBits) &&
+         !(Codes::kHasMinimums && Codes::kBits == 2);
+}
+
 /// The rows of a block, and the matrix that they are multiplied with.
 template <typename T>
 struct BlockRows {
@@ -150,16 +157,18 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
   constexpr bool kOnce = kTiles == 1;
   const int64_t first_codes = strip * p.layout.strip_codes + split * kChunkBytes;
   LaneCodes<Codes::kBits> next;
+  const auto is_half = [&](int chunk) {
+    return has_half_chunks<Codes>() && chunk == p.layout.half_chunk;
+  };
   if (p.tiles == nullptr && split < chunks)
-    next.template load<kOnce>(p.data + first_codes, split == p.layout.half_chunk);
+    next.template load<kOnce>(p.data + first_codes, is_half(split));
   wait_for_previous();
   start_next();
   const BlockRows<T> rows(p, kRows);
   if (rows.count == 0) return;
   const std::byte* const matrix = p.data + rows.expert * p.matrix_bytes;
   const std::byte* from = matrix + first_codes;
-  if (p.tiles != nullptr && split < chunks)
-    next.template load<kOnce>(from, split == p.layout.half_chunk);
+  if (p.tiles != nullptr && split < chunks) next.template load<kOnce>(from, is_half(split));
   using Reader = typename Codes::template Reader<T>;
   const Reader reader({reinterpret_cast<const float*>(matrix + p.layout.table), p.counting});
   const StepGroups groups(p.layout);
@@ -175,8 +184,7 @@ __global__ void __launch_bounds__(kPackedThreads, (kLeastBlocks<Codes::kBits, T,
     for (int chunk = first + split; chunk < end; chunk += kSplits) {
       const LaneCodes<Codes::kBits> now = next;
       from += kSplits * kChunkBytes;
-      if (chunk + kSplits < chunks)
-        next.template load<kOnce>(from, chunk + kSplits == p.layout.half_chunk);
+      if (chunk + kSplits < chunks) next.template load<kOnce>(from, is_half(chunk + kSplits));
       if constexpr (Codes::kGroupSteps > 0)
         multiply_chunk<Codes::kGroupSteps, kMinimums>(p, reader, now, groups, chunk, scales, sums);
       else if (whole)
