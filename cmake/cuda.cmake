@@ -4,7 +4,7 @@ set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 option(PLIMSOLL_LINEINFO "Keep in kernels which line they come from, for profilers" ON)
-option(PLIMSOLL_FAST_KERNELS "Optimise machine code little, which takes half the time: to see that it compiles where there is no card" OFF)
+option(PLIMSOLL_PTX_ALONE "Compile kernels to PTX and no further, for tests/ptx where there is no card" OFF)
 
 set(PLIMSOLL_HAS_CUDA OFF)
 if(PLIMSOLL_CUDA)
@@ -13,7 +13,9 @@ if(PLIMSOLL_CUDA)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   # Machine code for Ampere (and Ada, of the same major version) and Hopper; PTX for what comes after them.
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(PLIMSOLL_PTX_ALONE)
+    set(CMAKE_CUDA_ARCHITECTURES 90-virtual)
+  elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
   check_language(CUDA)
@@ -27,16 +29,13 @@ endif()
 # The units that tests run from their PTX (tests/ptx): all own ones, and of FlashInfer's a sample where the others are one too.
 file(GLOB_RECURSE PLIMSOLL_PTX_UNITS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
 
-# plimsoll_build_fast(TARGET): machine code that is optimized little. With PLIMSOLL_KEPT_PTX, a folder, the PTX that it
-# is made of is kept there for the units that tests run, optimized as it is shipped.
-function(plimsoll_build_fast target)
+# plimsoll_keep_ptx(TARGET FOLDER): keeps the PTX of the units that tests run in a folder; the others are optimized less.
+function(plimsoll_keep_ptx target folder)
+  file(MAKE_DIRECTORY ${folder})
+  set_source_files_properties(${PLIMSOLL_PTX_UNITS} PROPERTIES COMPILE_OPTIONS "-keep;-keep-dir=${folder}")
   get_target_property(others ${target} SOURCES)
   list(FILTER others INCLUDE REGEX "\\.cu$")
-  if(PLIMSOLL_KEPT_PTX)
-    file(MAKE_DIRECTORY ${PLIMSOLL_KEPT_PTX})
-    list(REMOVE_ITEM others ${PLIMSOLL_PTX_UNITS})
-    set_source_files_properties(${PLIMSOLL_PTX_UNITS} PROPERTIES COMPILE_OPTIONS "-keep;-keep-dir=${PLIMSOLL_KEPT_PTX};-Xptxas=--opt-level=1")
-  endif()
+  list(REMOVE_ITEM others ${PLIMSOLL_PTX_UNITS})
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
     set_source_files_properties(${others} PROPERTIES COMPILE_OPTIONS --Ofast-compile=mid)
   endif()
@@ -72,12 +71,9 @@ if(PLIMSOLL_HAS_CUDA)
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
     --expt-relaxed-constexpr $<$<BOOL:${PLIMSOLL_LINEINFO}>:-lineinfo> -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
-  set(PLIMSOLL_KEPT_PTX "")  # kept where names and contents are those that tests ask for: one kind of card, no lines, no cache
-  if(PLIMSOLL_FAST_KERNELS AND CMAKE_CUDA_ARCHITECTURES MATCHES "^90(-real)?$" AND NOT PLIMSOLL_LINEINFO AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  if(PLIMSOLL_PTX_ALONE AND NOT PLIMSOLL_LINEINFO AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)  # else tests' PTX is compiled by itself
     set(PLIMSOLL_KEPT_PTX ${CMAKE_BINARY_DIR}/ptx)
-  endif()
-  if(PLIMSOLL_FAST_KERNELS)
-    plimsoll_build_fast(plimsoll_kernels)
+    plimsoll_keep_ptx(plimsoll_kernels ${PLIMSOLL_KEPT_PTX})
   endif()
   if(PLIMSOLL_WERROR)
     target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

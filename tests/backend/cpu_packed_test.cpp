@@ -2,6 +2,7 @@
 #include "backend/cpu/round_inputs.h"
 #include "backend/cpu_fixture.h"
 #include "backend/random_part.h"
+#include "like_cases.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -51,12 +52,14 @@ int64_t columns_of(const Packing& packing) {
 }
 
 TEST_CASE("products with quantized weights agree with the formula for every instruction set") {
+  size_t number = 0;
   for (const Processor& on : processors())
     for (const PackedCase& packed : cpu_cases())
       for (const auto& [rows, dtype] : {std::pair<int64_t, DType>{1, DType::f32},
                                         {3, DType::f32},
                                         {40, DType::f32},
                                         {7, DType::bf16}}) {
+        if (!testing::is_taken_sanitized(number++, 3)) continue;
         CAPTURE(on.name(), packed.name, rows, torch_name(dtype));
         const int64_t columns = columns_of(packed.packing);
         CpuFixture cpu(on, 2);
@@ -113,8 +116,10 @@ TEST_CASE("inputs by powers of two are as vLLM and compressed-tensors have them"
 }
 
 TEST_CASE("a row's product with quantized weights has the same bits beside any other rows") {
+  size_t number = 0;
   for (const Processor& on : processors())
     for (const PackedCase& packed : cpu_cases()) {
+      if (!testing::is_taken_sanitized(number++, 3)) continue;
       const DType dtype = packed.packing.bits == 4 ? DType::bf16 : DType::f32;
       CAPTURE(on.name(), packed.name);
       const int64_t columns = columns_of(packed.packing);
