@@ -54,6 +54,10 @@ TEST_CASE("layers of SGLang's drafts keep what the target's full layers keep") {
   std::vector<std::string> eight = kDrafting;
   eight.insert(eight.end(), {"--tp", "8"});
   CHECK(cell(sparse, eight) * 61 == cell(sparse, {"--tp", "8"}) * 63);
+  // Beside recurrent layers: what one of the 16 layers of 64 takes that have a cache.
+  const Json hybrid = published("Qwen__Qwen3.5-27B", {{"text_config", two}});
+  CHECK(cell(hybrid, {}) == 65536);
+  CHECK(cell(hybrid, kDrafting) == 65536 + 2 * (65536 / 16));
   // Windows of 12 of 24 layers: K and V of 8 heads of 64.
   const Json windows = published("openai__gpt-oss-20b", two);
   CHECK(cell(windows, kDrafting) - cell(windows, {}) == 2 * (2 * 8 * 64 * 2));

@@ -139,7 +139,7 @@ Cells cells_of(const Launch& launch, const ModelConfig& config) {
   int64_t bytes = layer * cells.kv_layers;
   // A draft's layers cost what the target's do, whatever the draft's own heads are.
   if (launch.speculation && cells.kv_layers > 0)
-    bytes += bytes * launch.speculation->draft_layers / all;
+    bytes += bytes * launch.speculation->draft_layers / cells.kv_layers;
   cells.token_bytes = static_cast<double>(bytes);
   return cells;
 }
