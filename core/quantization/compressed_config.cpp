@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "quantization/config.h"
 
 namespace plimsoll::quantization {
@@ -25,6 +26,14 @@ bool has_zeros(const ConfigView& inputs) {
 /// Scales are made at run time, if not for a token then "local": for a group of a token's.
 bool is_dynamic(const ConfigView& inputs) {
   return inputs.is_text("dynamic") || inputs.flag({"dynamic"}, false);
+}
+
+/// Whether inputs are in an order of their own: compressed_tensors/quantization/quant_args.py,
+/// ActivationOrdering and validate_actorder.
+bool orders_inputs(const ConfigView& weights) {
+  if (!weights.is_text("actorder")) return weights.flag({"actorder"}, false);
+  const std::string order = lower_case(weights.text({"actorder"}, ""));
+  return order == "group" || order == "dynamic";
 }
 
 /// Numbers to which activations are rounded, where they are; `of_packed`: beside packed integers.
@@ -132,8 +141,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   if (packed) {
     scheme.format = WeightFormat::packed;
     scheme.zero_points = !weights.flag({"symmetric"}, true);
-    scheme.indexed_inputs = weights.is_text("actorder") ? weights.text({"actorder"}, "") == "group"
-                                                        : weights.flag({"actorder"}, false);
+    scheme.indexed_inputs = orders_inputs(weights);
     return scheme;
   }
   scheme.format = of_floats ? WeightFormat::fp8 : WeightFormat::int8;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "batch/scratch.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
@@ -121,5 +122,31 @@ TEST_CASE("codes that lie in the order of some kernel are refused, which a plan 
                                R"({"quant_method": "gptq", "checkpoint_format": "marlin"})"}) {
     CHECK_THROWS_WITH(assign(settings, nothing), Contains("q_proj") && Contains("the usual one"));
     CHECK_NOTHROW(assign(settings, nullptr));
+  }
+}
+
+TEST_CASE("compressed-tensors' order \"dynamic\" is another word for \"group\"") {
+  // compressed_tensors/quantization/quant_args.py: ActivationOrdering and validate_actorder.
+  const auto ordered = [](const std::string& order) {
+    const Json config = parse_json<Json>(
+        R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+        "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "strategy": "group",
+        "group_size": 32, "actorder": )" +
+        order + "}}}}");
+    const Quantization schemes(ConfigView(config, "quantization_config"));
+    return schemes
+        .stored({.path = "layers.0.mlp",
+                 .leaf = "down_proj",
+                 .shards = {},
+                 .stored = "model.layers.0.mlp.down_proj"})
+        .indexed_inputs;
+  };
+  for (const char* order : {R"("group")", R"("dynamic")", R"("Dynamic")", "true"}) {
+    INFO(order);
+    CHECK(ordered(order));
+  }
+  for (const char* order : {R"("weight")", R"("static")", "false", "null"}) {
+    INFO(order);
+    CHECK_FALSE(ordered(order));
   }
 }
