@@ -255,7 +255,7 @@ void read_modality_limits(const std::string& text, vllm::EngineArgs& args) {
       };
       constexpr int64_t kUnlimited = 999;
       limit = {number("count", kUnlimited), number("width", 0), number("height", 0),
-               number("num_frames", 0)};
+               number("num_frames", 0), number("length", 0)};
     } else {
       throw std::invalid_argument("expected a count or an object for " + modality);
     }

@@ -24,7 +24,8 @@ struct ModalityLimit {
   int64_t count = 0;
   int64_t width = 0;  // pixels; 0: the processor's largest
   int64_t height = 0;
-  int64_t frames = 0;  // of a video; 0: what fits the context
+  int64_t frames = 0;   // of a video; 0: what fits the context
+  int64_t samples = 0;  // of a clip of sound; 0: the processor's longest
 };
 
 /// How vLLM is called, where its defaults differ by that.

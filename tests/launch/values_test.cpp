@@ -135,7 +135,7 @@ TEST_CASE("limits of modalities, in both of vLLM's forms") {
   CHECK(counted.at("audio").count == 7);
   const auto sized = limits(
       R"({"image": {"count": 5, "width": 512, "height": 256}, "video": {"num_frames": 9},
-          "vision_chunk": 4, "audio": 0})");
+          "vision_chunk": 4, "audio": {"count": 0, "length": 16000}})");
   CHECK(sized.at("image").count == 5);
   CHECK(sized.at("image").width == 512);
   CHECK(sized.at("image").height == 256);
@@ -145,6 +145,7 @@ TEST_CASE("limits of modalities, in both of vLLM's forms") {
   CHECK(sized.at("video").width + sized.at("video").height == 0);
   CHECK(sized.at("vision_chunk").count == 4);
   CHECK(sized.at("audio").count == 0);
+  CHECK(sized.at("audio").samples == 16000);
   for (const char* wrong :
        {"image", "image=x", "images=1", "image=1,", R"({"images": 1})", R"({"image": -1})",
         R"({"image": {"count": -1}})", R"({"image": "1"})", R"([{"image": 1}])"}) {

@@ -29,7 +29,8 @@ std::vector<Modality> modalities_of(const EngineArgs& args, const ModelShape& sh
   const VisionShape& vision = shape.vision;
   std::vector<Modality> all = {
       {"audio", within(modality_limit(args, "audio"), shape.sound.most),
-       largest_sound(shape.sound, args), largest_sound(shape.sound, args), shape.sound.tower},
+       largest_sound(shape.sound, max_model_len), profiled_sound(shape.sound, args, max_model_len),
+       shape.sound.tower},
       {vision.image_modality,
        within(modality_limit(args, vision.image_modality), vision.most_images),
        largest_image(vision, args), profiled_image(vision, args), vision.tower},
@@ -54,6 +55,18 @@ int64_t items_in_batch(const EngineLimits& limits, const Modality& modality, int
 int64_t pixel_bytes(const EngineArgs& args, const VisionShape& vision, int64_t element) {
   const bool bytes = vision.bytes_on_device && args.version >= VllmVersion{0, 28, 0};
   return bytes ? 1 : element;
+}
+
+/// The peak of convolutions before the tower, where they take more than it: the first one's output
+/// before and behind its activation.
+void note_convolutions(const SoundShape& sound, int64_t element, EncoderMemory& memory) {
+  const Amount all = Amount{memory.items} * sound.convolved;
+  const Amount elements = std::min(all, Amount{sound.convolved_at_once});
+  const Amount peak = elements * 2 * element;
+  if (peak.value() <= memory.peak) return;
+  memory.peak = peak.value();
+  memory.peak_formula =
+      fmt::format("2 x {} elements of a convolution x {} B", elements.value(), element);
 }
 
 }  // namespace
@@ -98,12 +111,15 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
                                   limits.max_num_batched_tokens, shape.hidden, element);
   }
   const TowerShape& tower = largest->tower;
-  const Amount rows = Amount{memory.items} * item.rows;
+  Amount rows = Amount{memory.items} * item.rows;
+  if (sound && shape.sound.rows_at_once > 0)
+    rows = std::min(rows, Amount{shape.sound.rows_at_once});
   const Amount width = tower.gated ? Amount{tower.hidden} * 2 + Amount{tower.intermediate} * 3
                                    : Amount{tower.hidden} * 3 + Amount{tower.intermediate} * 2;
   memory.peak = (rows * width * element).value();
   memory.passing = outputs.value();
   memory.peak_formula = fmt::format("{} rows x {} B x {}", rows.value(), element, width.value());
+  if (sound) note_convolutions(shape.sound, element, memory);
   if (pixel != element) {
     const Amount normalized = Amount{memory.items} * item.elements * element;
     memory.peak = (Amount{memory.peak} + normalized).value();

@@ -220,6 +220,18 @@ LargestItem image_item(const VisionShape& vision, const EngineArgs& args, bool p
   return {};
 }
 
+/// A clip of the largest length, or of so many samples; 0: of the largest length. Those that fill
+/// the context are padded to whole pieces (vllm/model_executor/models/voxtral.py:
+/// get_max_audio_array_len; mistral_common's AudioEncoder.pad).
+LargestItem clip_item(const SoundShape& sound, int64_t max_model_len, int64_t samples) {
+  if (!sound.fills_context) return {sound.tokens, sound.rows, sound.elements};
+  Amount length = Amount{max_model_len} * (sound.elements / sound.tokens);
+  if (samples > 0) length = std::min(length, Amount{samples});
+  const Amount pieces = ceil_div(length, sound.elements);
+  return {(pieces * sound.tokens).value(), (pieces * sound.rows).value(),
+          (pieces * sound.elements).value()};
+}
+
 }  // namespace
 
 int64_t modality_limit(const EngineArgs& args, const std::string& modality) {
@@ -233,12 +245,22 @@ LargestItem largest_image(const VisionShape& vision, const EngineArgs& args) {
   return vision.images ? image_item(vision, args, false) : LargestItem{};
 }
 
-LargestItem largest_sound(const SoundShape& sound, const EngineArgs&) {
-  return {sound.tokens, sound.rows, sound.elements};
+LargestItem largest_sound(const SoundShape& sound, int64_t max_model_len) {
+  LargestItem item = clip_item(sound, max_model_len, 0);
+  if (sound.fills_context) item.tokens = max_model_len;
+  return item;
 }
 
 LargestItem profiled_image(const VisionShape& vision, const EngineArgs& args) {
   return vision.images ? image_item(vision, args, true) : LargestItem{};
+}
+
+LargestItem profiled_sound(const SoundShape& sound, const EngineArgs& args, int64_t max_model_len) {
+  const auto limit = args.limits.find("audio");
+  LargestItem item =
+      clip_item(sound, max_model_len, limit == args.limits.end() ? 0 : limit->second.samples);
+  if (sound.profiled_tokens > 0) item.tokens = sound.profiled_tokens;
+  return item;
 }
 
 }  // namespace plimsoll::vllm

@@ -24,12 +24,13 @@ int64_t modality_limit(const EngineArgs& args, const std::string& modality);
 /// The largest item that the engine counts on for its budgets.
 LargestItem largest_image(const VisionShape& vision, const EngineArgs& args);
 LargestItem largest_video(const VisionShape& vision, const EngineArgs& args, int64_t max_model_len);
-LargestItem largest_sound(const SoundShape& sound, const EngineArgs& args);
+LargestItem largest_sound(const SoundShape& sound, int64_t max_model_len);
 
 /// The item that the engine profiles with: sizes of --limit-mm-per-prompt make it smaller, never
 /// larger.
 LargestItem profiled_image(const VisionShape& vision, const EngineArgs& args);
 LargestItem profiled_video(const VisionShape& vision, const EngineArgs& args,
                            int64_t max_model_len);
+LargestItem profiled_sound(const SoundShape& sound, const EngineArgs& args, int64_t max_model_len);
 
 }  // namespace plimsoll::vllm

@@ -133,6 +133,13 @@ struct SoundShape {
   int64_t rows = 0;      // rows in the tower
   int64_t elements = 0;  // of its input
   int64_t most = 0;      // clips of a request; 0: any number
+  /// The largest clip has a token for each of the context; the sizes above are those of the pieces
+  /// that it is padded to and cut into (Voxtral).
+  bool fills_context = false;
+  int64_t profiled_tokens = 0;  // of the clip that is profiled; 0: of the largest
+  int64_t rows_at_once = 0;     // more pass the tower in turn; 0: all at once
+  int64_t convolved = 0;        // elements of a clip behind the first convolution, where these lead
+  int64_t convolved_at_once = 0;  // more pass the convolutions in turn
 };
 
 /// How the kernel of 4-bit experts stores them: padded, and perhaps once more in its own order.

@@ -1,6 +1,7 @@
 // Encoders of sound: Whisper's in its several layouts, Qwen3's, and Granite's conformer.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "model/pipeline.h"
 #include "vllm/towers/towers.h"
 
@@ -45,13 +46,19 @@ Tower split_whisper(const ConfigView& config, const char* path) {
   return tower;
 }
 
-/// Notes a clip of 30 seconds: two frames of the spectrogram a position.
-void note_sound(Builder& build, const ConfigView& config, int64_t tokens) {
+/// Notes a clip of so many windows of 30 seconds: two frames of the spectrogram a position.
+void note_sound(Builder& build, const ConfigView& config, int64_t tokens, int64_t windows = 1) {
   SoundShape& sound = build.shape.sound;
   sound.tower = build.shape.vision.tower;
-  sound.tokens = tokens;
-  sound.rows = sound_positions(config);
+  sound.tokens = windows * tokens;
+  sound.rows = windows * sound_positions(config);
   sound.elements = 2 * sound.rows * mel_bins(config);
+}
+
+/// The omni models' get_mm_max_tokens_per_item was Qwen2-VL's before 0.17, which names no sound:
+/// vLLM then counted none (qwen2_5_omni_thinker.py, qwen3_omni_moe_thinker.py).
+bool counts_omni_sound(const Builder& build) {
+  return build.options.version >= model::VllmVersion{0, 17, 0};
 }
 
 /// The omni processors bring frames to less than images; pixels are normalized on the host.
@@ -73,12 +80,21 @@ void add_qwen_audio(const ConfigView& outer, const ConfigView&, Builder& build) 
   note_sound(build, config, sound_positions(config) / 2);
 }
 
+/// Requests have one clip, but for some releases (audioflamingo3.py: get_supported_mm_limits), of
+/// ten minutes (max_audio_len of transformers' processor, MAX_AUDIO_LEN before 0.19).
 void add_audio_flamingo(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView config = outer.child({"audio_config"});
   Tower tower = whisper_tower(config, "audio_tower.layers");
   tower.positions = sound_positions(config);
   add_tower(tower, build);
   project_twice(build, tower.hidden, build.dims.hidden, outer.flag({"projector_bias"}, true));
+  constexpr int64_t kWindows = 20;
+  note_sound(build, config, sound_positions(config) / 2, kWindows);
+  const model::VllmVersion version = build.options.version;
+  const bool several =
+      version < model::VllmVersion{0, 16, 0} ||
+      (version >= model::VllmVersion{0, 19, 0} && version < model::VllmVersion{0, 24, 0});
+  build.shape.sound.most = several ? 0 : 1;
 }
 
 /// Qwen2.5-Omni's thinker: eyes of Qwen2.5-VL, ears of Whisper.
@@ -93,7 +109,7 @@ void add_qwen_omni(const ConfigView& outer, const ConfigView&, Builder& build) {
     const int64_t outputs = config.integer({"output_dim"}, build.dims.hidden, {1, 1 << 24});
     constexpr int64_t kBeginAndEnd = 2;
     build.weights.plain(Part::vision, Amount{tower.hidden + 1 + kBeginAndEnd} * outputs);
-    note_sound(build, config, sound_positions(config) / 2);
+    if (counts_omni_sound(build)) note_sound(build, config, sound_positions(config) / 2);
   }
   if (wanted(build, {"image", "video"})) {
     add_qwen2_5_vision(thinker, thinker.child({"vision_config"}), build);
@@ -102,6 +118,23 @@ void add_qwen_omni(const ConfigView& outer, const ConfigView&, Builder& build) {
 }
 
 namespace {
+
+/// Notes a clip of 30 seconds for Qwen3's encoder (qwen3_omni_moe_thinker.py):
+/// _get_feat_extract_output_lengths makes 13 tokens of each 100 frames, which are the encoder's
+/// rows too. Pieces of 2 n_window frames pass the convolutions, conv_chunksize at once; the first
+/// one's output has half of the pitches and frames.
+void note_qwen3_sound(Builder& build, const ConfigView& config, int64_t width) {
+  constexpr int64_t kFrames = 3000;
+  SoundShape& sound = build.shape.sound;
+  sound.tower = build.shape.vision.tower;
+  sound.tokens = sound.rows = kFrames / 100 * 13;
+  sound.elements = kFrames * mel_bins(config);
+  const int64_t half = config.integer({"n_window"}, 50, {1, 1 << 16});
+  const int64_t at_once = config.integer({"conv_chunksize"}, 500, {1, 1 << 20});
+  const Amount piece = Amount{width} * divide_up(mel_bins(config), 2) * half;
+  sound.convolved = (piece * divide_up(kFrames, 2 * half)).value();
+  sound.convolved_at_once = (piece * at_once).value();
+}
 
 /// Qwen3's encoder of sound: three convolutions over time and pitch, which halve both.
 void add_qwen3_ears(const ConfigView& config, Builder& build) {
@@ -123,7 +156,7 @@ void add_qwen3_ears(const ConfigView& config, Builder& build) {
   tower.ends = ends.value();
   add_tower(tower, build);
   build.weights.buffer(Amount{sound_positions(config)} * tower.hidden * kFloat32);
-  note_sound(build, config, sound_positions(config) / 2);
+  note_qwen3_sound(build, config, width);
 }
 
 }  // namespace
@@ -138,7 +171,18 @@ void add_qwen3_asr(const ConfigView& outer, const ConfigView&, Builder& build) {
 void add_qwen3_omni(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView thinker =
       outer.has_child({"thinker_config"}) ? outer.child({"thinker_config"}) : outer;
-  if (wanted(build, {"audio"})) add_qwen3_ears(thinker.child({"audio_config"}), build);
+  if (wanted(build, {"audio"})) {
+    const ConfigView config = thinker.child({"audio_config"});
+    add_qwen3_ears(config, build);
+    SoundShape& sound = build.shape.sound;
+    if (counts_omni_sound(build)) {
+      // Budgets are made for Qwen2-Audio's tokens, of which the encoder makes half.
+      sound.profiled_tokens = sound.tokens;
+      sound.tokens = sound_positions(config) / 2;
+    } else {
+      sound = {};
+    }
+  }
   if (wanted(build, {"image", "video"})) {
     add_qwen3_vision(thinker, thinker.child({"vision_config"}), build);
     VisionShape& vision = build.shape.vision;
@@ -164,18 +208,28 @@ void add_glm_asr(const ConfigView& outer, const ConfigView&, Builder& build) {
   const int64_t between = 2 * build.dims.hidden;
   project(build, "multi_modal_projector.linear_1", merged, between, Split::outputs, true);
   project(build, "multi_modal_projector.linear_2", between, build.dims.hidden, Split::inputs, true);
+  // Whole windows of max_audio_len, 655 seconds; merge_factor positions are a token (glmasr.py).
+  constexpr int64_t kWindows = 655 / 30;
+  const int64_t together = outer.integer({"merge_factor"}, 4, {1, 1 << 10});
+  note_sound(build, config, sound_positions(config) / together, kWindows);
 }
 
 void add_ultravox(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView config = outer.child({"audio_config"});
   const Tower tower = split_whisper(config, "audio_tower.layers");
   add_tower(tower, build);
-  const int64_t stacked = tower.hidden * outer.integer({"stack_factor"}, 8, {1, 1 << 10});
+  const int64_t stack = outer.integer({"stack_factor"}, 8, {1, 1 << 10});
+  const int64_t stacked = tower.hidden * stack;
   const int64_t wide = outer.integer({"hidden_size"}, 4096, {2, 1 << 24});
   const int64_t half = outer.text({"projector_act"}, "swiglu") == "swiglu" ? wide / 2 : wide;
   const bool middle = outer.flag({"projector_ln_mid"}, false);
   build.weights.plain(Part::vision, Amount{stacked} + (middle ? half : build.dims.hidden) +
                                         Amount{stacked} * wide + Amount{half} * build.dims.hidden);
+  // ultravox.py: the dummy has _MAX_ENCODER_BATCH_SIZE windows, which pass the encoder at once;
+  // StackAudioFrames pads positions to whole stacks.
+  constexpr int64_t kWindows = 16;
+  note_sound(build, config, divide_up(sound_positions(config), stack), kWindows);
+  build.shape.sound.rows_at_once = build.shape.sound.rows;
 }
 
 /// Whisper itself: the decoder attends to the encoder's states, one clip a request.
@@ -200,7 +254,9 @@ void add_minicpm_omni(const ConfigView& outer, const ConfigView& vision, Builder
 }
 
 /// Voxtral: the layers of the encoder are divided over stages as those of the language model are,
-/// and its positions stay in float32.
+/// and its positions stay in float32. Its input are samples, padded to pieces of 30 seconds
+/// (voxtral.py: get_max_audio_tokens, get_max_audio_array_len, prepare_inputs_for_conv). Of the
+/// five clips that a request may have a context holds one.
 void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView config = outer.child({"audio_config"});
   Tower tower = split_whisper(config, "whisper_encoder.layers");
@@ -215,6 +271,10 @@ void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {
   const int64_t window = config.integer({"window_size"}, 400, {1, 1 << 20});
   build.weights.buffer(Amount{1 + window / 2} * mel_bins(config) * kFloat32);
   note_sound(build, config, sound_positions(config) / together);
+  SoundShape& sound = build.shape.sound;
+  sound.elements = 2 * sound.rows * config.integer({"hop_length"}, 160, {1, 1 << 16});
+  sound.fills_context = sound.tokens > 0;
+  sound.most = 5;
 }
 
 void add_granite_speech(const ConfigView& outer, const ConfigView&, Builder& build) {
