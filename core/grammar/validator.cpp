@@ -243,13 +243,10 @@ class Check {
 
   bool objects(const OrderedJson& schema, const OrderedJson& value, Seen& seen) {
     if (!value.is_object()) return true;
-    if (const auto* required = find(schema, "required"); required && required->is_array()) {
-      for (const auto& name : *required) {
-        if (name.is_string() && !value.contains(name.get<std::string>())) {
-          return wrong("required", fmt::format("lacks {}", name.dump()));
-        }
-      }
-    }
+    if (const auto* required = find(schema, "required");
+        required && !has_all(*required, value, "required"))
+      return false;
+    if (schema_.draft == Draft::d3 && !has_required(schema, value)) return false;
     if (counted(value.size(), find(schema, "minProperties"), 0) < 0) {
       return wrong("minProperties", "has too few properties");
     }
@@ -264,6 +261,26 @@ class Check {
       if (!property(schema, name, member, seen)) return false;
     }
     return dependencies(schema, value, seen);
+  }
+
+  /// An object's members by a list of names, or by one name, which draft 3 has.
+  bool has_all(const OrderedJson& names, const OrderedJson& value, const char* keyword) {
+    for (const auto& name : names.is_array() ? names : OrderedJson::array({names})) {
+      if (name.is_string() && !value.contains(name.get<std::string>()))
+        return wrong(keyword, fmt::format("lacks {}", name.dump()));
+    }
+    return true;
+  }
+
+  /// Draft 3 says in a property's own schema that it is required.
+  bool has_required(const OrderedJson& schema, const OrderedJson& value) {
+    const auto* properties = find(schema, "properties");
+    if (properties == nullptr || !properties->is_object()) return true;
+    for (const auto& [name, own] : properties->items()) {
+      const bool required = own.is_object() && own.value("required", OrderedJson()) == true;
+      if (required && !has_all(name, value, "required")) return false;
+    }
+    return true;
   }
 
   bool property(const OrderedJson& schema, const std::string& name, const OrderedJson& member,
@@ -299,12 +316,8 @@ class Check {
       if (map == nullptr || !map->is_object()) continue;
       for (const auto& [name, then] : map->items()) {
         if (!value.contains(name)) continue;
-        if (then.is_array()) {
-          for (const auto& needed : then) {
-            if (needed.is_string() && !value.contains(needed.get<std::string>())) {
-              return wrong(keyword, fmt::format("lacks {}", needed.dump()));
-            }
-          }
+        if (then.is_array() || (then.is_string() && schema_.draft == Draft::d3)) {
+          if (!has_all(then, value, keyword)) return false;
         } else if (!valid(then, value, seen)) {
           return false;
         }

@@ -87,6 +87,35 @@ TEST_CASE("queries of the largest Gemma 2 are scaled by its width over its heads
   CHECK(scaled_by(46) == 256 / 8);
 }
 
+TEST_CASE("Falcon's layouts are told by a second norm and by the KV heads") {
+  // As config.json has it: 7B is the older layout; 11B has the newer one with one norm.
+  struct Row {
+    const char* name;
+    int64_t norms, kv_heads;
+    bool newer;
+  };
+  for (const Row& row : {Row{"7B", 1, 1, false}, Row{"11B", 1, 2, true}, Row{"40B", 2, 2, true}}) {
+    INFO(row.name);
+    const TempFolder folder;
+    const char* const drawn = row.kv_heads == 1 ? "converted_falcon_7b" : "converted_falcon_40b";
+    Json recipe = read_json_file(fs::path(kFolder) / "run" / drawn / "recipe.json");
+    if (row.norms == 1) {
+      std::erase_if(recipe["tensors"].get_ref<Json::array_t&>(), [](const Json& tensor) {
+        return tensor.at("name").get<std::string>().find("attn_norm_2") != std::string::npos;
+      });
+    }
+    const fs::path file = folder.write("falcon.gguf", plimsoll::testing::gguf_bytes(recipe));
+    const Json config = checkpoint::read_config(file);
+    CHECK(config.at("new_decoder_architecture") == row.newer);
+    CHECK(config.at("num_ln_in_parallel_attn") == row.norms);
+    CHECK(config.at("num_kv_heads") == row.kv_heads);
+    CHECK(config.at("parallel_attn") == true);
+    CHECK(config.at("bias") == false);
+    CHECK(config.at("alibi") == false);
+    CHECK(outcome_of_model(file) == "loads");
+  }
+}
+
 TEST_CASE("tokens that end an answer are control tokens and a user's, by their names") {
   const TempFolder folder;
   constexpr int kNormal = 1, kControl = 3, kUserDefined = 4;

@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/flash_plan.h"
 #include "cli/doctor/checks.h"
+#include "cli/measured_rates.h"
 #include "cli/program.h"
 
 using namespace plimsoll;
@@ -34,6 +35,27 @@ TEST_CASE("the doctor examines a processor against portable code") {
   CHECK(found["roofs"]["product_flops"] > 1e6);
   CHECK(found["roofs"]["read_bytes_per_second"] > 1e6);
   CHECK(found["host"]["available_bytes"] > 0);
+}
+
+TEST_CASE("rates are kept beside those of other subjects, and those of the same are replaced") {
+  const Scratch scratch;
+  const std::string file = scratch.path("new/rates.json");
+  keep_rates(file, "a", {.bytes_per_second = 1e10, .flops = 1e12, .day = "2026-01-01"});
+  keep_rates(file, "b", {.bytes_per_second = 2e10, .flops = 2e12, .day = "2026-01-02"});
+  keep_rates(file, "c", {.bytes_per_second = 3e10, .flops = 3e12, .day = "2026-01-03"});
+  keep_rates(file, "b", {.bytes_per_second = 4e10, .flops = 5e12, .day = "2026-01-04"});
+  const auto day_of = [&](const char* subject, double bytes, double flops) {
+    const KeptRates kept = kept_rates(file, subject);
+    CHECK(kept.fault == "");
+    REQUIRE(kept.rates);
+    CHECK(kept.rates->bytes_per_second == bytes);
+    CHECK(kept.rates->flops == flops);
+    return kept.rates->day;
+  };
+  CHECK(day_of("a", 1e10, 1e12) == "2026-01-01");
+  CHECK(day_of("b", 4e10, 5e12) == "2026-01-04");
+  CHECK(day_of("c", 3e10, 3e12) == "2026-01-03");
+  CHECK(!kept_rates(file, "d").rates);
 }
 
 TEST_CASE("the doctor keeps what it measured beside what was measured before") {

@@ -1,5 +1,6 @@
 // The page of `plan --format html` in a real browser, where there is one (Debian: chromium).
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -9,6 +10,7 @@
 
 using namespace plimsoll;
 using test::kConfigs;
+using test::Outcome;
 using test::Scratch;
 using test::shell;
 
@@ -40,6 +42,8 @@ const result={bar:bar.width,height:bar.height,page:document.documentElement.scro
   rows:all('#parts tr').map(r=>r.cells[0].textContent),verdict:document.getElementById('verdict').textContent,first:seen()};
 document.getElementById('util').value=50;document.getElementById('util').dispatchEvent(new Event('input'));
 result.half=seen();
+const length=document.getElementById('length');
+result.each=[16,1000,3000].map(tokens=>{length.value=tokens;length.dispatchEvent(new Event('input'));return {tokens:tokens,blocks:+out.dataset.each}});
 const probe=document.createElement('pre');probe.id='probe';probe.textContent='PROBE'+JSON.stringify(result)+'EBORP';document.body.appendChild(probe);
 });</script></body>)";
 
@@ -103,6 +107,19 @@ image.remove();document.body.textContent='RIGHT'+right+'.';});</script>)");
   INFO(scratch.read("log"));
   REQUIRE(at != std::string::npos);
   return std::stoul(shown.substr(at + 5));
+}
+
+/// Checks the blocks of a request of each length that the page was asked for.
+void check_requests(const Scratch& scratch, const Page& page, const std::string& model) {
+  REQUIRE(page.probe["each"].size() == 3);
+  for (const Json& request : page.probe["each"]) {
+    INFO(request.dump());
+    const std::string length = " --max-model-len " + request["tokens"].dump();
+    const Outcome there = shell(scratch, "plimsoll plan " + model + length + " --format json");
+    const Json plan = parse_json<Json>(there.out);
+    const auto blocks = plan["num_gpu_blocks"].get<double>();
+    CHECK(request["blocks"] == std::round(blocks / plan["max_concurrency"].get<double>()));
+  }
 }
 
 }  // namespace
@@ -170,18 +187,22 @@ TEST_CASE("the page in a browser: bars, verdict, sliders and heat map are those 
   CHECK(painted(scratch, browser, points) == points.size());
 }
 
-TEST_CASE("the page in a browser: sliding windows, and sliders set by the address", "[browser]") {
+TEST_CASE("the page in a browser: sliding windows, states, and sliders set by the address",
+          "[browser]") {
   const std::string browser = find_browser();
   if (browser.empty()) return;
   const Scratch scratch;
-  for (const char* engine : {"vllm", "plimsoll"}) {
-    INFO(engine);
-    const std::string model =
-        kConfigs + "gemma-3-27b-it.json --gpu h200 --limit-mm-per-prompt image=0 --engine " +
-        engine;
+  const std::string windows = kConfigs + "gemma-3-27b-it.json --limit-mm-per-prompt image=0";
+  const std::string states = PLIMSOLL_SOURCE_DIR
+      "/tests/data/vllm/configs/nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json";
+  for (const std::string& launch :
+       {windows + " --engine vllm", windows + " --engine plimsoll", states + " --engine vllm"}) {
+    INFO(launch);
+    const std::string model = launch + " --gpu h200";
     if (shell(scratch, "plimsoll plan " + model).status != 0) continue;  // run lacks the family
     const Page page =
         open_page(scratch, browser, model + " --max-model-len 65536", "#util=80&length=40000");
+    check_requests(scratch, page, model);
     const auto there = shell(scratch, "plimsoll plan " + model +
                                           " --max-model-len 40000 --gpu-memory-utilization 0.8 "
                                           "--format json");

@@ -111,6 +111,19 @@ TEST_CASE("llama-cpp-python's Llama is planned with its own defaults") {
             "q8_0 --flash-attn on --split-mode row --tensor-split 0.5,0.25 "
             "--no-kv-offload --swa-full --fit-print on");
   CHECK(launch.left_out == "type_v, n_new");
+  const std::string llama = defaults + " --model m ";
+  for (const auto& [arguments, words] : std::vector<std::pair<std::string, std::string>>{
+           {"n_gpu_layers=0", "--gpu-layers 0"},
+           {"n_gpu_layers=1", "--gpu-layers 1"},
+           {"n_gpu_layers=-2", "--gpu-layers all"},
+           {"type_k=0, type_v=1", "--cache-type-k f32 --cache-type-v f16"},
+           {"split_mode=0, flash_attn=False", "--split-mode none --flash-attn off"},
+           {"split_mode=1, main_gpu=0", "--split-mode layer --main-gpu 0"},
+           {"offload_kqv=False, swa_full=False, logits_all=False", "--no-kv-offload"},
+           {"n_ctx=0, offload_kqv=True", "--ctx-size 0"}}) {
+    INFO(arguments);
+    CHECK(pasted("llama_cpp.Llama('m', " + arguments + ")").words == llama + words);
+  }
   CHECK(pasted("llama_cpp.Llama('m', 0, -1)").left_out ==
         "0 (without a name), -1 (without a name)");
   CHECK(pasted("Llama('m')").engine == "vllm");  // a class of that name is not yet llama-cpp's

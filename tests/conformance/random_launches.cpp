@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <sstream>
@@ -169,15 +170,20 @@ std::vector<Answered> ask_vllm(const std::string& name, const Json& config) {
   return all;
 }
 
-/// Flags of an engine with their values: of lines on public pages, of rows that the engine's own
-/// code answered, and those of its table that need no value.
+/// Flags of an engine with their values, one by one and as they stood together: of lines on public
+/// pages, of rows that the engine's own code answered, and those of its table that need no value.
 std::vector<Words> flags_of(const engines::Engine& engine) {
   std::vector<Words> flags;
   const auto add = [&](const std::string& text, const std::string& start) {
+    std::istringstream whole(text);
+    flags.emplace_back(std::istream_iterator<std::string>(whole),
+                       std::istream_iterator<std::string>());
     std::istringstream stream(text);
+    bool first = true;
     for (std::string word; stream >> word;) {
       const bool begins = word.starts_with(start) && (word.size() < 2 || !std::isdigit(word[1]));
-      if (begins || flags.empty()) flags.emplace_back();
+      if (begins || first) flags.emplace_back();
+      first = false;
       flags.back().push_back(word);
     }
   };

@@ -147,6 +147,39 @@ TEST_CASE("a projector lies on the first card, or on the host") {
   CHECK(beside({"--mmproj", projector, "--no-mmproj"}, "CUDA0") == 0);
 }
 
+TEST_CASE("the room that --fit leaves grows by a projector, on its card alone") {
+  Files files;
+  const std::string target = files.header("llama31_8b.Q4_K_M");
+  // 1024 x 65536 numbers of 4 bytes: 256 MiB.
+  const std::string projector = files.matrices({{"mm.0.weight", {1024, 65536}}});
+  const auto fit_of = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return ask_with(target, words, 7000).sizing["fit"];
+  };
+  const std::vector<std::string> beside = {"--mmproj", projector};
+  const std::vector<std::string> one = {"-dev", "CUDA0"}, both = {"-dev", "CUDA0,CUDA1"};
+  const auto leaves = [](const char* margins) {
+    return std::vector<std::string>{"-fitt", margins};
+  };
+  const auto with_projector = [&](const char* margins) {
+    std::vector<std::string> words = leaves(margins);
+    words.insert(words.end(), beside.begin(), beside.end());
+    return words;
+  };
+  CHECK(fit_of(one, {}) == fit_of(one, leaves("1024")));
+  CHECK(fit_of(one, beside) == fit_of(one, leaves("1280")));
+  CHECK(fit_of(one, beside) != fit_of(one, {}));
+  CHECK(fit_of(one, beside) != fit_of(one, leaves("256")));
+  CHECK(fit_of(one, with_projector("500")) == fit_of(one, leaves("756")));
+  CHECK(fit_of(one, with_projector("0")) == fit_of(one, leaves("256")));
+  // It lies on the first of the cards.
+  CHECK(fit_of(both, with_projector("2500,3500")) == fit_of(both, leaves("2756,3500")));
+  CHECK(fit_of(both, with_projector("2500,3500")) != fit_of(both, leaves("2500,3756")));
+  std::vector<std::string> on_host = beside;
+  on_host.emplace_back("--no-mmproj-offload");
+  CHECK(fit_of(one, on_host) == fit_of(one, {}));
+}
+
 TEST_CASE("adapters lie beside the matrices that they change") {
   Files files;
   const std::string target = files.header("llama31_8b.Q4_K_M");

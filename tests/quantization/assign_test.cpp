@@ -109,6 +109,22 @@ Json quark(const char* weights, const char* inputs) {
 
 }  // namespace
 
+TEST_CASE("packed integers have an index of their inputs where groups are in activation order") {
+  const auto is_ordered = [](const Json& order) {
+    Json weights = {{"num_bits", 4}, {"type", "int"}, {"strategy", "group"}, {"group_size", 16}};
+    if (!order.is_discarded()) weights["actorder"] = order;
+    return packing(compressed(weights, nullptr)).ordered;
+  };
+  CHECK(is_ordered("group"));
+  CHECK(is_ordered(true));  // as older checkpoints say it
+  // Quantized in another order, and stored in the order of the inputs.
+  CHECK_FALSE(is_ordered("weight"));
+  CHECK_FALSE(is_ordered("static"));
+  CHECK_FALSE(is_ordered(false));
+  CHECK_FALSE(is_ordered(nullptr));
+  CHECK_FALSE(is_ordered(Json(Json::value_t::discarded)));
+}
+
 TEST_CASE("inputs of 8-bit weights are rounded as each tool's configuration says") {
   const Json dynamic = {{"dynamic", true}};
   const Json zeros = {{"dynamic", false}, {"symmetric", false}};

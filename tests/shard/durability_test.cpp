@@ -1,15 +1,18 @@
-// Shards, and checkpoints joined of them, through a power cut, on a disk that fails once, and where
-// shards change.
+// Shards, and checkpoints joined of them, through a power cut, on a disk that fails once, without
+// threads, and where shards change.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <system_error>
 
 #include "like_cases.h"
 #include "recorder/disk_recorder.h"
+#include "recorder/thread_limit.h"
 #include "shard/llama_shards.h"
 #include "shard/unshard.h"
 
@@ -140,6 +143,29 @@ TEST_CASE("what was finished before a stop is not written again") {
     for (const auto& [name, inode] : before) kept += after.at(name) == inode ? 1 : 0;
     CHECK(kept >= 4);
   }
+}
+
+TEST_CASE("a system with too few threads for the ranks is told, and the same command goes on") {
+  const Scratch scratch;
+  make_model(scratch);
+  const Source source(scratch.path("model"));
+  const Job job(source, {.tensor_parallel = 4});
+  const auto run = [&](const std::string& out) {
+    write_shards(job, scratch.path(out), {.tool_version = "test", .threads = 4});
+  };
+  run("expected");
+  const auto expected = contents(scratch.path("expected"));
+  alarm(60);  // ends the program where a thread waits for one that never began
+  // A thread for each rank's file, and one for each rank.
+  for (int most = 0; most < 4 + 4; ++most) {
+    INFO(most << " threads");
+    const test::ThreadLimit limit(most);
+    CHECK_THROWS_AS(run("out"), std::system_error);
+    CHECK(weight_files(scratch.path("out")).empty());
+  }
+  alarm(0);
+  run("out");
+  CHECK(contents(scratch.path("out")) == expected);
 }
 
 TEST_CASE("a stop between two parts keeps all files of the first") {

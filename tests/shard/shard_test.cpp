@@ -5,6 +5,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -108,6 +109,43 @@ TEST_CASE("what is cut and joined again is what it was") {
     CHECK_FALSE(scratch.has(out + "/x.bin"));
   }
   CHECK(contents(scratch.path("model")) == before);
+}
+
+TEST_CASE("a checkpoint that is joined is divided into files that are as full as they may be") {
+  const Scratch scratch;
+  make_model(scratch);
+  write(scratch, {.tensor_parallel = 2});
+  int joined = 0;
+  // Bytes of the tensors in each file.
+  const auto files = [&](std::optional<int64_t> limit) {
+    const std::string out = "joined" + std::to_string(++joined);
+    unshard(scratch.path("out"), scratch.path(out), {.max_file_size = limit});
+    std::map<std::string, int64_t> sizes;
+    for (const auto& entry : fs::directory_iterator(scratch.path(out))) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const std::string name = entry.path().filename().string();
+      const std::string bytes = scratch.read(out + "/" + name);
+      uint64_t header = 0;
+      std::memcpy(&header, bytes.data(), sizeof header);
+      sizes[name] = static_cast<int64_t>(bytes.size() - sizeof header - header);
+    }
+    std::vector<int64_t> result;
+    for (const auto& [name, size] : sizes) result.push_back(size);
+    return result;
+  };
+  // In the order of their names: lm_head and the table of tokens of 4480 bytes each; of a layer a
+  // norm of 64, three matrices of 4096, a norm of 64, k, o, q and v of 512, 2048, 2048 and 512;
+  // after the second layer a norm of 64.
+  using Sizes = std::vector<int64_t>;
+  CHECK(files(9344) == Sizes{9024, 8192, 9344, 8192, 9344});
+  CHECK(files(9343) == Sizes{9024, 8192, 9280, 8256, 9280, 64});
+  CHECK(files(18000) == Sizes{17216, 17536, 9344});
+  CHECK(files(44096) == Sizes{44096});
+  CHECK(files({}) == Sizes{44096});
+  CHECK(files(44095) == Sizes{44032, 64});
+  CHECK(files(1).size() == 21);
+  CHECK(scratch.has("joined1/model-00005-of-00005.safetensors"));
+  CHECK(scratch.has("joined4/model.safetensors"));
 }
 
 TEST_CASE("sizes that do not divide are refused with tensor and number") {

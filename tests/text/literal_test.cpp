@@ -25,6 +25,28 @@ TEST_CASE("strings of Python are read with all their escapes") {
   }
 }
 
+TEST_CASE("numbers of Python keep sign, fraction and exponent, and become JSON's") {
+  struct Row {
+    const char* number;
+    const char* json;
+  };
+  for (const Row& row :
+       {Row{"0", "0"}, Row{"-7", "-7"}, Row{"+7", "7"}, Row{"0.25", "0.25"}, Row{"-.5", "-0.5"},
+        Row{"5.", "5.0"}, Row{"1e5", "1e5"}, Row{"1e-05", "1e-05"}, Row{"1E-5", "1e-5"},
+        Row{"1e+16", "1e16"}, Row{"-2.5E+3", "-2.5e3"}, Row{"-.5e-3", "-0.5e-3"}}) {
+    INFO(row.number);
+    const std::string number = row.number, json = row.json;
+    // A tuple is Python's alone; a number by itself may be JSON already.
+    CHECK(text::json_of_literal("(" + number + ", " + number + ")") ==
+          "[" + json + ", " + json + "]");
+  }
+  for (const std::string number : {"-", "+", ".", "--1", "+-1", "1e", "1e-", "1e+", "1e--5", "e5",
+                                   "01", "1.5x", "1e5x", "1 2"}) {
+    INFO(number);
+    CHECK(!text::json_of_literal("(" + number + ",)"));
+  }
+}
+
 TEST_CASE("what is no string of Python is no literal") {
   for (const char* literal : {R"('\ud83d')", R"('\ud83d\u0041')", R"('\ud83d\ue000')",
                               R"('\ude00')", R"('\udfff')", R"('\U00110000')", R"('\x4')",

@@ -207,6 +207,7 @@ TEST_CASE("calls in Python's syntax, in Gemma's, and in channels") {
       {"pythonic", R"([f(a="x", b=1), g()])", "f({\"a\": \"x\", \"b\": 1})\ng({})", ""},
       {"pythonic", "[f(a='it\\'s', b=-1.5e3, c=None, d=[True, False], e={'k': (1, 2)},)]",
        R"(f({"a": "it's", "b": -1.5e3, "c": null, "d": [true, false], "e": {"k": [1, 2]}}))", ""},
+      {"pythonic", "[f(a=1e-05, b=-2.5e-3)]", R"(f({"a": 1e-05, "b": -2.5e-3}))", ""},
       {"pythonic", "[api.v1.get(x=true, y=null)]", R"(api.v1.get({"x": true, "y": null}))", ""},
       {"pythonic", "[f(a='\\u00e9\\x41\\n\"')]", R"(f({"a": "éA\n\""}))", ""},
       {"pythonic", "[f(a='''x'y''')]", R"(f({"a": "x'y"}))", ""},

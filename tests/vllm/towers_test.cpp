@@ -83,6 +83,39 @@ TEST_CASE("Logics has a SigLIP, the ConvNeXt-XXL of CLIP and a projector") {
         Amount{2} * (kSiglip + kConvNext + kProjector));
 }
 
+TEST_CASE("a clip of 30 seconds has a token for each few positions of its encoder") {
+  struct Row {
+    const char* architecture;
+    Json sight;
+    int64_t tokens;
+  };
+  const Json ears = {{"audio_config", {{"max_source_positions", 1500}, {"num_mel_bins", 80}}}};
+  Json whisper = {{"text_config", nullptr},       {"d_model", 64},         {"encoder_layers", 1},
+                  {"encoder_attention_heads", 4}, {"encoder_ffn_dim", 64}, {"decoder_layers", 1},
+                  {"decoder_attention_heads", 4}, {"decoder_ffn_dim", 64}};
+  whisper.update(ears["audio_config"]);
+  const auto together = [&](int64_t factor) {
+    Json sight = ears;
+    sight["audio_config"]["downsample_factor"] = factor;
+    return sight;
+  };
+  const Row rows[] = {
+      {"WhisperForConditionalGeneration", whisper, 1500},
+      {"Qwen2AudioForConditionalGeneration", ears, 1500 / 2},
+      {"Qwen2_5OmniForConditionalGeneration", ears, 1500 / 2},
+      {"VoxtralForConditionalGeneration", ears, 1500 / 4},  // 12.5 tokens a second
+      {"VoxtralForConditionalGeneration", together(2), 1500 / 2},
+      {"VoxtralForConditionalGeneration", together(10), 1500 / 10},
+  };
+  for (const Row& row : rows) {
+    INFO(row.architecture << " " << row.sight.dump());
+    const SoundShape sound = shape_of(seeing(row.architecture, row.sight)).shape.sound;
+    CHECK(sound.tokens == row.tokens);
+    CHECK(sound.rows == 1500);
+    CHECK(sound.elements == 3000 * 80);  // frames of 10 ms
+  }
+}
+
 TEST_CASE("videos of volumes fill the context to the last token, and have the frames of a limit") {
   VisionShape vision;
   vision.kind = VisionShape::Kind::pixel_volume;
