@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/lower_case.h"
+#include "base/nearest_name.h"
 #include "checkpoint/gguf/lm_studio.h"
 #include "checkpoint/gguf/model.h"
 #include "checkpoint/gguf/ollama.h"
@@ -107,6 +109,31 @@ std::string spelled_otherwise(const fs::path& hub, const std::string& escaped) {
   return "";
 }
 
+// True for a name by which a user means a file of this machine, not a hub id.
+bool is_file_name(std::string_view model) {
+  constexpr std::string_view kEnds[] = {".gguf", ".json", ".safetensors"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return model.ends_with(end); });
+}
+
+// The folder or model's file beside which `path` would lie and whose name it may mean, misspelt;
+// empty: there is none.
+std::string meant_path(const fs::path& path) {
+  constexpr size_t kMostNames = 10'000;
+  const fs::path folder = path.parent_path();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end;
+       !error && at != end && names.size() < kMostNames; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code unreadable;
+    if (at->is_directory(unreadable) || is_file_name(name)) names.push_back(name);
+  }
+  const std::string wanted = path.filename().string();
+  const std::string_view nearest =
+      nearest_name(wanted, std::vector<std::string_view>(names.begin(), names.end()));
+  return nearest.empty() ? "" : (folder / nearest).string();
+}
+
 /// The cache's folder of the model.
 fs::path repository_of(const HubId& id, const fs::path& hub) {
   std::string escaped = std::string(kRepository) + id.name;
@@ -138,9 +165,11 @@ fs::path find_in_cache(const HubId& id, const fs::path& hub, const std::string& 
            "{} is not in the Hugging Face cache ({}), which holds {}: give it that name", id.name,
            hub.string(), other);
     }
+    const std::string meant = id.revision.empty() ? meant_path(id.name) : "";
     fail(ExitCode::checkpoint_unusable,
-         "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
-         id.revision.empty() ? "" : "@" + id.revision, hub.string(), download_command(id, wanted));
+         "{}{} is neither a folder nor in the Hugging Face cache ({}){} get it with: {}", id.name,
+         id.revision.empty() ? "" : "@" + id.revision, hub.string(),
+         meant.empty() ? ";" : did_you_mean(meant) + " Else", download_command(id, wanted));
   }
   if (!fs::exists(folder / "config.json", error)) {
     fail(ExitCode::checkpoint_unusable,
@@ -170,12 +199,6 @@ std::string id_within(std::string_view model) {
   return parse_hub_id(id) ? id : "";
 }
 
-// True for a name by which a user means a file of this machine, not a hub id.
-bool is_file_name(std::string_view model) {
-  constexpr std::string_view kEnds[] = {".gguf", ".json", ".safetensors"};
-  return std::ranges::any_of(kEnds, [&](std::string_view end) { return model.ends_with(end); });
-}
-
 }  // namespace
 
 fs::path find_model(const std::string& model, const ModelStores& stores,
@@ -201,14 +224,16 @@ fs::path find_model(const std::string& model, const ModelStores& stores,
   }
   const auto id = parse_hub_id(model);
   if (is_file_name(model) && !(id && fs::exists(repository_of(*id, stores.hub), error)))
-    fail(ExitCode::checkpoint_unusable, "{}: no such file", model);
+    fail(ExitCode::checkpoint_unusable, "{}: no such file{}", model,
+         did_you_mean(meant_path(path)));
   if (id) return find_in_cache(*id, stores.hub, wanted);
   if (const std::string within = id_within(model); !within.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "{}: no such folder; for the hub's model of that name give its id, {}", model, within);
   }
   fail(ExitCode::checkpoint_unusable,
-       "{}: no such folder, and not a hub id like org/name or org/name@revision", model);
+       "{}: no such folder, and not a hub id like org/name or org/name@revision{}", model,
+       did_you_mean(meant_path(path)));
 }
 
 }  // namespace plimsoll::checkpoint

@@ -106,6 +106,37 @@ TEST_CASE("misses say what to do") {
   CHECK_THAT(refusal(row.model, cache.path), Catch::Contains(row.said));
 }
 
+TEST_CASE("a misspelt folder or file beside others is guessed") {
+  TempFolder cache;
+  with_snapshot(cache, "aaa111");
+  TempFolder own;
+  fs::create_directory(own.path / "llama-8b");
+  for (const char* name : {"config.json", "model.gguf", "notes.txt"})
+    std::ofstream(own.path / name) << "{}";
+  const auto said = [&](const std::string& name) {
+    return refusal((own.path / name).string(), cache.path);
+  };
+  const auto ends = [&](const std::string& name) {
+    return Catch::EndsWith("; did you mean " + (own.path / name).string() + "?");
+  };
+  CHECK_THAT(said("confg.json"), ends("config.json"));
+  CHECK_THAT(said("config.jsn"), ends("config.json"));
+  CHECK_THAT(said("modle.gguf"), ends("model.gguf"));
+  CHECK_THAT(said("llama8b"), ends("llama-8b"));
+  for (const char* name : {"notes.tx", "mistral-7b", "far/config.jsn"})
+    CHECK_THAT(said(name), !Catch::Contains("did you mean"));
+
+  // Beside the program, where the name may be a hub id too.
+  const fs::path before = fs::current_path();
+  fs::current_path(own.path);
+  const std::string miss = refusal("config.jsn", cache.path);
+  const std::string cached = refusal("org/nam", cache.path);
+  fs::current_path(before);
+  CHECK_THAT(miss, Catch::EndsWith("; did you mean config.json? Else get it with: hf download "
+                                   "config.jsn"));
+  CHECK_THAT(cached, Catch::EndsWith("; get it with: hf download org/nam"));
+}
+
 TEST_CASE("the id of a cached model may end as a file's name") {
   TempFolder cache;
   cache.write("models--org--x.gguf/snapshots/aaa111/config.json", "{}");
