@@ -327,6 +327,48 @@ TEST_CASE("a launch on the nodes of a group is not limited to the GPUs of one co
         1);
 }
 
+TEST_CASE("a container has the variables of the ConfigMaps beside it") {
+  const std::string maps =
+      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: base}\n"
+      "data: {MODEL: org/m, LENGTH: '4096', CUDA_VISIBLE_DEVICES: '0,1'}\n---\n"
+      "kind: ConfigMap\nmetadata: {name: more}\ndata: {LENGTH: '2048', SEQS: '7'}\n";
+  const auto pod = [](const std::string& names, const std::string& args) {
+    return "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: vllm/vllm-openai, " + names +
+           ", args: [" + args + "]}]}\n";
+  };
+  const std::string one = "envFrom: [{configMapRef: {name: base}}]";
+  const std::string args = "--model=$(MODEL), --max-model-len=$(LENGTH)";
+  for (const std::string& text :
+       {maps + "---\n" + pod(one, args), pod(one, args) + "---\n" + maps}) {
+    const PlanOptions options = planned_from(text);
+    CHECK(options.model == "org/m");
+    CHECK(options.launch.args.max_model_len == 4096);
+    CHECK(options.gpus_pasted == 2);
+    CHECK(options.left_out.empty());
+  }
+  const auto length = [&](const std::string& names) {
+    return planned_from(maps + "---\n" + pod(names, args)).launch.args.max_model_len;
+  };
+  // The later of two; the container's own before both.
+  const std::string two = "envFrom: [{configMapRef: {name: base}}, {configMapRef: {name: more}}]";
+  CHECK(length(two) == 2048);
+  CHECK(length(two + ", env: [{name: LENGTH, value: '1024'}]") == 1024);
+  CHECK(length("env: [{name: MODEL, value: m}, {name: LENGTH, valueFrom: {configMapKeyRef: "
+               "{name: more, key: LENGTH}}}]") == 2048);
+  const PlanOptions prefixed =
+      planned_from(maps + "---\n" +
+                   pod("envFrom: [{prefix: A_, configMapRef: {name: more}}]",
+                       "--model=m, --max-num-seqs=$(A_SEQS)"));
+  CHECK(prefixed.launch.args.max_num_seqs == 7);
+  // What no ConfigMap here has is said; secrets are no flags.
+  const PlanOptions without = planned_from(
+      pod("envFrom: [{configMapRef: {name: far}}, {secretRef: {name: s}}], env: [{name: N, "
+          "valueFrom: {configMapKeyRef: {name: far, key: k}}}, {name: HF_TOKEN, valueFrom: "
+          "{secretKeyRef: {name: s, key: t}}}]",
+          "--model=m"));
+  CHECK(without.left_out == std::vector<std::string>{"envFrom far", "env N (of a ConfigMap)"});
+}
+
 TEST_CASE("a flag that takes no value in any release of vLLM may stand before the model") {
   for (const char* flag :
        {"--disable-mm-preprocessor-cache", "--enable-prompt-adapter", "--eplb-log-balancedness",

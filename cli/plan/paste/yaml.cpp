@@ -1,32 +1,18 @@
 // Launches in YAML: containers of compose files and Kubernetes manifests, models of KServe, Ray
 // Serve and vLLM's Helm chart, tasks of SkyPilot, and vLLM's own config files.
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/lower_case.h"
 #include "base/split_text.h"
 #include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/yaml_nodes.h"
 
 namespace plimsoll::cli {
 namespace {
 
-constexpr int kDeepest = 64;
 constexpr size_t kLongestText = size_t{1} << 20;
-// Aliases let a short file stand for a tree without end; no manifest has as many nodes.
-constexpr int kMostNodes = 100'000;
-
-[[noreturn]] void refuse_size() {
-  fail(ExitCode::usage, "--from: the YAML file stands for too much text (aliases, $(NAME))");
-}
-
-std::string text_of(const YAML::Node& node) {
-  return node.IsScalar() ? node.Scalar() : "";
-}
 
 /// A text of Kubernetes with $(NAME) replaced by the container's variables.
 std::string refer(std::string text, const Variables& variables) {
@@ -68,31 +54,6 @@ void read_variables(const YAML::Node& node, Variables& variables) {
   }
 }
 
-/// What a map takes over by "<<: *alias" or "<<: [*a, *b]", whose first map with the key has it.
-YAML::Node inherited(const YAML::Node& map, const char* name) {
-  constexpr size_t kMostMerged = 64;  // maps: each is looked at for each name
-  const YAML::Node merged = map["<<"];
-  if (merged && merged.IsMap()) return merged[name];
-  const size_t count = merged && merged.IsSequence() ? std::min(merged.size(), kMostMerged) : 0;
-  for (size_t i = 0; i < count; ++i) {
-    const YAML::Node one = merged[i];
-    if (one.IsMap() && one[name]) return one[name];
-  }
-  return YAML::Node(YAML::NodeType::Undefined);
-}
-
-/// The node below `names`; an undefined one where there is none.
-YAML::Node below(YAML::Node node, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (!node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    const YAML::Node own = std::as_const(node)[name];
-    const YAML::Node next = own ? own : inherited(node, name);
-    if (!next) return YAML::Node(YAML::NodeType::Undefined);
-    node.reset(next);
-  }
-  return node;
-}
-
 /// deploy.resources.reservations.devices and "gpus" of compose.
 void read_devices(const YAML::Node& devices, PastedLaunch& launch) {
   if (!devices || !devices.IsSequence()) return;
@@ -132,14 +93,19 @@ void read_volumes(const YAML::Node& volumes, PastedLaunch& launch) {
   }
 }
 
-std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
+std::optional<PastedLaunch> launch_of_container(const YAML::Node& container,
+                                                const ConfigMaps& maps) {
   PastedLaunch launch;
   const auto at = [&](const char* name) { return below(container, {name}); };
   Variables unset;
   launch.image = at("image") ? expand_variables(text_of(at("image")), unset) : "";
+  if (at("envFrom")) maps.add_whole(at("envFrom"), launch.variables, launch.left_out);
   for (const char* name : {"environment", "env"})
     if (at(name)) read_variables(at(name), launch.variables);
-  const bool kubernetes = static_cast<bool>(at("args")) || at("env");
+  if (at("env") && at("env").IsSequence())
+    for (const YAML::Node& entry : at("env"))
+      maps.add_one(entry, launch.variables, launch.left_out);
+  const bool kubernetes = at("args") || at("env") || at("envFrom");
   const YAML::Node entrypoint = at(kubernetes ? "command" : "entrypoint");
   const YAML::Node command = at(kubernetes ? "args" : "command");
   const Words first = entrypoint ? words_of(entrypoint, launch.variables) : Words();
@@ -155,65 +121,6 @@ std::optional<PastedLaunch> launch_of_container(const YAML::Node& container) {
   if (at("env_file")) launch.left_out.emplace_back("env_file");
   read_gpus(container, launch);
   return launch;
-}
-
-/// "maxModelLen" and "max_model_len" as "--max-model-len".
-std::string flag_of(const std::string& key) {
-  std::string flag = "--";
-  for (const char c : key) {
-    if (std::isupper(static_cast<unsigned char>(c)) != 0) flag += '-';
-    flag += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return flag;
-}
-
-/// A map or a list in one line, as JSON, which YAML's flow style with quotes is.
-std::string json_of(const YAML::Node& node, int& nodes, int depth = 0) {
-  if (--nodes < 0 || depth > kDeepest) refuse_size();  // an alias may stand in what it names
-  if (node.IsNull()) return "null";
-  if (node.IsScalar()) {
-    const std::string text = node.Scalar() == "True"    ? "true"
-                             : node.Scalar() == "False" ? "false"
-                                                        : node.Scalar();
-    const bool plain =
-        node.Tag() != "!" &&
-        (text == "true" || text == "false" || text == "null" ||
-         (!text.empty() && text.find_first_not_of("0123456789.+-eE") == std::string::npos));
-    return plain ? text : Json(text).dump();
-  }
-  std::string out;
-  if (node.IsMap()) {
-    for (const auto& item : node)
-      out += (out.empty() ? "" : ",") + Json(text_of(item.first)).dump() + ":" +
-             json_of(item.second, nodes, depth + 1);
-    return "{" + out + "}";
-  }
-  for (const YAML::Node& item : node)
-    out += (out.empty() ? "" : ",") + json_of(item, nodes, depth + 1);
-  return "[" + out + "]";
-}
-
-/// Appends the flags of a map: true is a flag alone, false none (as vLLM reads its config files).
-void append_flags(const YAML::Node& map, Words& words) {
-  if (!map || !map.IsMap()) return;
-  for (const auto& item : map) {
-    const std::string key = text_of(item.first);
-    const YAML::Node& value = item.second;
-    const std::string text = text_of(value);
-    if (key == "extraArgs" && value.IsSequence()) {
-      for (const YAML::Node& word : value) words.push_back(text_of(word));
-    } else if (value.IsSequence()) {
-      words.push_back(flag_of(key));
-      for (const YAML::Node& word : value) words.push_back(text_of(word));
-    } else if (value.IsMap()) {
-      int nodes = kMostNodes;
-      words.push_back(flag_of(key) + "=" + json_of(value, nodes));
-    } else if (text == "true" || text == "True") {
-      words.push_back(flag_of(key));
-    } else if (!value.IsNull() && text != "false" && text != "False") {
-      words.push_back(flag_of(key) + "=" + text);
-    }
-  }
 }
 
 /// A model that a server for Kubernetes starts by values of its own: KServe's predictor, vLLM's
@@ -257,20 +164,21 @@ bool has_several_nodes(const YAML::Node& map) {
   return map["leaderWorkerTemplate"] || map["workerGroupSpecs"];
 }
 
-std::optional<PastedLaunch> search(const YAML::Node& node, int depth, int& nodes) {
+std::optional<PastedLaunch> search(const YAML::Node& node, const ConfigMaps& maps, int depth,
+                                   int& nodes) {
   if (--nodes < 0) refuse_size();
   if (depth > kDeepest || !(node.IsMap() || node.IsSequence())) return std::nullopt;
   if (node.IsMap()) {
-    if (auto launch = launch_of_container(node)) return launch;
+    if (auto launch = launch_of_container(node, maps)) return launch;
     if (auto launch = launch_of_model(node)) return launch;
     for (const auto& item : node) {
-      auto launch = search(item.second, depth + 1, nodes);
+      auto launch = search(item.second, maps, depth + 1, nodes);
       if (launch && has_several_nodes(node)) launch->gpus.reset();
       if (launch) return launch;
     }
   } else {
     for (const YAML::Node& item : node)
-      if (auto launch = search(item, depth + 1, nodes)) return launch;
+      if (auto launch = search(item, maps, depth + 1, nodes)) return launch;
   }
   return std::nullopt;
 }
@@ -331,27 +239,6 @@ std::optional<PastedLaunch> launch_of_task(const std::string& text) {
   }
 }
 
-Words flags_of_yaml(const std::string& text) {
-  Words words;
-  try {
-    append_flags(YAML::Load(text), words);
-  } catch (const YAML::Exception&) {
-    words.clear();
-  }
-  return words;
-}
-
-std::optional<Json> json_of_yaml(const std::string& text) {
-  try {
-    int nodes = kMostNodes;
-    return parse_json<Json>(json_of(YAML::Load(text), nodes));
-  } catch (const YAML::Exception&) {
-    return std::nullopt;
-  } catch (const JsonError&) {
-    return std::nullopt;
-  }
-}
-
 namespace {
 
 /// The documents of a YAML text, parted by lines of "---". YAML::LoadAll never ends on some texts
@@ -364,6 +251,20 @@ std::vector<std::string> documents_of(const std::string& text) {
     if (documents.size() > kMostDocuments)
       fail(ExitCode::usage, "--from: the text has more than {} YAML documents", kMostDocuments);
     documents.back().append(line.starts_with("---") ? line.substr(3) : line).append("\n");
+  }
+  return documents;
+}
+
+/// The documents up to the first that is no YAML; notes their ConfigMaps.
+std::vector<YAML::Node> read_documents(const std::string& text, ConfigMaps& maps) {
+  std::vector<YAML::Node> documents;
+  for (const std::string& part : documents_of(text)) {
+    try {
+      documents.push_back(YAML::Load(part));
+    } catch (const YAML::Exception&) {
+      break;
+    }
+    maps.add(documents.back());
   }
   return documents;
 }
@@ -381,10 +282,10 @@ bool looks_like_manifest(const std::string& text) {
 
 std::optional<PastedLaunch> launch_of_yaml(const std::string& text) {
   try {
-    for (const std::string& part : documents_of(text)) {
-      const YAML::Node document = YAML::Load(part);
+    ConfigMaps maps;
+    for (const YAML::Node& document : read_documents(text, maps)) {
       int nodes = kMostNodes;
-      if (auto launch = search(document, 0, nodes)) return launch;
+      if (auto launch = search(document, maps, 0, nodes)) return launch;
       const YAML::Node model = below(document, {"model"});
       if (!model || !model.IsScalar()) continue;
       PastedLaunch launch;
