@@ -349,7 +349,6 @@ TEST_CASE("a container has the variables of the ConfigMaps beside it") {
   const auto length = [&](const std::string& names) {
     return planned_from(maps + "---\n" + pod(names, args)).launch.args.max_model_len;
   };
-  // The later of two; the container's own before both.
   const std::string two = "envFrom: [{configMapRef: {name: base}}, {configMapRef: {name: more}}]";
   CHECK(length(two) == 2048);
   CHECK(length(two + ", env: [{name: LENGTH, value: '1024'}]") == 1024);
