@@ -182,6 +182,10 @@ void Quantization::read_compressed(const ConfigView& config) {
     const ConfigView group(value, groups.path() + ": " + name);
     const std::vector<std::string> targets = group.texts({"targets"});
     const WeightScheme scheme = compressed_scheme(group, group.text({"format"}, format));
+    if (orders_inputs(group.child({"weights"})))
+      dropped_ =
+          "Compressed-tensors group/dynamic activation ordering is no longer supported. Use a "
+          "checkpoint with static/weight activation ordering or without activation ordering.";
     std::vector<std::string> whole;
     for (const std::string& target : targets) {
       if (target.starts_with("re:"))

@@ -53,7 +53,7 @@ class Quantization {
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
-  /// Why vLLM 0.32 and later refuse this checkpoint, which earlier ones read; "" when they do not.
+  /// Why vLLM 0.30 and later refuse this checkpoint, which earlier ones read; "" when they do not.
   [[nodiscard]] const std::string& dropped() const { return dropped_; }
   /// A transform (Hadamard) that is computed at run time; "": there is none.
   [[nodiscard]] const std::string& online_transform() const { return online_transform_; }

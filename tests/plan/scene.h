@@ -213,6 +213,19 @@ inline const Json kInt8 = {
         {"weights", {{"num_bits", 8}, {"type", "int"}, {"strategy", "channel"}}},
         {"input_activations",
          {{"num_bits", 8}, {"type", "int"}, {"strategy", "token"}, {"dynamic", true}}}}}}}};
+/// Packed integers whose groups are made in the order of activations.
+inline const Json kOrdered = {{"quant_method", "compressed-tensors"},
+                              {"format", "pack-quantized"},
+                              {"config_groups",
+                               {{"group_0",
+                                 {{"targets", {"Linear"}},
+                                  {"weights",
+                                   {{"num_bits", 4},
+                                    {"type", "int"},
+                                    {"strategy", "group"},
+                                    {"group_size", 128},
+                                    {"symmetric", true},
+                                    {"actorder", "group"}}}}}}}};
 inline const Json kGptq = {
     {"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}, {"sym", true}};
 
