@@ -23,7 +23,7 @@ struct PlanOptions {
   std::string model;
   std::string engine = "plimsoll";
   launch::LaunchRequest launch;
-  // Of an engine other than vLLM and ours: its own flags, fields of its Python config, version.
+  // For an engine other than vLLM and ours: its own flags, fields of its Python config, version.
   std::vector<std::string> engine_words;
   Json engine_fields;
   Json engine_file_fields;                              // of a YAML file that its flags name

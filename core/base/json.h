@@ -23,7 +23,7 @@ struct JsonLimits {
   /// Numbers that are no 64-bit integers become binary values that hold their text, so that none
   /// is rounded; exact_text_of writes them.
   bool number_texts = false;
-  /// The same below these keys of the outermost object and of its members.
+  /// Keys of the outermost object and of its members below which numbers are texts too.
   std::span<const std::string_view> exact_fields = {};
 };
 

@@ -71,10 +71,10 @@ struct PromptSurvey {
   /// Tokens of `prompt_tokens` that lie in whole blocks of a prefix earlier in the file.
   int64_t shared_tokens = 0;
   bool sharing_cut_off = false;  // the file has more blocks than are remembered
-  /// Of lines that would run, each choice by itself; empty where they are not kept.
+  /// Sequences of lines that would run, each choice by itself; empty where they are not kept.
   std::vector<SurveyedSequence> sequences;
 
-  /// Of the prompts, where all blocks were remembered.
+  /// Tokens that prompts share, where all blocks were remembered.
   [[nodiscard]] std::optional<uint64_t> all_shared_tokens() const {
     return sharing_cut_off ? std::nullopt : std::optional(static_cast<uint64_t>(shared_tokens));
   }

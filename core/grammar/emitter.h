@@ -51,7 +51,7 @@ class Emitter {
   std::vector<std::pair<NumberSet, std::string>> numbers_;
   // Between tokens, with whitespace: `space` may be nothing.
   std::string space_, comma_, colon_;
-  // Of the object at work: its undeclared entries, and entries that are counted by themselves.
+  // Entries of the object at work that are undeclared, or counted by themselves.
   struct Some {
     std::string rule;
     bool needed;  // must be there

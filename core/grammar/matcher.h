@@ -41,7 +41,7 @@ class Matcher {
   /// Outcome of fill_mask.
   enum class Next : uint8_t { tokens, ends_alone };
   /// Writes the mask of the next token: bit i % 32 of word i / 32 is set where token i may follow.
-  /// Of JSON a token that would end a key which its object has already may not, if another may.
+  /// In JSON, a token that would end a key which its object has already may not, if another may.
   /// `words` has mask_words() entries. Not after the end.
   Next fill_mask(std::span<int32_t> words);
   [[nodiscard]] size_t mask_words() const;

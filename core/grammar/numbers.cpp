@@ -77,7 +77,7 @@ class Comparison {
     return wanted_[cut ? less : sign];
   }
   [[nodiscard]] size_t fraction_size() const { return bound_.fraction.size(); }
-  // Of the whole part once it has ended.
+  // The sign of the comparison, once the whole part has ended.
   [[nodiscard]] Sign sign_of(Key key) const {
     if (key.phase == beyond) return greater;
     if ((key.phase == whole || key.phase == zero) && key.digits < bound_.whole.size()) return less;

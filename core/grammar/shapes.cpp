@@ -253,7 +253,7 @@ std::vector<ObjectShape> Sets::intersection(const std::vector<ObjectShape>& a,
   return out;
 }
 
-// Of shapes with the same names.
+// Both shapes list the same names.
 ObjectShape Sets::intersection(const ObjectShape& a, const ObjectShape& b) {
   WorkLimit::spend(100 + 10 * static_cast<int64_t>(a.properties.size()));
   ObjectShape out;
@@ -265,7 +265,7 @@ ObjectShape Sets::intersection(const ObjectShape& a, const ObjectShape& b) {
     out.properties.push_back(
         {name, all_of({x.value, y.value}), x.required || y.required, x.listed || y.listed});
   };
-  // Those that a lists, those that b alone lists, the others.
+  // Names that a lists, that b alone lists, and the others.
   for (const auto& p : a.properties) {
     if (p.listed) add(p.name);
   }

@@ -4,7 +4,7 @@
 //
 //   w[o, n] = (number(code[o, n]) - zero[o, g]) * scale[o, g] * factor[o],   g the group of input n
 //
-// Of ScaleType::blocks minimum[o, g] * factor[o] is subtracted from it.
+// With ScaleType::blocks, minimum[o, g] * factor[o] is subtracted from w[o, n].
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads) unpack_fp8_kernel(const __grid_const
     const int64_t four = i % (chunks * kChunkInputs / 4);
     const int64_t chunk = four / (kChunkInputs / 4), step = four / kLanes % (kChunkInputs / 16);
     const int64_t lane = row % 8 * kLanes + four % kLanes;
-    // Of the lane's words, in pieces of four; half a chunk has half of them.
+    // Place among the lane's words, in pieces of four; half a chunk has half of them.
     const int64_t at = row / 8 * (chunk == p.half_chunk ? 4 : 8) + step;
     const int64_t word = at / 4 * 128 + lane * 4 + at % 4;
     const int64_t output = strip * kStripRows + row, input = four * 4;

@@ -316,7 +316,7 @@ bool find_behind(const Words& words, size_t at, PastedLaunch& launch) {
 }
 
 bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
-  // Of a systemd unit, of a program of supervisord.
+  // Keys of a systemd unit and of supervisord's programs.
   constexpr std::string_view kCommands[] = {"ExecStart=", "command="};
   while (at < words.size()) {
     std::string word = words[at];

@@ -22,7 +22,7 @@ constexpr uint64_t kSyncBytes = uint64_t{1} << 20;
 constexpr auto kSyncInterval = 1s;
 // Copied, synced and given back at once.
 constexpr uint64_t kMoveBytes = uint64_t{16} << 20;
-// Of the index in memory: lines end nearly in their order, a million of them in it.
+// Bytes of the index in memory: lines end nearly in their order, a million of them in it.
 constexpr size_t kIndexBytes = size_t{16} << 20;
 
 // Lines that are read back together, so many or so long.

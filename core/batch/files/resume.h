@@ -17,8 +17,8 @@ namespace plimsoll::batch {
 struct DoneLines {
   enum class State : uint8_t { open, ok, failed };
   std::vector<State> slots;  // up to the last line that is done
-  /// Of the lines of an input by slot: their envelope is the batch form. Where it is known, so are
-  /// the ids of these lines.
+  /// True at the slot of a line whose envelope is the batch form. Where that is known, so are the
+  /// ids of these lines.
   std::vector<bool> batch;
   uint64_t ok = 0;
   uint64_t failed = 0;

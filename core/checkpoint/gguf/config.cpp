@@ -81,7 +81,7 @@ void add_common(const Keys& keys, Json& config) {
   if (const Json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = scaling;
 }
 
-/// The same number as `metadata` has: whole where it is stored so.
+/// Copies the number of `metadata`; an integer stays one.
 void add_pair(const Keys& keys, const KeyPair& pair, Json& config) {
   const Value* const value = keys.find(pair.metadata);
   if (value == nullptr) return;

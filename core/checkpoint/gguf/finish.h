@@ -20,7 +20,8 @@ bool has_in_layers(const Keys& keys, std::string_view ending);
 /// Adds the rotated part of a head, of configs that state it as a share.
 void add_rotary_share(const Keys& keys, Json& config);
 
-/// The same number as `metadata` has for each layer, as `config_key`; nothing where it has none.
+/// Copies the number that `metadata` has for every layer to `config_key`; nothing where it has
+/// none.
 void add_by_layer(const Keys& keys, const char* metadata, const char* config_key, Json& config);
 
 /// Adds the kinds of layers, "sliding_attention" and "full_attention": by the file's list, or by a

@@ -55,7 +55,7 @@ std::string block_types(const model::ModelSpec& spec) {
       if (!part.packing || part.packing->format != model::PackedFormat::ggml) continue;
       Share& share = types[part.packing->block_type().name];
       const int64_t bytes = part.rows() * part.packing->block_row_bytes(weight.columns());
-      // Of F64 the halves are kept.
+      // F64 is kept as floats, which take half.
       share.bytes += part.packing->blocks == GgmlType::f64 ? bytes / 2 : bytes;
       share.tensors.insert(part.tensor);
     }

@@ -44,7 +44,7 @@ class GgmlRows final : public StoredRows {
     if (packing.factors) read_factors();
   }
 
-  /// Of plain types nobody asks for codes.
+  /// Not called for plain types, which have no codes.
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     for_each_block(first, count, [&](const std::byte* block) {
       split_ggml_block(*blocks_, block, to, nullptr);

@@ -36,7 +36,7 @@ void add_latent_cache(Builder& build, const model::LatentSpec& latent, bool spar
       Amount{latent.kv_rank + latent.rotated} * (backend.packed ? 1 : build.kv_element());
   cache.token_bytes = backend.packed ? Amount{kPackedLatent} : plain;
   if (options.version >= kStrides) cache.stride = cache.token_bytes * backend.rows;
-  // Of whatever layout, a hybrid's blocks go by the plain one's where latents have no positions.
+  // A hybrid's blocks go by the plain layout where latents have no positions.
   shape.attention_token_bytes = latent.rotated > 0 ? cache.token_bytes : plain;
   shape.kv_layers.push_back(cache);
 }

@@ -67,7 +67,8 @@ constexpr LatentBackend flash_sparse(bool packed, bool masks = false) {
 
 constexpr LatentBackend kTriton{.name = "TRITON_MLA", .splits = true};
 
-/// Of latents without positions, before those of all (vllm/platforms/cuda.py: head_size == 512).
+/// Rows for latents without positions, which go before all others (vllm/platforms/cuda.py:
+/// head_size == 512).
 constexpr auto kUnrotatedRows = std::to_array<Row>({
     {kSparseHopperKernel, {kHopper}, kDense, {kSparseHopper}},
 });

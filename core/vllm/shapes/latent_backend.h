@@ -20,7 +20,8 @@ enum class CacheType : uint8_t {
   other,
 };
 
-/// Of --kv-cache-dtype; `stored_fp8`: the checkpoint states a scheme of 8 bits for "auto".
+/// The type that --kv-cache-dtype asks for; `stored_fp8`: the checkpoint states a scheme of 8 bits
+/// for "auto".
 CacheType cache_type(const std::string& dtype, bool stored_fp8);
 
 struct LatentBackend {

@@ -166,7 +166,7 @@ ModelShape build_mtp(const ConfigView& config, const ShapeOptions& options, Rank
   for (int64_t i = 0; i < layers; ++i) {
     add_layers(model, layer, build);
     count_table(model, layer, build);
-    // Of embedding, hidden states and output.
+    // Norms of embedding, hidden states and output.
     build.norm(row.mixer.empty() || row.projects_each ? 3 * hidden : 2 * hidden);
     project(row, build);
   }

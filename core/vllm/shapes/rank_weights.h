@@ -123,7 +123,7 @@ class RankWeights {
   /// 2 MiB, whose rest is split off where it is more than 1 MiB
   /// (c10/cuda/CUDACachingAllocator.cpp: kRoundLarge, kSmallSize).
   [[nodiscard]] Amount slack_bytes() const { return slack_bytes_; }
-  /// Of this rank's linear layers, and of the experts of a layer together, the one that takes most.
+  /// Bytes of the largest of this rank's linear layers; the experts of a layer count as one.
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
 
  private:

@@ -47,8 +47,8 @@ struct Tower {
   bool patch_bias = true;
   int64_t positions = 0;  // rows of the learned table
   int64_t ends = 0;       // elements of class tokens and norms at both ends
-  /// Of CLIP and SigLIP, whose weights core/model describes: layers, positions and whether there is
-  /// an end are taken from above.
+  /// CLIP's and SigLIP's encoder, whose weights core/model describes: layers, positions and whether
+  /// there is an end are taken from above.
   std::optional<model::ImageEncoder> encoder = {};
   model::VisionSizes sizes = {};
 };

@@ -4,8 +4,8 @@
 //   out[r, o] = activation(factor[o] * sum over groups g of scale[o, g] * sum over the group's n of
 //               in[r, n] * (number(code[o, n]) - zero[o, g]) + bias[o])
 //
-// Of a GGUF file's blocks with minimums, minimum[o, g] * sum of the group's in[r, n] is subtracted
-// from a group's sum.
+// For blocks of a GGUF file with minimums, minimum[o, g] * sum of the group's in[r, n] is
+// subtracted from a group's sum.
 //
 // Weights become numbers in registers and are never written anywhere. With rows of bf16 and f16
 // the inner sums are tensor cores' (numbers are exact in the rows' type), with rows of f32 CUDA
