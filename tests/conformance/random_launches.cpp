@@ -36,13 +36,19 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 const fs::path kData = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data";
-constexpr int kLaunches = 16;  // of a config
+constexpr int kLaunches = 16;    // of a config
+constexpr int kOfReleases = 48;  // of a config and vLLM, which has as many releases
 
 constexpr const char* kCards[] = {"h100", "h200",         "a100-80gb", "l4", "rtx4090", "rtx5090",
                                   "gb10", "rtx-pro-6000", "l40s",      "t4", "b200",    "a10g"};
-constexpr const char* kReleases[] = {"0.6.4",  "0.7.3",  "0.8.5",  "0.9.2",  "0.10.2",
-                                     "0.11.2", "0.13.0", "0.15.1", "0.17.1", "0.20.0",
-                                     "0.22.0", "0.24.0", "0.27.0", "0.30.0", "0.32.0"};
+/// Those before the newest.
+constexpr const char* kReleases[] = {
+    "0.6.4",  "0.6.5",  "0.6.6",  "0.7.0",  "0.7.1",  "0.7.2",  "0.7.3",  "0.8.0",  "0.8.1",
+    "0.8.2",  "0.8.3",  "0.8.4",  "0.8.5",  "0.9.0",  "0.9.1",  "0.9.2",  "0.10.0", "0.10.1",
+    "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.0", "0.14.1", "0.15.0",
+    "0.15.1", "0.16.0", "0.17.0", "0.17.1", "0.18.0", "0.18.1", "0.19.0", "0.19.1", "0.20.0",
+    "0.20.1", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1",
+    "0.26.0", "0.27.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0"};
 
 /// Flags of vLLM with their values.
 const std::vector<Words> kFlags = {
@@ -149,9 +155,9 @@ std::map<std::string, Json> configs() {
 std::vector<Answered> ask_vllm(const std::string& name, const Json& config) {
   Draw draw(name);
   std::vector<Answered> all;
-  for (int i = 0; i < kLaunches; ++i) {
+  for (int i = 0; i < kOfReleases; ++i) {
     const hardware::Gpu& gpu = hardware::find_gpu(draw.of(kCards));
-    const std::string release = draw.below(2) == 0 ? "" : draw.of(kReleases);
+    const std::string release = draw.below(3) == 0 ? "" : draw.of(kReleases);
     Words words;
     for (size_t flags = i == 0 ? 0 : draw.below(5); flags > 0; --flags) {
       const Words& flag = draw.of(kFlags);
