@@ -56,9 +56,15 @@ void number_by_line(LineHead& head) {
   head.id_is_line_number = true;
 }
 
+/// A member that is there and not null, which is as if it were left out.
+bool has(const OrderedJson& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && !found->is_null();
+}
+
 Endpoint endpoint_of_body(const OrderedJson& body) {
-  if (body.contains("messages")) return Endpoint::chat;
-  if (body.contains("prompt")) return Endpoint::completions;
+  if (has(body, "messages")) return Endpoint::chat;
+  if (has(body, "prompt")) return Endpoint::completions;
   bad_field("url", "url: is missing, and the body has neither messages nor prompt");
 }
 
@@ -80,7 +86,7 @@ OrderedJson read_batch(OrderedJson& object, LineHead& head) {
   if (FieldValue("custom_id", member("custom_id")).string().empty()) {
     bad_field("custom_id", "custom_id: is empty");
   }
-  if (object.contains("method") && object["method"] != "POST") {
+  if (has(object, "method") && object["method"] != "POST") {
     FieldValue("method", object["method"]).refuse("\"POST\"");
   }
   if (is_other_service(object)) bad_field("params", fmt::format("params: is {}", kOtherService));
@@ -154,17 +160,14 @@ OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head) {
                               excerpt(json)));
   }
   read_plain_id(json, head);
-  head.endpoint = json.contains("messages") ? Endpoint::chat : Endpoint::completions;
+  head.endpoint = has(json, "messages") ? Endpoint::chat : Endpoint::completions;
   head.is_request = true;
   return json;
 }
 
 LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFields& defaults,
                          const FieldLimits& limits, const UnknownField& unknown) {
-  const auto given = [&](const char* name) {
-    const auto found = body.find(name);
-    return found != body.end() && !found->is_null();
-  };
+  const auto given = [&](const char* name) { return has(body, name); };
   const int sources = given("prompt") + given("messages") + given("prompt_token_ids");
   if (sources > 1) {
     bad_field("prompt", "prompt, messages, prompt_token_ids: expected one of them, found several");

@@ -216,6 +216,37 @@ TEST_CASE("what does not fit the weight table is refused by name") {
   CHECK_THAT(outcome(quantized, good), Catch::Contains("quantized (gptq)"));
 }
 
+TEST_CASE("to leave a tower out is advised where tensors of towers alone are missing") {
+  const auto weight = [](const char* name) {
+    return WeightSpec{
+        .name = name,
+        .shape = {2},
+        .use = model::WeightUse::vector,
+        .parts = {{.tensor = name, .stored_shape = {2}, .block_rows = 2, .block_stride = 2}}};
+  };
+  ModelSpec spec;
+  spec.architecture = "TestModel";
+  spec.weights = {weight("text.a"), weight("text.b")};
+  spec.towers = {weight("tower.a"), weight("tower.b")};
+  const auto outcome_with = [&](const std::vector<std::string>& names) {
+    Tensors tensors;
+    for (const std::string& name : names) tensors[name] = {{2}};
+    return outcome(spec, tensors);
+  };
+  const std::string advice = "without its tower the model answers text: --language-model-only";
+  CHECK(outcome_with({"text.a", "text.b", "tower.a", "tower.b"}) == "accepted");
+  CHECK_THAT(outcome_with({"text.a", "text.b", "tower.b"}),
+             Catch::Contains("lacks tensor \"tower.a\", ") && Catch::Contains(advice));
+  CHECK_THAT(outcome_with({"text.a", "text.b"}),
+             Catch::Contains("lacks tensor \"tower.a\" (and 1 more)") && Catch::Contains(advice));
+  CHECK_THAT(outcome_with({"text.a", "tower.a", "tower.b"}),
+             Catch::Contains("lacks tensor \"text.b\", ") && !Catch::Contains(advice));
+  CHECK_THAT(outcome_with({"tower.a", "tower.b"}),
+             Catch::Contains("lacks tensor \"text.a\" (and 1 more)") && !Catch::Contains(advice));
+  CHECK_THAT(outcome_with({"text.a", "tower.b"}),
+             Catch::Contains("lacks tensor \"tower.a\" (and 1 more)") && !Catch::Contains(advice));
+}
+
 TEST_CASE("integers and 8-bit floats are no weights") {
   const WeightSpec weight{
       .name = "w",

@@ -1,5 +1,7 @@
 // The doctor's report.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/flash_plan.h"
@@ -12,6 +14,29 @@ using namespace plimsoll::cli;
 using Catch::Contains;
 using test::Scratch;
 using test::shell;
+
+namespace {
+
+constexpr std::chrono::milliseconds kOneRow{20}, kManyRows{30};
+
+/// A backend whose products take so long and compute nothing.
+class Sleeper final : public backend::Backend {
+ public:
+  using Backend::Backend;
+  void fill_random(const backend::Weight&, uint64_t, float) override {}
+
+ protected:
+  void dispatch(backend::ops::AnyOp op, std::span<std::byte>) override {
+    const auto* linear = std::get<const backend::ops::Linear*>(op);
+    std::this_thread::sleep_for(linear->out.rows == 1 ? kOneRow : kManyRows);
+  }
+  void do_load_weight(const backend::Weight&, const backend::RowReader&) override {}
+  const float* do_host_logits(backend::View logits, std::span<float>) override {
+    return static_cast<const float*>(logits.data);
+  }
+};
+
+}  // namespace
 
 TEST_CASE("the doctor examines a processor against portable code") {
   const Scratch scratch;
@@ -83,6 +108,22 @@ TEST_CASE("the doctor keeps what it measured beside what was measured before") {
   CHECK_THAT(refused.out, Contains("note  ") && Contains("rates are not kept:"));
   REQUIRE(shell(scratch, "rm cache && plimsoll doctor --no-measure && ! test -e cache").status ==
           0);
+}
+
+TEST_CASE("a rate is the bytes of a matrix, or its operations, by the time of a product") {
+  Sleeper backend(backend::cpu_footprint());
+  const MeasuredRoofs roofs =
+      measure_roofs(backend, {.size = 64, .rows = 16, .weights = 2, .rounds = 2});
+  // Elements of bfloat16 have two bytes, and cost each row a product and a sum. Sleep takes no less
+  // than it is asked for, and here less than half as much again.
+  const auto seconds = [](std::chrono::duration<double> time) { return time.count(); };
+  const double bytes = 64 * 64 * 2 / seconds(kOneRow);
+  CHECK(roofs.bytes_per_second <= bytes);
+  CHECK(roofs.bytes_per_second > bytes / 1.5);
+  const double operations = 64 * 64 * 2 * 16 / seconds(kManyRows);
+  CHECK(roofs.flops <= operations);
+  CHECK(roofs.flops > operations / 1.5);
+  CHECK(roofs.dtype == "bfloat16");
 }
 
 TEST_CASE("a device that is not there cannot be examined") {

@@ -236,6 +236,42 @@ TEST_CASE("a launch that does not fit has its prompts counted, and no steps fore
   CHECK_FALSE(plan["prompts"].contains("order"));
 }
 
+TEST_CASE("lines are measured by the context that fits where the one asked for does not") {
+  const Scratch scratch;
+  // Prompts that leave room for one token of 64, for none, and for none of 128.
+  std::string text;
+  for (const int length : {63, 64, 128}) {
+    text += R"({"max_tokens":1,"prompt_token_ids":[1)";
+    for (int i = 1; i < length; ++i) text += ",1";
+    text += "]}\n";
+  }
+  scratch.write("in", text);
+  struct Row {
+    std::string flags;
+    int status;
+    int64_t fits;
+  };
+  const std::string own = "--gpu h100 --block-size 4 --num-gpu-blocks-override ";
+  const std::string vllm = "--engine vllm --gpu h100 --block-size 16 --num-gpu-blocks-override ";
+  for (const Row& row :
+       {Row{own + "16 --max-model-len 128", 6, 64}, Row{own + "16 --max-model-len auto", 0, 64},
+        Row{own + "32 --max-model-len 128", 0, 128},
+        // vLLM holds a block back.
+        Row{vllm + "5 --max-model-len 128", 6, 64}, Row{vllm + "5 --max-model-len auto", 0, 64},
+        Row{vllm + "9 --max-model-len 128", 0, 128}}) {
+    INFO(row.flags);
+    const auto outcome =
+        shell(scratch, "plimsoll plan $MODEL --format json --max-num-seqs 1 -i in " + row.flags);
+    INFO(outcome.err);
+    CHECK(outcome.status == row.status);
+    const Json prompts = parse_json<Json>(outcome.out)["prompts"];
+    CHECK(prompts["over_context"] == (row.fits == 64 ? 2 : 1));
+    CHECK(prompts["first_over_context"] == (row.fits == 64 ? 2 : 3));
+    CHECK(prompts["longest_over_context"] == 128);
+    CHECK(prompts["longest"] == row.fits - (row.fits == 64 ? 1 : 64));
+  }
+}
+
 TEST_CASE("the rate may come from a report of run") {
   const Scratch scratch;
   scratch.write("in", input());

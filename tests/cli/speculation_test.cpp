@@ -142,6 +142,39 @@ TEST_CASE("the model's cache and its draft's are parts of their own, each counte
   CHECK(part_bytes(plain, "draft kv cache") == 0);
 }
 
+TEST_CASE("scratch of the model and of its draft is measured each by itself") {
+  const Scratch scratch;
+  scratch.write("in", kLines);
+  // A draft so narrow that its scratch would not hold the model's.
+  write_draft(scratch, "narrow",
+              {{"num_hidden_layers", 1},
+               {"hidden_size", 32},
+               {"intermediate_size", 32},
+               {"num_attention_heads", 1},
+               {"num_key_value_heads", 1}});
+  const Outcome ran = shell(scratch,
+                            "plimsoll run $MODEL -q -i in -o out --report r --load-format dummy "
+                            "--max-num-seqs 1 --max-num-batched-tokens 8" +
+                                drafting("narrow"));
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json report = parse_json<Json>(scratch.read("r"));
+  CHECK(report["engine"]["drafted_tokens"] > 0);
+  const auto part = [&](const std::string& name) {
+    for (const Json& line : report["memory"]["parts"])
+      if (line["part"] == name) return line;
+    return Json();
+  };
+  const Json model = part("step scratch"), draft = part("draft step scratch");
+  INFO(model.dump() << draft.dump());
+  CHECK(draft["used_bytes"] > 0);
+  CHECK(draft["used_bytes"] <= draft["planned_bytes"]);
+  CHECK(model["used_bytes"] > draft["planned_bytes"]);
+  CHECK(model["used_bytes"] <= model["planned_bytes"]);
+  CHECK(report["memory"]["within_plan"] == true);
+  CHECK(shell(scratch, "plimsoll plan --check r").status == 0);
+}
+
 TEST_CASE("a draft model that cannot propose for the model is refused before weights are read") {
   const Scratch scratch;
   write_draft(scratch, "small", {{"num_hidden_layers", 1}});

@@ -1,8 +1,10 @@
 // Arrays: how many items they may have, by all keywords that count them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,64 @@ TEST_CASE("arrays of prefixItems may end after each number of items that the bou
         check_lengths(array_schema(R"("prefixItems":[)" + items + "]," + rest, least, most), least,
                       std::min(most, longest));
       });
+    }
+  }
+}
+
+TEST_CASE("the opposite of an array's keywords takes just the arrays that do not meet them") {
+  using Items = std::vector<int>;
+  struct Row {
+    const char* keywords;
+    std::function<bool(const Items&)> is_met;
+  };
+  const auto is_at = [](const Items& items, size_t place, int item) {
+    return place >= items.size() || items[place] == item;
+  };
+  const auto ones = [](const Items& items) { return std::ranges::count(items, 1); };
+  const Row rows[] = {
+      {R"("prefixItems":[{"const":0}])", [&](const Items& a) { return is_at(a, 0, 0); }},
+      {R"("prefixItems":[{"const":0},{"const":1}])",
+       [&](const Items& a) { return is_at(a, 0, 0) && is_at(a, 1, 1); }},
+      {R"("prefixItems":[true,{"const":1}])", [&](const Items& a) { return is_at(a, 1, 1); }},
+      {R"("prefixItems":[true,true,{"const":1}])", [&](const Items& a) { return is_at(a, 2, 1); }},
+      {R"("prefixItems":[true,false])", [&](const Items& a) { return a.size() < 2; }},
+      {R"("prefixItems":[{"const":0}],"items":false)",
+       [&](const Items& a) { return a.size() < 2 && is_at(a, 0, 0); }},
+      {R"("prefixItems":[{"const":0}],"items":{"const":1})",
+       [&](const Items& a) {
+         return is_at(a, 0, 0) && ones(a) == std::max<long>(0, std::ssize(a) - 1);
+       }},
+      {R"("prefixItems":[{"const":0}],"minItems":2,"maxItems":2)",
+       [&](const Items& a) { return a.size() == 2 && is_at(a, 0, 0); }},
+      {R"("items":{"const":1})", [&](const Items& a) { return ones(a) == std::ssize(a); }},
+      {R"("items":false)", [&](const Items& a) { return a.empty(); }},
+      {R"("minItems":1)", [&](const Items& a) { return !a.empty(); }},
+      {R"("minItems":2)", [&](const Items& a) { return a.size() >= 2; }},
+      {R"("maxItems":0)", [&](const Items& a) { return a.empty(); }},
+      {R"("maxItems":2)", [&](const Items& a) { return a.size() <= 2; }},
+      {R"("minItems":1,"maxItems":2)",
+       [&](const Items& a) { return a.size() == 1 || a.size() == 2; }},
+      {R"("contains":{"const":1})", [&](const Items& a) { return ones(a) >= 1; }},
+      {R"("contains":{"const":1},"minContains":2)", [&](const Items& a) { return ones(a) >= 2; }},
+      {R"("contains":{"const":1},"minContains":0,"maxContains":1)",
+       [&](const Items& a) { return ones(a) <= 1; }},
+      {R"("contains":{"const":1},"maxContains":2)",
+       [&](const Items& a) { return ones(a) == 1 || ones(a) == 2; }},
+  };
+  for (const Row& row : rows) {
+    INFO(row.keywords);
+    const grammar::JsonSchema schema(
+        fmt::format(R"({{"type":"array","items":{{"enum":[0,1]}},"not":{{{}}}}})", row.keywords));
+    const testing::Recognizer recognizer(schema.ebnf({}));
+    for (size_t length = 0; length <= 4; ++length) {
+      for (size_t bits = 0; bits < size_t{1} << length; ++bits) {
+        Items items;
+        for (size_t i = 0; i < length; ++i) items.push_back(static_cast<int>((bits >> i) & 1));
+        const std::string text = fmt::format("[{}]", fmt::join(items, ","));
+        INFO(text);
+        CHECK(recognizer.accepts(text) == !row.is_met(items));
+        CHECK(schema.refuse(text).empty() == !row.is_met(items));
+      }
     }
   }
 }

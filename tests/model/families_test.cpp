@@ -1,5 +1,6 @@
 // Weight tables of the families: names in the order of vLLM's state dict, sources, splits.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -299,6 +300,41 @@ TEST_CASE("Zamba 2's layers share a block and have adapters of their own") {
   CHECK(first.attention.head_dim == 8);
   CHECK_FALSE(spec.layers[0].has_attention());
   CHECK_THROWS_WITH(tiny("Zamba2ForCausalLM"), Catch::Contains("a list of mamba and hybrid"));
+}
+
+TEST_CASE("slopes of ALiBi: of eight heads the powers of 1/2, of further ones those between") {
+  const auto slopes = [](const char* architecture, int heads, const Json& more = Json::object()) {
+    Json config = tiny_config(architecture, {{"num_attention_heads", heads},
+                                             {"num_key_value_heads", heads},
+                                             {"hidden_size", heads * 4},
+                                             {"n_heads", heads},
+                                             {"d_model", heads * 4}});
+    config.merge_patch(more);
+    const ModelSpec spec = model::make_model_spec(config);
+    return spec.weight(spec.layers[0].attention.alibi.slopes).constant;
+  };
+  using Slopes = std::vector<float>;
+  // Powers of two of whole numbers are exact; 2^-0.5 and its halves are rounded once.
+  const auto root = static_cast<float>(std::sqrt(0.5));
+  const Slopes eight = {1 / 2.f,  1 / 4.f,  1 / 8.f,   1 / 16.f,
+                        1 / 32.f, 1 / 64.f, 1 / 128.f, 1 / 256.f};
+  Slopes twelve = eight;
+  twelve.insert(twelve.end(), {root, root / 2, root / 4, root / 8});
+  for (const char* architecture : {"MPTForCausalLM", "BloomForCausalLM"}) {
+    INFO(architecture);
+    CHECK(slopes(architecture, 8) == eight);
+    CHECK(slopes(architecture, 12) == twelve);
+    CHECK(slopes(architecture, 1) == Slopes{1 / 256.f});
+    CHECK(slopes(architecture, 3) == Slopes{1 / 16.f, 1 / 256.f, 1 / 4.f});
+  }
+  // Falcon's are of bfloat16, which has 8 bits of 1.01101010000010...
+  Slopes rounded = eight;
+  const float short_root = 0b10110101 / 256.f;
+  rounded.insert(rounded.end(), {short_root, short_root / 2, short_root / 4, short_root / 8});
+  CHECK(slopes("FalconForCausalLM", 12, {{"alibi", true}}) == rounded);
+  // The last of MPT's is told; its steps are twice as large then.
+  const Json larger = {{"attn_config", {{"alibi_bias_max", 16}}}};
+  CHECK(slopes("MPTForCausalLM", 3, larger) == Slopes{1 / 256.f, 1 / 65536.f, 1 / 16.f});
 }
 
 TEST_CASE("the largest tables are made") {

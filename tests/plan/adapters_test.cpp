@@ -83,6 +83,22 @@ TEST_CASE("adapters before 0.12 may add 256 tokens, beside the table and beside 
   }
 }
 
+TEST_CASE("Mistral's adapters of its table and output end with 0.14") {
+  Json config = unknown_decoder();
+  config["architectures"] = {"MistralForCausalLM"};
+  const auto adapters = [&](VllmVersion version) {
+    EngineArgs args = at(version);
+    args.lora = true;
+    args.lora_slots = 3;
+    args.lora_rank = 32;
+    return plan_of(config, args).adapter_bytes;
+  };
+  const int64_t layers = adapters({0, 15, 0});
+  CHECK(layers == adapters(model::kNewestRelease));
+  for (const VllmVersion& version : {VllmVersion{0, 12, 0}, VllmVersion{0, 14, 1}})
+    CHECK(adapters(version) - layers == int64_t{2} * (32000 + 1024) * 32 * 3 * 2);
+}
+
 TEST_CASE("adapters of a class that takes none are refused, by release") {
   Json config = llama_8b();
   EngineArgs args;

@@ -178,6 +178,37 @@ TEST_CASE("answers in messages: reasoning, calls and text by their headers") {
   });
 }
 
+TEST_CASE("a message of calls that cannot be read is told, wherever the readable ones stand") {
+  const std::string good =
+      "<atem:function_calls>\n<atem:invoke name=\"get_weather\">\n"
+      "<atem:parameter name=\"days\">3</atem:parameter>\n</atem:invoke>\n"
+      "</atem:function_calls>";
+  const auto muse = [](const std::string& body) {
+    return "<|start|>assistant to=get_weather<|message|>" + body + "<|eom|>";
+  };
+  const auto inkling = [](const std::string& body) {
+    return "<|message_model|>f<|content_invoke_tool_json|>" + body + "<|end_message|>";
+  };
+  const std::string call = R"(get_weather({"days": 3}))", both = call + "\n" + call;
+  for (const char* format : {"muse", "muse_glimmer"}) {
+    check_rows({
+        {format, muse(good) + muse(good), both, "", false},
+        {format, muse("none") + muse(good), call, "none", true},
+        {format, muse(good) + muse("none"), call, "none", true},
+        {format, muse(good) + muse("none") + muse(good), both, "none", true},
+        {format, muse("none") + muse(good) + muse(good), both, "none", true},
+    });
+  }
+  const std::string read = R"({"name": "get_weather", "args": {"days": 3}})";
+  const std::string unread = R"({"name": "f"})";
+  check_rows({
+      {"inkling", inkling(read) + inkling(read), both, "", false},
+      {"inkling", inkling(unread) + inkling(read), call, unread, true},
+      {"inkling", inkling(read) + inkling(unread), call, unread, true},
+      {"inkling", inkling(unread) + inkling(read) + inkling(read), both, unread, true},
+  });
+}
+
 TEST_CASE("messages without a format of calls, and answers that begin within reasoning") {
   const auto read = [](const char* name, const std::string& text, Thinking thinking) {
     return read_answer({.reasoning = find_reasoning_format(name)}, text, thinking,

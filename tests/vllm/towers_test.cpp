@@ -70,6 +70,44 @@ TEST_CASE("MiniCPM-V's slices have the patches of the config") {
   }
 }
 
+TEST_CASE("InternViT has no layers behind the one that is selected, counted from the end") {
+  constexpr int64_t kWidth = 64, kInner = 128, kLayers = 5;
+  struct Row {
+    const char* architecture;
+    int64_t heads;  // of 16 each, those without weights of their own too
+  };
+  for (const Row& row : {Row{"InternVLChatModel", 4}, Row{"H2OVLChatModel", 4},
+                         Row{"SkyworkR1VChatModel", 4}, Row{"NVLM_D", 4 + 7}}) {
+    INFO(row.architecture);
+    const int64_t attended = row.heads * 16;
+    // Attention, its biases, the MLP, its biases, two norms and two scales.
+    const int64_t layer = 4 * kWidth * attended + 3 * attended + kWidth + 2 * kWidth * kInner +
+                          kInner + kWidth + 4 * kWidth + 2 * kWidth;
+    const auto bytes = [&](const Json& selected) {
+      Json sight = {{"vision_config",
+                     {{"hidden_size", kWidth},
+                      {"intermediate_size", kInner},
+                      {"num_hidden_layers", kLayers},
+                      {"num_attention_heads", 4},
+                      {"image_size", 28},
+                      {"patch_size", 14},
+                      {"qkv_bias", true},
+                      {"qk_normalization", false},
+                      {"norm_type", "layer_norm"}}}};
+      if (!selected.is_null()) sight["select_layer"] = selected;
+      return shape_of(seeing(row.architecture, sight)).bytes;
+    };
+    const Amount whole = bytes(nullptr);
+    CHECK(whole > Amount{2} * kLayers * layer);
+    CHECK(bytes(-1) == whole);
+    for (const int64_t behind : {1, 2, 4, 5}) {
+      INFO(behind);
+      CHECK(bytes(-1 - behind) + Amount{2} * behind * layer == whole);
+      CHECK(bytes(kLayers - 1 - behind) == (behind < kLayers ? bytes(-1 - behind) : whole));
+    }
+  }
+}
+
 TEST_CASE("Logics has a SigLIP, the ConvNeXt-XXL of CLIP and a projector") {
   // A layer: attention, its biases, the MLP, its biases, two norms.
   constexpr int64_t kWidth = 1152, kInner = 4304;

@@ -27,7 +27,7 @@ OrderedJson& address_of(OrderedJson& part, std::span<const std::string_view> nam
     if (at == part.end() || at->is_null()) continue;
     if (!at->is_object()) return *at;
     const auto url = at->find("url");
-    if (url != at->end()) return *url;
+    if (url != at->end() && !url->is_null()) return *url;
   }
   refuse(field, fmt::format("{{\"{}\": {{\"url\": ...}}}}", names.front()), part);
 }

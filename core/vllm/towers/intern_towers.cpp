@@ -66,6 +66,8 @@ void add_intern_tower(const ConfigView& outer, const ConfigView& config, const I
   const std::vector<int64_t> selected = outer.integers({"select_layer"});
   if (!selected.empty() && selected.front() < -1) {
     sizes.layers = std::max<int64_t>(0, sizes.layers + selected.front() + 1);
+  } else if (!selected.empty() && selected.front() >= 0) {
+    sizes.layers = std::min(sizes.layers, selected.front() + 1);
   }
   std::vector<model::WeightSpec> table;
   model::SpecBuilder add(table);
