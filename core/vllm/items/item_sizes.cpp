@@ -84,7 +84,8 @@ int64_t tiles_for(const VisionShape& vision, Size size, int64_t most) {
   for (int64_t tiles = 1; tiles <= most; ++tiles) {
     for (int64_t across = 1; across <= tiles; ++across) {
       if (tiles % across != 0) continue;
-      const auto down = static_cast<double>(tiles / across);
+      const int64_t rows = tiles / across;
+      const auto down = static_cast<double>(rows);
       const double difference = std::abs(aspect - static_cast<double>(across) / down);
       const bool fills = area > Amount{vision.image_size} * vision.image_size * tiles;
       if (difference < best || (difference == best && fills)) chosen = tiles;
