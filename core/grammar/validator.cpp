@@ -263,13 +263,13 @@ class Check {
     return dependencies(schema, value, seen);
   }
 
-  /// An object's members by a list of names, or by one name, which draft 3 has.
+  /// Whether an object has the member of a name, or those of a list of names.
   bool has_all(const OrderedJson& names, const OrderedJson& value, const char* keyword) {
-    for (const auto& name : names.is_array() ? names : OrderedJson::array({names})) {
-      if (name.is_string() && !value.contains(name.get<std::string>()))
-        return wrong(keyword, fmt::format("lacks {}", name.dump()));
-    }
-    return true;
+    if (names.is_array())
+      return std::ranges::all_of(
+          names, [&](const OrderedJson& name) { return has_all(name, value, keyword); });
+    return !names.is_string() || value.contains(names.get_ref<const std::string&>()) ||
+           wrong(keyword, fmt::format("lacks {}", names.dump()));
   }
 
   /// Draft 3 says in a property's own schema that it is required.
@@ -316,11 +316,8 @@ class Check {
       if (map == nullptr || !map->is_object()) continue;
       for (const auto& [name, then] : map->items()) {
         if (!value.contains(name)) continue;
-        if (then.is_array() || (then.is_string() && schema_.draft == Draft::d3)) {
-          if (!has_all(then, value, keyword)) return false;
-        } else if (!valid(then, value, seen)) {
-          return false;
-        }
+        const bool names = then.is_array() || (then.is_string() && schema_.draft == Draft::d3);
+        if (names ? !has_all(then, value, keyword) : !valid(then, value, seen)) return false;
       }
     }
     return true;
