@@ -237,10 +237,9 @@ Words draw_words(Draw& draw, const std::vector<Words>& flags, size_t most) {
   return words;
 }
 
-std::vector<Answered> ask_engine(const engines::Engine& engine, const std::string& name,
-                                 const Json& config) {
-  const std::vector<Words> flags = flags_of(engine);
-  const auto fields = fields_of(engine);
+std::vector<Answered> ask_engine(const engines::Engine& engine, const std::vector<Words>& flags,
+                                 const std::vector<std::pair<std::string, Json>>& fields,
+                                 const std::string& name, const Json& config) {
   Draw draw(std::string(engine.name) + name);
   std::vector<Answered> all;
   for (int i = 0; i < kLaunches; ++i) {
@@ -336,7 +335,10 @@ TEST_CASE("launches of other engines drawn at random are planned as they were") 
   for (const engines::Engine& engine : engines::engines()) {
     if (engine.name == "llamacpp") continue;
     Digests digests{std::string(engine.name)};
-    for (const auto& [name, config] : all) digests.compare(name, ask_engine(engine, name, config));
+    const std::vector<Words> flags = flags_of(engine);
+    const auto fields = fields_of(engine);
+    for (const auto& [name, config] : all)
+      digests.compare(name, ask_engine(engine, flags, fields, name, config));
   }
 }
 
