@@ -9,6 +9,19 @@ using namespace plimsoll;
 using namespace plimsoll::plan;
 using namespace plimsoll::vllm;
 
+namespace {
+
+/// Bytes of three adapters of rank 32.
+int64_t adapter_bytes(const Json& config, VllmVersion version) {
+  EngineArgs args = at(version);
+  args.lora = true;
+  args.lora_slots = 3;
+  args.lora_rank = 32;
+  return plan_of(config, args).adapter_bytes;
+}
+
+}  // namespace
+
 TEST_CASE("adapters take factors of every linear layer") {
   EngineArgs args;
   args.max_model_len = 1024;
@@ -71,13 +84,7 @@ TEST_CASE("adapters before 0.12 may add 256 tokens, beside the table and beside 
     Json config = unknown_decoder();
     config["architectures"] = {"LlamaForCausalLM"};
     config["vocab_size"] = vocabulary;
-    const auto adapters = [&](VllmVersion version) {
-      EngineArgs args = at(version);
-      args.lora = true;
-      args.lora_slots = 3;
-      args.lora_rank = 32;
-      return plan_of(config, args).adapter_bytes;
-    };
+    const auto adapters = [&](VllmVersion version) { return adapter_bytes(config, version); };
     const int64_t factors = (256 + padded - vocabulary) * 32;
     CHECK(adapters({0, 11, 0}) - adapters({0, 12, 0}) == (factors + 2 * 256 * 1024) * 3 * 2);
   }
@@ -86,13 +93,7 @@ TEST_CASE("adapters before 0.12 may add 256 tokens, beside the table and beside 
 TEST_CASE("Mistral's adapters of its table and output end with 0.14") {
   Json config = unknown_decoder();
   config["architectures"] = {"MistralForCausalLM"};
-  const auto adapters = [&](VllmVersion version) {
-    EngineArgs args = at(version);
-    args.lora = true;
-    args.lora_slots = 3;
-    args.lora_rank = 32;
-    return plan_of(config, args).adapter_bytes;
-  };
+  const auto adapters = [&](VllmVersion version) { return adapter_bytes(config, version); };
   const int64_t layers = adapters({0, 15, 0});
   CHECK(layers == adapters(model::kNewestRelease));
   for (const VllmVersion& version : {VllmVersion{0, 12, 0}, VllmVersion{0, 14, 1}})
