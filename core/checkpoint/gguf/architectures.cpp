@@ -160,6 +160,32 @@ constexpr Architecture kArchitectures[] = {
     {"xverse", "XverseForCausalLM", "xverse", {}, nullptr, {.permuted = true}},
 };
 
+bool has_shared_experts(const Keys& keys) {
+  return has_in_layers(keys, ".ffn_up_shexp.weight");
+}
+
+bool lacks_factors(const Keys& keys) {
+  return !keys.has("embedding_scale") && !keys.has("expert_shared_feed_forward_length");
+}
+
+bool has_window(const Keys& keys) {
+  return keys.integer("attention.sliding_window").value_or(0) != 0;
+}
+
+bool normalizes_steps(const Keys& keys) {
+  return keys.flag("ssm.dt_b_c_rms", false);
+}
+
+constexpr Namesake kNamesakes[] = {
+    {"deepseek2", scores_by_sigmoid, "DeepseekV3ForCausalLM", "deepseek_v3"},
+    {"granite_swa", has_experts, "GraniteMoeSWAForCausalLM", "granitemoe_swa"},
+    {"granitehybrid", lacks_factors, "BambaForCausalLM", "bamba"},
+    {"granitemoe", has_shared_experts, "GraniteMoeSharedForCausalLM", "granitemoeshared"},
+    {"llama", has_experts, "MixtralForCausalLM", "mixtral"},
+    {"mamba", normalizes_steps, "FalconMambaForCausalLM", "falcon_mamba"},
+    {"olmo2", has_window, "Olmo3ForCausalLM", "olmo3"},
+};
+
 }  // namespace
 
 std::span<const Architecture> architectures() {
@@ -169,6 +195,11 @@ std::span<const Architecture> architectures() {
 const Architecture* find_architecture(std::string_view name) {
   const auto at = std::ranges::find(kArchitectures, name, &Architecture::name);
   return at == std::end(kArchitectures) ? nullptr : &*at;
+}
+
+const Namesake* find_namesake(const Keys& keys) {
+  const auto at = std::ranges::find(kNamesakes, keys.model().architecture(), &Namesake::name);
+  return at == std::end(kNamesakes) || !at->found(keys) ? nullptr : &*at;
 }
 
 }  // namespace plimsoll::checkpoint::gguf

@@ -33,8 +33,18 @@ struct Architecture {
   Unsaid unsaid = {};
 };
 
+/// A model whose files bear another architecture's name.
+struct Namesake {
+  std::string_view name;  // "general.architecture"
+  bool (*found)(const Keys& keys);
+  std::string_view architecture;  // config.json's
+  std::string_view model_type;
+};
+
 /// The row of an architecture; null: it is not known.
 const Architecture* find_architecture(std::string_view name);
+/// The other model that this file holds; null: it holds what it is named after.
+const Namesake* find_namesake(const Keys& keys);
 std::span<const Architecture> architectures();
 
 }  // namespace plimsoll::checkpoint::gguf

@@ -112,8 +112,10 @@ Json make_config(const Model& model) {
   }
   const Keys keys(model);
   Json config = Json::object();
-  config["architectures"] = Json::array({row->architecture});
-  config["model_type"] = row->model_type;
+  const Namesake* const other = find_namesake(keys);
+  config["architectures"] =
+      Json::array({other != nullptr ? other->architecture : row->architecture});
+  config["model_type"] = other != nullptr ? other->model_type : row->model_type;
   config["hidden_act"] = row->unsaid.activation;
   add_common(keys, config);
   for (const KeyPair& pair : row->keys) add_pair(keys, pair, config);

@@ -17,6 +17,9 @@ namespace plimsoll::checkpoint::gguf {
 int64_t required(const Keys& keys, std::string_view key);
 /// True when some layer has a tensor of this ending (".attn_q.bias").
 bool has_in_layers(const Keys& keys, std::string_view ending);
+bool has_experts(const Keys& keys);
+/// True of routers that score experts by a sigmoid, as DeepSeek V3's.
+bool scores_by_sigmoid(const Keys& keys);
 /// Adds the rotated part of a head, of configs that state it as a share.
 void add_rotary_share(const Keys& keys, Json& config);
 

@@ -14,6 +14,15 @@ bool has_in_layers(const Keys& keys, std::string_view ending) {
   });
 }
 
+bool has_experts(const Keys& keys) {
+  return keys.integer("expert_count").value_or(0) != 0;
+}
+
+bool scores_by_sigmoid(const Keys& keys) {
+  const auto gating = keys.integer("expert_gating_func");  // GLM 4.7 Flash's files do not say
+  return gating ? *gating == 2 : has_in_layers(keys, ".exp_probs_b.bias");
+}
+
 /// The rotated part of a head, of configs that state it as a share.
 void add_rotary_share(const Keys& keys, Json& config) {
   const auto rotated = keys.integer("rope.dimension_count");
@@ -54,9 +63,7 @@ void add_longrope(const Keys& keys, std::optional<double> scale, Json& config) {
 void finish_llama(const Keys& keys, Json& config) {
   config["attention_bias"] = has_in_layers(keys, ".attn_output.bias");
   config["mlp_bias"] = has_in_layers(keys, ".ffn_gate.bias");
-  if (keys.integer("expert_count").value_or(0) == 0) return;
-  config["architectures"] = Json::array({"MixtralForCausalLM"});
-  config["model_type"] = "mixtral";
+  if (!has_experts(keys)) return;
   config["num_local_experts"] = required(keys, "expert_count");
   config["num_experts_per_tok"] = required(keys, "expert_used_count");
 }
@@ -74,11 +81,8 @@ void finish_mistral3(const Keys& keys, Json& config) {
 }
 
 void finish_granite(const Keys& keys, Json& config) {
+  (void)keys;
   config["attention_bias"] = false;
-  const bool shared = has_in_layers(keys, ".ffn_up_shexp.weight");
-  if (!shared || keys.model().architecture() != "granitemoe") return;
-  config["architectures"] = Json::array({"GraniteMoeSharedForCausalLM"});
-  config["model_type"] = "granitemoeshared";
 }
 
 void finish_smollm3(const Keys& keys, Json& config) {

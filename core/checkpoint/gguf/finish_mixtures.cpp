@@ -49,16 +49,11 @@ void finish_deepseek(const Keys& keys, Json& config) {
   config["num_key_value_heads"] = config["num_attention_heads"];
   config["moe_layer_freq"] = 1;
   if (!config.contains("q_lora_rank")) config["q_lora_rank"] = nullptr;
-  const auto gating = keys.integer("expert_gating_func");  // GLM 4.7 Flash's files do not say
-  const bool third = gating ? *gating == 2 : has_in_layers(keys, ".exp_probs_b.bias");
+  const bool third = scores_by_sigmoid(keys);
   const bool grouped = keys.integer("expert_group_count").value_or(1) > 1;
   config["scoring_func"] = third ? "sigmoid" : "softmax";
   config["topk_method"] = third ? "noaux_tc" : grouped ? "group_limited_greedy" : "greedy";
   config["norm_topk_prob"] = keys.flag("expert_weights_norm", false);
-  if (third && keys.model().architecture() == "deepseek2") {
-    config["architectures"] = Json::array({"DeepseekV3ForCausalLM"});
-    config["model_type"] = "deepseek_v3";
-  }
   for (const char* groups : {"n_group", "topk_group"})
     if (third && !config.contains(groups)) config[groups] = 1;
   if (!config.contains("rope_scaling")) return;

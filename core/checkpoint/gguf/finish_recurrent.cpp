@@ -32,8 +32,6 @@ void add_mamba2_sizes(const Keys& keys, Json& config) {
 
 /// Bamba, which is stored as a Granite 4 without its factors.
 void finish_bamba(const Keys& keys, Json& config) {
-  config["architectures"] = Json::array({"BambaForCausalLM"});
-  config["model_type"] = "bamba";
   const Json types = layer_types(keys, config, "attention", "mamba");
   Json attends = Json::array();
   for (size_t i = 0; i < types.size(); ++i)
@@ -90,8 +88,7 @@ void finish_falcon_h1(const Keys& keys, Json& config) {
 }
 
 void finish_granite_hybrid(const Keys& keys, Json& config) {
-  if (!keys.has("embedding_scale") && !keys.has("expert_shared_feed_forward_length"))
-    return finish_bamba(keys, config);
+  if (config["model_type"] == "bamba") return finish_bamba(keys, config);
   config["layer_types"] = layer_types(keys, config, "attention", "mamba");
   add_mamba2_sizes(keys, config);
   config["position_embedding_type"] = keys.flag("rope.scaling.finetuned", false) ? "rope" : "nope";
@@ -149,9 +146,6 @@ void finish_mamba(const Keys& keys, Json& config) {
   config["use_bias"] = has_in_layers(keys, ".ssm_in.bias");
   if (keys.model().architecture() == "mamba") {
     config["time_step_rank"] = required(keys, "ssm.time_step_rank");
-    if (!keys.flag("ssm.dt_b_c_rms", false)) return;
-    config["architectures"] = Json::array({"FalconMambaForCausalLM"});
-    config["model_type"] = "falcon_mamba";
     return;
   }
   const int64_t heads = required(keys, "ssm.time_step_rank");

@@ -34,20 +34,14 @@ void add_window_types(const Keys& keys, int64_t missing, Json& config) {
 
 /// OLMo 2, and OLMo 3, which has windows.
 void finish_olmo2(const Keys& keys, Json& config) {
-  const int64_t window = keys.integer("attention.sliding_window").value_or(0);
-  if (window == 0) return;
-  config["architectures"] = Json::array({"Olmo3ForCausalLM"});
-  config["model_type"] = "olmo3";
-  config["sliding_window"] = window;
+  if (config["model_type"] != "olmo3") return;
+  config["sliding_window"] = *keys.integer("attention.sliding_window");
   add_window_types(keys, 4, config);
 }
 
 void finish_granite_windows(const Keys& keys, Json& config) {
   finish_granite(keys, config);
   add_window_types(keys, 4, config);
-  if (keys.integer("expert_count").value_or(0) == 0) return;
-  config["architectures"] = Json::array({"GraniteMoeSWAForCausalLM"});
-  config["model_type"] = "granitemoe_swa";
 }
 
 void finish_plamo3(const Keys& keys, Json& config) {
