@@ -12,6 +12,7 @@
 #include "base/lower_case.h"
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
+#include "vllm/launch/class_rules.h"
 #include "vllm/launch/length.h"
 #include "vllm/shapes/wrappers.h"
 
@@ -72,9 +73,7 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
   const ConfigView text = text_config(config);
   const bool windows = text.has("sliding_window") && text.flag({"use_sliding_window"}, true);
   const bool images = version >= kImagesWhole && find_wrapper(architecture_name(config)) != nullptr;
-  // Jamba's states were not kept between parts (engine/arg_utils.py: has_seqlen_agnostic_layers).
-  const bool states = version >= VllmVersion{0, 5, 4} && version < VllmVersion{0, 6, 3} &&
-                      architecture_name(config) == "JambaForCausalLM";
+  const bool states = class_rules(config).whole_prompts.hold(version);
   const bool cached = version < kCachedInParts && args.prefix_caching.value_or(false);
   return !windows && !images && !states && !cached && !args.lora && args.draft_method.empty();
 }

@@ -9,15 +9,13 @@
 #include "base/error.h"
 #include "hardware/capability.h"
 #include "model/vllm/types.h"
+#include "vllm/launch/class_rules.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kGlmFp8{0, 32, 0};  // on data-centre Blackwell
-constexpr VllmVersion kGlmNextFp8{0, 33, 0};
-constexpr VllmVersion kQsaFp8{0, 31, 0};     // Qwen3.8-Flash-Next's attention
-constexpr VllmVersion kV4Settles{0, 30, 0};  // DeepSeek-V4 makes fp8 of "auto"
+constexpr VllmVersion kQsaFp8{0, 31, 0};  // Qwen3.8-Flash-Next's attention
 
 std::string full_name(std::string dtype) {
   constexpr std::string_view kPrefix = "torch.";
@@ -46,18 +44,18 @@ std::string stated_dtype(const ConfigView& config) {
   return full_name(text_config(config).text({"dtype", "torch_dtype"}, outer));
 }
 
-/// True for Qwen3.8-Flash-Next with an index over pooled keys.
-bool has_pooled_index(const ConfigView& config, const std::string& architecture) {
-  return architecture.starts_with("Qwen4Exp") && text_config(config).has("indexer_n_heads");
+bool has_pooled_index(const ConfigView& config) {
+  const char* const key = class_rules(config).pooled_index;
+  return key != nullptr && text_config(config).has(key);
 }
 
 }  // namespace
 
 std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
                                 const hardware::Gpu* gpu) {
-  const std::string architecture = architecture_name(config);
+  const ClassRules& rules = class_rules(config);
   const std::string& asked = args.kv_cache_dtype;
-  if (has_pooled_index(config, architecture) && asked.starts_with("fp8") &&
+  if (has_pooled_index(config) && asked.starts_with("fp8") &&
       (args.version < kQsaFp8 || asked == "fp8_e5m2")) {
     fail(ExitCode::usage,
          "Qwen4Exp QSA requires a BF16{} main KV cache. Use --kv-cache-dtype auto.",
@@ -66,13 +64,10 @@ std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args
   if (asked != "auto") return asked;
   const bool blackwell =
       hardware::capability_of(gpu).architecture == hardware::Architecture::blackwell;
-  if (architecture == "GlmMoeDsaForCausalLM" && blackwell && args.version >= kGlmFp8) {
-    return "fp8_e4m3";
+  if (!rules.blackwell_cache.empty() && blackwell && args.version >= rules.blackwell_cache_since) {
+    return std::string(rules.blackwell_cache);
   }
-  if (architecture.starts_with("Glm5Next") && blackwell && args.version >= kGlmNextFp8) {
-    return "fp8";
-  }
-  if (architecture.starts_with("DeepseekV4For") && args.version < kV4Settles) {
+  if (args.version < rules.settles_cache) {
     fail(ExitCode::usage,
          "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got auto. Use --kv-cache-dtype "
          "fp8.");
@@ -97,7 +92,7 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
          "bfloat16 or float32 instead. Use --dtype {}.",
          type, wide ? "bfloat16" : "float32");
   }
-  if (dtype != "bfloat16" && has_pooled_index(config, architecture_name(config))) {
+  if (dtype != "bfloat16" && has_pooled_index(config)) {
     fail(ExitCode::usage, "Qwen4Exp QSA currently requires BF16. Use --dtype bfloat16.");
   }
   if (dtype == "bfloat16" && !wide) {

@@ -15,6 +15,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
+#include "vllm/launch/class_rules.h"
 #include "vllm/launch/graphs.h"
 #include "vllm/launch/machine.h"
 
@@ -214,15 +215,9 @@ void check_sharded_sampling(const EngineArgs& args, const EngineLimits& limits) 
       why);
 }
 
-/// Whether the class has layers with embeddings of n-grams (vllm/config/engram.py).
 bool has_ngram_layers(const ConfigView& config) {
-  using Row = std::pair<std::string_view, const char*>;
-  constexpr auto kKeys =
-      std::to_array<Row>({{"DeepseekV41ForCausalLM", "engram_layer_ids"},
-                          {"Qwen4ExpForCausalLM", "ple_layer_ids"},
-                          {"Qwen4ExpForConditionalGeneration", "ple_layer_ids"}});
-  const auto* const row = std::ranges::find(kKeys, architecture_name(config), &Row::first);
-  return row != kKeys.end() && !text_config(config).integers({row->second}).empty();
+  const char* const key = class_rules(config).ngram_layers;
+  return key != nullptr && !text_config(config).integers({key}).empty();
 }
 
 void check_tables(const ConfigView& config, const EngineArgs& args) {
