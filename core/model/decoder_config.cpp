@@ -22,10 +22,11 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                      fourfold ? 4 * sizes.hidden : 0, kWidths);
-  // The list of layers' kinds may say how many there are.
   sizes.layers =
       config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 0, kLayers);
-  if (sizes.layers == 0 && config.has("num_hidden_layers")) {
+  // Nemotron-H's list of layers may say how many there are.
+  const bool listed = config.has("hybrid_override_pattern") || config.has("layers_block_type");
+  if (sizes.layers == 0 && (config.has("num_hidden_layers") || !listed)) {
     config.refuse("num_hidden_layers", "a number of layers from 1");
   }
   sizes.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCounts);

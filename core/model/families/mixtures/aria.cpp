@@ -24,6 +24,7 @@ ModelSpec make_aria_text(const ConfigReader& config) {
   decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   for (const LayerSpec& layer : spec.layers) {  // a parameter of the layer, not of a module
+    if (!layer.has_experts()) continue;
     std::string& name = spec.weights[static_cast<size_t>(layer.mlp.router.gate.weight)].name;
     name.replace(name.rfind(".weight"), 1, "_");
   }
