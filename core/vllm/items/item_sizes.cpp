@@ -35,12 +35,7 @@ LargestItem limited_item(const VisionShape& vision, const EngineArgs& args, Size
                       1);
 }
 
-LargestItem edge_item(const VisionShape& vision, const EngineArgs& args, Size size) {
-  const int64_t edge =
-      std::max<int64_t>(1, setting(args, kImageScope, {"size.longest_edge", "longest_edge"},
-                                   vision.longest_edge, kMostSide));
-  const int64_t longest = std::max(size.width, size.height);
-  if (longest > edge) size = {size.width * edge / longest, size.height * edge / longest};
+LargestItem edge_item(const VisionShape& vision, Size size) {
   LargestItem item =
       patches_item(vision,
                    {plimsoll::round_up(std::max<int64_t>(1, size.width), unit_of(vision)),
@@ -201,7 +196,7 @@ LargestItem image_item(const VisionShape& vision, const EngineArgs& args, bool p
     case VisionShape::Kind::patch_limit:
       return limited_item(vision, args, sized({vision.dummy_side, vision.dummy_side}));
     case VisionShape::Kind::longest_edge:
-      return edge_item(vision, args, sized(whole_edge(vision, args)));
+      return edge_item(vision, sized(whole_edge(vision, args)));
     case VisionShape::Kind::fixed_tokens: {
       LargestItem item = tiles_item(vision, 1);
       if (profiled && vision.profiled_tokens > 0) item.tokens = vision.profiled_tokens;

@@ -210,7 +210,6 @@ struct ModelShape {
   bool estimated = false;  // the architecture is unknown and was read as its nearest kin
   std::string uncounted;   // a key of such a config for layers which are not counted
   std::string note;
-  int64_t layers = 0;
   int64_t first_layer = 0;   // of the pipeline stage
   int64_t stage_layers = 0;  // number of layers of the stage
   int64_t hidden = 0;

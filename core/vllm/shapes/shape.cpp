@@ -76,7 +76,6 @@ const DescribedModel& described(std::string_view family, nlohmann::json config) 
 /// The sizes of the whole model.
 void fill_sizes(Builder& build) {
   ModelShape& shape = build.shape;
-  shape.layers = build.dims.layers;
   shape.hidden = shape.activation.hidden = build.dims.hidden;
   shape.vocabulary = shape.activation.vocabulary = build.dims.vocabulary;
 }
