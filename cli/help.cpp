@@ -54,7 +54,7 @@ Exit status: 0 done, 2 usage, 3 some lines failed, 4 input, 5 model,
 constexpr std::string_view kPlanHelp =
     R"(Examples:
   plimsoll plan MODEL --gpu h100 --max-model-len 32k
-  plimsoll plan config.json --engine vllm --vllm-version 0.33.0 --gpu l40s -tp 2
+  plimsoll plan config.json --engine vllm --vllm-version 0.19.1 --gpu l40s -tp 2
   plimsoll plan --from 'vllm serve Qwen/Qwen3-8B --max-num-seqs 64' --gpu 4090
 
 MODEL is a folder with config.json, a config.json, a GGUF file, or a hub id.

@@ -12,6 +12,7 @@
 #include "cli/launch_flags.h"
 #include "cli/value_flag.h"
 #include "engines/engine.h"
+#include "model/vllm/version.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -122,7 +123,8 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
              "free memory of a card before loading, and when the cache is sized",
              [&o](const std::string& text) { o.free_memory = read_free_memory(text); });
   value_flag(
-      command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.33.0)",
+      command, "--vllm-version", "X.Y[.Z]",
+      "vLLM's version (default " + model::version_text(model::kNewestRelease) + ")",
       [&o](const std::string& text) {
         constexpr std::string_view kOpen[] = {"plimsoll", "vllm", "all"};
         if (std::ranges::find(kOpen, o.engine) == std::end(kOpen))

@@ -317,13 +317,13 @@ std::vector<Scene> scenes() {
        same_step,
        "h100",
        notes,
-       {"10.0", "33.1"}},
+       {"10.0"}},
       {"notes of bitsandbytes",
        llama_8b(),
        quantize("bitsandbytes"),
        "h100",
        notes,
-       {"8.0", "28.0", "33.1"}},
+       {"8.0", "28.0"}},
   };
 }
 

@@ -25,12 +25,12 @@ using Ask = std::function<void(EngineArgs&)>;
 /// The releases at which `answer` changes, from the first that serves the model on.
 inline Releases changes_of(const std::function<std::string(const VllmVersion&)>& answer) {
   constexpr int kFirstMinor = 5;
-  constexpr int kLastMinor = 34;
   constexpr int kPatches = 6;  // more than any release has had
   Releases changes;
   std::string before = answer({0, kFirstMinor, 0});
-  for (int minor = kFirstMinor; minor <= kLastMinor; ++minor) {
+  for (int minor = kFirstMinor; minor <= model::kNewestRelease.minor; ++minor) {
     for (int patch = 0; patch < kPatches; ++patch) {
+      if (VllmVersion{0, minor, patch} > model::kNewestRelease) break;  // a note tells it
       std::string now = answer({0, minor, patch});
       const bool served = before.find("are not supported for now") == std::string::npos;
       if (served && now != before) changes.push_back(fmt::format("{}.{}", minor, patch));

@@ -55,9 +55,9 @@ std::string served_note(const std::string& architecture, const VllmVersion& vers
   const std::optional<KnownClass> known = model::find_class(architecture);
   if (!known && names_a_generator(architecture)) {
     return fmt::format(
-        "no release of vLLM known here (0.4 to 0.33) has a class for {}: it runs the one of "
+        "no release of vLLM known here (0.4 to 0.{}) has a class for {}: it runs the one of "
         "transformers or of the checkpoint's own code where that allows it, or refuses the model",
-        architecture);
+        model::kNewestRelease.minor, architecture);
   }
   if (!known || !runs_transformers(*known, version)) return "";
   if (!too_early(*known, version) && !known->gone(version)) return "";
