@@ -1,54 +1,42 @@
 // Launches drawn at random, of every engine, over configs of every kind: `plan` answers them as it
-// did when tests/data/random_launches was written, which has a digest for each config. The answers
-// are not known to be right; but no figure changes unseen. PLIMSOLL_RENEW_LAUNCHES=1 writes the
-// digests, PLIMSOLL_SHOW_LAUNCHES="vllm phi-2" prints a config's launches with their answers, to be
+// did when tests/data/digests was written, which has a digest for each config. The answers
+// are not known to be right; but no figure changes unseen. PLIMSOLL_RENEW_DIGESTS=1 writes the
+// digests, PLIMSOLL_SHOW_DIGEST="vllm phi-2" prints a config's launches with their answers, to be
 // compared with those of another build.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
-#include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
-#include <map>
-#include <random>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "batch/scratch.h"
+#include "conformance/launch_digests.h"
 #include "launch/parameters.h"
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
-#include "plan/report/report.h"
 #include "plan/vllm_plan.h"
 #include "reference/gguf_bytes.h"
-#include "vllm_config.h"
 
 using namespace plimsoll;
+using namespace plimsoll::testing;
 
 namespace {
 
-namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-const fs::path kData = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data";
 constexpr int kLaunches = 16;    // of a config
-constexpr int kOfReleases = 48;  // of a config and vLLM, which has as many releases
+constexpr int kOfMedia = 64;     // of a config with images, videos or sound
+constexpr int kOfReleases = 32;  // of a config and vLLM, by drawn releases
 
 constexpr const char* kCards[] = {"h100", "h200",         "a100-80gb", "l4", "rtx4090", "rtx5090",
                                   "gb10", "rtx-pro-6000", "l40s",      "t4", "b200",    "a10g"};
-/// Those before the newest.
-constexpr const char* kReleases[] = {
-    "0.6.4",  "0.6.5",  "0.6.6",  "0.7.0",  "0.7.1",  "0.7.2",  "0.7.3",  "0.8.0",  "0.8.1",
-    "0.8.2",  "0.8.3",  "0.8.4",  "0.8.5",  "0.9.0",  "0.9.1",  "0.9.2",  "0.10.0", "0.10.1",
-    "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.0", "0.14.1", "0.15.0",
-    "0.15.1", "0.16.0", "0.17.0", "0.17.1", "0.18.0", "0.18.1", "0.19.0", "0.19.1", "0.20.0",
-    "0.20.1", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1",
-    "0.26.0", "0.27.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0"};
 
 /// Flags of vLLM with their values.
 const std::vector<Words> kFlags = {
@@ -92,75 +80,44 @@ const std::vector<Words> kFlags = {
     {"--max-lora-rank", "64"},
     {"--speculative-config", R"({"method": "ngram", "num_speculative_tokens": 4})",
      R"({"method": "mtp", "num_speculative_tokens": 1})"},
-    {"--limit-mm-per-prompt", "image=0", "image=3"},
     {"--language-model-only", "true"},
     {"--skip-mm-profiling", "true"},
     {"--mm-processor-cache-gb", "0", "9"},
     {"--hf-overrides", R"({"num_hidden_layers": 6})"},
     {"--rope-theta", "5000"}};
 
-/// Numbers that depend on a text alone, on any machine.
-class Draw {
- public:
-  explicit Draw(const std::string& text) : random_(static_cast<uint32_t>(digest(text))) {}
+/// What items a prompt may have, and how they are processed.
+const std::vector<Words> kMedia = {
+    {"--limit-mm-per-prompt", R"({"image": 0})", R"({"image": 3, "video": 0, "audio": 0})",
+     R"({"image": 0, "video": 2, "audio": 0})", R"({"image": 0, "video": 0, "audio": 2})",
+     R"({"image": {"count": 2, "width": 700, "height": 3000}, "video": 0})",
+     R"({"image": {"count": 1, "width": 9000, "height": 1200}})",
+     R"({"image": 0, "video": {"count": 1, "num_frames": 9, "width": 250, "height": 900}})",
+     R"({"audio": {"count": 1, "length": 90000}})"},
+    {"--mm-processor-kwargs", R"({"max_pixels": 300000})", R"({"min_pixels": 90000})",
+     R"({"size": {"longest_edge": 600, "shortest_edge": 300}})", R"({"max_dynamic_patch": 3})",
+     R"({"max_image_size": {"longest_edge": 200}})", R"({"do_pan_and_scan": true})",
+     R"({"num_frames": 5})", R"({"fps": 1})", R"({"max_soft_tokens": 140})",
+     R"({"in_token_limit": 500})", R"({"crop_to_patches": true, "max_patches": 4})"},
+    {"--skip-mm-profiling", "true"},
+    {"--mm-processor-cache-gb", "0", "9"},
+    // Few sequences, so that the encoder's peak is the largest.
+    {"--max-num-seqs", "1", "2", "3"},
+    {"--max-num-batched-tokens", "300", "30000"},
+    {"--max-model-len", "2000"},
+    {"--tensor-parallel-size", "2"}};
 
-  size_t below(size_t count) { return random_() % count; }
-  const auto& of(const auto& values) { return values[below(std::size(values))]; }
-
-  /// FNV-1a.
-  static uint64_t digest(const std::string& text) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-    return hash;
-  }
-
- private:
-  std::mt19937 random_;
-};
-
-/// A launch and its answer, in words.
-struct Answered {
-  std::string launch, answer;
-};
-
-template <typename Plan>
-Answered answered(std::string launch, Plan&& plan) {
-  try {
-    return {std::move(launch), plan::to_json(plan())};
-  } catch (const Error& error) {
-    return {std::move(launch), fmt::format("{}", error.what())};
-  } catch (const std::invalid_argument& error) {
-    return {std::move(launch), fmt::format("refused: {}", error.what())};
-  }
-}
-
-/// Configs by name: those of the folders, and of the rows of tests/data/families.
-std::map<std::string, Json> configs() {
-  std::map<std::string, Json> configs;
-  for (const char* folder : {"configs", "vllm/configs", "engines/configs"})
-    for (const auto& entry : fs::directory_iterator(kData / folder))
-      if (entry.path().extension() == ".json")
-        configs.emplace(entry.path().stem(), test::vllm_config(entry.path()));
-  for (const char* rows : {"families", "changed", "items"}) {
-    std::ifstream file(kData / "families" / fmt::format("{}.jsonl", rows));
-    for (std::string line; std::getline(file, line);) {
-      const Json row = parse_json<Json>(line);
-      if (row.contains("config"))
-        configs.emplace(fmt::format("{}-{}", rows, row["name"].get<std::string>()), row["config"]);
-    }
-  }
-  return configs;
-}
-
-std::vector<Answered> ask_vllm(const std::string& name, const Json& config) {
+std::vector<Answered> ask_vllm(const std::string& name, const Json& config,
+                               const std::vector<Words>& known,
+                               std::span<const char* const> releases, int launches) {
   Draw draw(name);
   std::vector<Answered> all;
-  for (int i = 0; i < kOfReleases; ++i) {
+  for (int i = 0; i < launches; ++i) {
     const hardware::Gpu& gpu = hardware::find_gpu(draw.of(kCards));
-    const std::string release = draw.below(3) == 0 ? "" : draw.of(kReleases);
+    const std::string release = draw.below(3) == 0 ? "" : draw.of(releases);
     Words words;
-    for (size_t flags = i == 0 ? 0 : draw.below(5); flags > 0; --flags) {
-      const Words& flag = draw.of(kFlags);
+    for (size_t flags = i == 0 ? 0 : draw.below(6); flags > 0; --flags) {
+      const Words& flag = draw.of(known);
       words.insert(words.end(), {flag.front(), flag[1 + draw.below(flag.size() - 1)]});
     }
     const std::string launch =
@@ -286,48 +243,23 @@ std::vector<Answered> ask_llamacpp(const engines::Engine& engine, const std::vec
   return all;
 }
 
-/// The digests of a file of tests/data/random_launches, by config.
-class Digests {
- public:
-  explicit Digests(const std::string& engine)
-      : engine_(engine), path_(kData / "random_launches" / (engine + ".txt")) {
-    std::ifstream file(path_);
-    for (std::string name, digest; file >> name >> digest;) known_[name] = digest;
-  }
-
-  void compare(std::string name, const std::vector<Answered>& all) {
-    std::ranges::replace(name, ' ', '_');
-    std::string text;
-    for (const Answered& one : all) text += one.launch + "\n" + one.answer + "\n";
-    const char* const shown = std::getenv("PLIMSOLL_SHOW_LAUNCHES");
-    if (shown != nullptr && shown == engine_ + " " + name) std::cout << text;
-    found_[name] = fmt::format("{:016x}", Draw::digest(text));
-    if (renews()) return;
-    INFO(engine_ << " " << name);
-    CHECK(known_[name] == found_[name]);
-  }
-
-  ~Digests() {
-    if (!renews()) return;
-    std::ofstream file(path_);
-    for (const auto& [name, digest] : found_) file << name << " " << digest << "\n";
-  }
-
- private:
-  static bool renews() { return std::getenv("PLIMSOLL_RENEW_LAUNCHES") != nullptr; }
-
-  std::string engine_;
-  fs::path path_;
-  std::map<std::string, std::string> known_, found_;
-};
-
 }  // namespace
 
 TEST_CASE("launches of vLLM drawn at random are planned as they were") {
   Digests digests("vllm");
   const auto all = configs();
   REQUIRE(all.size() > 150);
-  for (const auto& [name, config] : all) digests.compare(name, ask_vllm(name, config));
+  for (const auto& [name, config] : all)
+    digests.compare(name, ask_vllm(name, config, kFlags, kReleases, kOfReleases));
+}
+
+TEST_CASE("launches of vLLM with images, videos and sound are planned as they were") {
+  Digests digests("media");
+  // Before 0.10 few of the flags are there.
+  const auto* const first = std::ranges::find(kReleases, std::string_view("0.10.0"));
+  for (const auto& [name, config] : configs())
+    if (sees_or_hears(config))
+      digests.compare(name, ask_vllm(name, config, kMedia, {first, std::end(kReleases)}, kOfMedia));
 }
 
 TEST_CASE("launches of other engines drawn at random are planned as they were") {
