@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/items/item_sizes.h"
 
 namespace plimsoll::plan {
 
@@ -126,6 +127,7 @@ TEST_CASE("items of Muse have sizes of their own") {
   const EncoderMemory memory = encoder_memory({}, {8, 8192, 0.9}, shape, 2, 65536);
   const std::map<std::string, int64_t> tokens(memory.tokens.begin(), memory.tokens.end());
   CHECK(tokens == std::map<std::string, int64_t>{{"image", 4096}, {"video", 48 * 144}});
+  CHECK(largest_video(shape.vision, {}, 65536).rows == 48 * 144 * 4);  // merged by squares of 2
 }
 
 }  // namespace plimsoll::plan

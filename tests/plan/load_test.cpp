@@ -76,6 +76,7 @@ TEST_CASE("what prefixes save is forecast of one scheduler with one step under w
     EngineArgs args;
     row.change(args);
     CHECK(plan_of(llama_8b(), args).shared_windows == std::vector<int64_t>(row.forecast ? 1 : 0));
+    CHECK(plan_of(hybrid(), args).shared_windows.empty());  // states have rules of their own
   }
 }
 

@@ -1,5 +1,6 @@
 // What the JSON of a plan says of the first boot and of prompts, and the differences of two plans.
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "base/json.h"
 #include "plan/configs.h"
@@ -95,4 +96,23 @@ TEST_CASE("a difference names what one of the plans alone has, on either side") 
   const std::string bytes = readable_bytes(adapted.adapter_bytes);
   CHECK_THAT(diff_plans(without, to_json(adapted)), Catch::Contains("(absent) -> " + bytes));
   CHECK_THAT(diff_plans(to_json(adapted), without), Catch::Contains(bytes + " -> (absent)"));
+}
+
+TEST_CASE("the page has a table of stages where there are several") {
+  PlanResult plan = plan_of(llama_8b());
+  CHECK_THAT(to_html(plan), !Catch::Contains("id=\"stages\""));
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  plan = plan_of(llama_8b(), args);
+  REQUIRE(plan.stages.size() == 2);
+  const std::string page = to_html(plan);
+  CHECK_THAT(page, Catch::Contains("id=\"stages\""));
+  CHECK_THAT(page, Catch::Contains(", the tightest</td><td>16</td>"));
+}
+
+TEST_CASE("a model without a KV cache has no lines of it in the log") {
+  PlanResult plan = plan_of(llama_8b());
+  CHECK_THAT(to_log(plan), Catch::Contains("GPU KV cache size"));
+  plan.has_kv = false;
+  CHECK(to_log(plan).empty());
 }
