@@ -1,6 +1,5 @@
 // A model as the whole program sees it: dimensions, layers, and the weight table that plan sums,
-// shard writes to disk and run loads. A family file (families/NAME.cpp) turns a config into one of
-// these.
+// shard writes to disk and run loads. A function in families/ turns a config into one of these.
 #pragma once
 
 #include <cstdint>
