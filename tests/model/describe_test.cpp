@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "like_cases.h"
 #include "model/config.h"
 #include "model/config_reader.h"
 #include "model/families/family.h"
@@ -87,4 +88,44 @@ TEST_CASE("a stage holds its layers, and of the rest what its class has there") 
   CHECK(places.holds(spec->final_norm.weight, last));
   CHECK(places.holds(spec->layers[0].attention.qkv.weight, first));
   CHECK_FALSE(places.holds(spec->layers[0].attention.qkv.weight, last));
+}
+
+TEST_CASE("a config without a key, or with nonsense in it, is described or refused in any family") {
+  const Json whole = tiny_config("", {{"q_lora_rank", 8},
+                                      {"kv_lora_rank", 8},
+                                      {"qk_rope_head_dim", 4},
+                                      {"qk_nope_head_dim", 4},
+                                      {"v_head_dim", 4},
+                                      {"num_experts", 4},
+                                      {"moe_num_experts", 4},
+                                      {"n_routed_experts", 4},
+                                      {"num_experts_per_tok", 2},
+                                      {"use_bias", true}});
+  const Json values[] = {nullptr, 0, 1, -1, 1 << 30, 0.5, "x", Json::array()};
+  int described = 0, refused = 0;
+  const auto attempt = [&](const auto& describe) {
+    try {
+      describe();
+      ++described;
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  size_t number = 0;
+  for (const model::Family& family : model::families()) {
+    if (!testing::is_taken_sanitized(number++, 7)) continue;
+    for (const auto& [key, usual] : whole.items()) {
+      if (key == "architectures") continue;
+      for (const Json& value : values) {
+        Json config = whole;
+        config["architectures"] = {std::string(family.architecture)};
+        config["model_type"] = std::string(family.model_type);
+        config.merge_patch({{key, value}});
+        attempt([&] { model::make_model_spec(config); });
+        attempt([&] { model::describe_language_model(family.architecture, config); });
+      }
+    }
+  }
+  CHECK(described > 300);
+  CHECK(refused > 300);
 }
