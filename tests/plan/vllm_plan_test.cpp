@@ -370,3 +370,16 @@ TEST_CASE("a cache that is too small is answered in each release's own words") {
   CHECK_THAT(no_memory_message({0, 22, 0}),
              Catch::Contains("on the CPU backend, despite its name"));
 }
+
+TEST_CASE("a stated cache is planned without a card") {
+  EngineArgs args;
+  args.kv_cache_memory = int64_t{8} << 30;
+  const PlanResult stated = plan_vllm({llama_8b(), "config.json"}, args, nullptr);
+  CHECK(stated.kv_cache_bytes == args.kv_cache_memory);
+  CHECK(stated.kv_tokens == args.kv_cache_memory / (32 * 2 * 8 * 128 * 2));
+  CHECK(stated.gpu.empty());
+  CHECK(stated.total_bytes == 0);
+  const PlanResult none = plan_vllm({llama_8b(), "config.json"}, {}, nullptr);
+  CHECK(none.kv_cache_bytes == 0);
+  CHECK_FALSE(none.fits);
+}
