@@ -1,5 +1,5 @@
-// Answers that no reference has given, kept as digests: draws that are the same on any machine, and
-// the files of tests/data/digests (README there).
+// Digests of answers that no reference has given: draws that are the same on any machine, and the
+// files of tests/data/digests (README there).
 #pragma once
 
 #include <fmt/format.h>
@@ -65,8 +65,15 @@ class Digests {
     CHECK(known_[name] == found_[name]);
   }
 
-  ~Digests() {
-    if (!renews()) return;
+  /// Writes the file anew, or checks that all of its lines were asked about.
+  void finish() {
+    if (!renews()) {
+      for (const auto& [name, digest] : known_) {
+        INFO(set_ << " " << name << " is not asked about any more");
+        CHECK(found_.contains(name));
+      }
+      return;
+    }
     std::ofstream file(path_);
     for (const auto& [name, digest] : found_) file << name << " " << digest << "\n";
   }

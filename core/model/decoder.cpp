@@ -11,7 +11,8 @@ namespace plimsoll::model {
 
 void read_without_positions(const ConfigReader& config, Decoder& decoder,
                             const CommonDefaults& defaults) {
-  decoder.sizes = read_sizes(config, defaults.head_dim, defaults.max_position);
+  decoder.sizes =
+      read_sizes(config, defaults.head_dim, defaults.max_position, defaults.layers_listed);
   if (!defaults.activation_key.empty()) {
     decoder.activation = read_activation(config, defaults.activation_key, "silu");
   }

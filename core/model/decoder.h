@@ -244,6 +244,7 @@ struct CommonDefaults {
   std::string_view share_key = "partial_rotary_factor";
   double share = 1;  // of the head that is rotated
   bool flat_rope_is_idle = false;
+  bool layers_listed = false;  // the family's list of layers may say how many there are
 };
 
 /// Reads sizes, activation, epsilon and tying.

@@ -13,8 +13,9 @@ constexpr IntegerRange kLayers{1, 4096};
 constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config states no length
 
 // head_dim is 0 where hidden does not divide by heads. `fourfold`: of MLPs, where the config is
-// silent.
-Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_position = 0) {
+// silent. `layers_listed`: the number of layers may be missing.
+Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_position = 0,
+                       bool layers_listed = false) {
   Sizes sizes;
   sizes.vocab = config.required({"vocab_size", "padded_vocab_size"}, kVocabularies);
   const auto outer = config.integer({"n_embed"}, kWidths);
@@ -24,9 +25,7 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
                      fourfold ? 4 * sizes.hidden : 0, kWidths);
   sizes.layers =
       config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 0, kLayers);
-  // Nemotron-H's list of layers may say how many there are.
-  const bool listed = config.has("hybrid_override_pattern") || config.has("layers_block_type");
-  if (sizes.layers == 0 && (config.has("num_hidden_layers") || !listed)) {
+  if (sizes.layers == 0 && (config.has("num_hidden_layers") || !layers_listed)) {
     config.refuse("num_hidden_layers", "a number of layers from 1");
   }
   sizes.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCounts);
@@ -46,8 +45,10 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
 
 }  // namespace
 
-Sizes read_sizes(const ConfigReader& config, int64_t head_dim, int64_t max_position) {
-  Sizes sizes = read_plain_sizes(config, false, config.describes() ? 0 : max_position);
+Sizes read_sizes(const ConfigReader& config, int64_t head_dim, int64_t max_position,
+                 bool layers_listed) {
+  Sizes sizes =
+      read_plain_sizes(config, false, config.describes() ? 0 : max_position, layers_listed);
   sizes.kv_heads = config.integer({"num_key_value_heads"}, sizes.heads, kHeadCounts);
   require_even_groups(config, "num_key_value_heads", sizes.heads, sizes.kv_heads);
   const int64_t stated =

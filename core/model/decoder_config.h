@@ -27,7 +27,8 @@ struct Sizes {
 /// Reads and checks sizes: all in a plausible range, kv_heads dividing heads. `head_dim`: default
 /// where the hidden size is no multiple of heads; 0: refused. `max_position`: default of the class;
 /// 0: the usual rows of vLLM's rotary tables.
-Sizes read_sizes(const ConfigReader& config, int64_t head_dim = 0, int64_t max_position = 0);
+Sizes read_sizes(const ConfigReader& config, int64_t head_dim = 0, int64_t max_position = 0,
+                 bool layers_listed = false);
 
 /// Reads sizes for families whose heads are always hidden / heads wide, each with its own k and v.
 Sizes read_even_sizes(const ConfigReader& config);

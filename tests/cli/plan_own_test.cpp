@@ -341,7 +341,7 @@ TEST_CASE("what our own engine does not have is refused by name") {
     CHECK(outcome.status == 2);
     CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
   }
-  // No engine has this class, so that the other is not offered.
+  // vLLM has no such class either, so `--engine vllm` is not offered.
   scratch.write("t5.json", R"({"architectures":["T5ForConditionalGeneration"],"model_type":"t5"})");
   const auto unknown = shell(scratch, "plimsoll plan t5.json --engine plimsoll --gpu h100");
   CHECK_THAT(unknown.err, Catch::Contains("T5ForConditionalGeneration is not supported"));

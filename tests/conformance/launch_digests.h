@@ -1,5 +1,5 @@
-// What tests of launches that no reference has answered share: configs of every kind, and answers
-// in words.
+// Shared by tests of launches that no reference has answered: configs of every kind, and plans as
+// text.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,16 +14,29 @@
 #include "base/error.h"
 #include "digests.h"
 #include "plan/report/report.h"
+#include "vllm/shapes/model_shape.h"
+#include "vllm/shapes/rank_weights.h"
 #include "vllm_config.h"
 #include "vllm_releases.h"
 
 namespace plimsoll::testing {
 
-/// A launch with what `plan` makes of it: its answer as JSON, or its refusal.
+/// A plan in each form that `plan` prints, and each of its parts explained.
+inline std::string reports_of(const plan::PlanResult& result) {
+  constexpr int kColumns = 80;
+  std::string text = plan::to_text(result, kColumns) + plan::to_args(result) +
+                     plan::to_log(result) + plan::to_html(result);
+  for (const plan::PlanPart& part : result.parts) text += plan::explain_part(result, part.name);
+  return text;
+}
+
+/// A launch with what `plan` makes of it: its answer as JSON, and with `reports` in every other
+/// form, or its refusal.
 template <typename Plan>
-Answered answered(std::string launch, Plan&& plan) {
+Answered answered(std::string launch, Plan&& plan, bool reports = false) {
   try {
-    return {std::move(launch), plan::to_json(plan())};
+    const plan::PlanResult result = plan();
+    return {std::move(launch), plan::to_json(result) + (reports ? reports_of(result) : "")};
   } catch (const Error& error) {
     return {std::move(launch), fmt::format("{}", error.what())};
   } catch (const std::invalid_argument& error) {
@@ -49,9 +62,21 @@ inline std::map<std::string, Json> configs() {
   return configs;
 }
 
-/// True for a config with an encoder for images, videos or sound.
+/// What vLLM's class makes of a config on one rank.
+inline vllm::ModelShape shape_of(const Json& config) {
+  const quantization::Quantization plain;
+  vllm::RankWeights weights(1, 2, plain);
+  return vllm::build_shape({config, "config.json"}, {}, weights);
+}
+
+/// True for a config with an encoder for images, videos or sound whose items are counted.
 inline bool sees_or_hears(const Json& config) {
-  return config.dump().find("vision") != std::string::npos || config.contains("audio_config");
+  try {
+    const vllm::ModelShape shape = shape_of(config);
+    return shape.vision.kind != vllm::VisionShape::Kind::none || shape.sound.tokens > 0;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace plimsoll::testing

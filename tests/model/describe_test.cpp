@@ -100,8 +100,11 @@ TEST_CASE("a config without a key, or with nonsense in it, is described or refus
                                       {"moe_num_experts", 4},
                                       {"n_routed_experts", 4},
                                       {"num_experts_per_tok", 2},
+                                      {"hybrid_override_pattern", "M*"},
+                                      {"layers_block_type", {"mamba", "attention"}},
                                       {"use_bias", true}});
-  const Json values[] = {nullptr, 0, 1, -1, 1 << 30, 0.5, "x", Json::array()};
+  const Json values[] = {nullptr, 0, 1, -1, 1 << 30, 0.5, "", Json::array()};
+  const Json no_layers = {{"num_hidden_layers", nullptr}};
   int described = 0, refused = 0;
   const auto attempt = [&](const auto& describe) {
     try {
@@ -122,6 +125,8 @@ TEST_CASE("a config without a key, or with nonsense in it, is described or refus
         config["model_type"] = std::string(family.model_type);
         config.merge_patch({{key, value}});
         attempt([&] { model::make_model_spec(config); });
+        attempt([&] { model::describe_language_model(family.architecture, config); });
+        config.merge_patch(no_layers);
         attempt([&] { model::describe_language_model(family.architecture, config); });
       }
     }

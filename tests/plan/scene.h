@@ -30,7 +30,7 @@ inline Releases changes_of(const std::function<std::string(const VllmVersion&)>&
   std::string before = answer({0, kFirstMinor, 0});
   for (int minor = kFirstMinor; minor <= model::kNewestRelease.minor; ++minor) {
     for (int patch = 0; patch < kPatches; ++patch) {
-      if (VllmVersion{0, minor, patch} > model::kNewestRelease) break;  // a note tells it
+      if (VllmVersion{0, minor, patch} > model::kNewestRelease) break;
       std::string now = answer({0, minor, patch});
       const bool served = before.find("are not supported for now") == std::string::npos;
       if (served && now != before) changes.push_back(fmt::format("{}.{}", minor, patch));

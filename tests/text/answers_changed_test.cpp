@@ -74,6 +74,7 @@ TEST_CASE("answers with calls, changed at random, are read as they were") {
     }
     digests.compare(name, all);
   }
+  digests.finish();
 }
 
 TEST_CASE("answers with reasoning, changed at random, are read as they were") {
@@ -94,4 +95,5 @@ TEST_CASE("answers with reasoning, changed at random, are read as they were") {
     }
     digests.compare(name, all);
   }
+  digests.finish();
 }

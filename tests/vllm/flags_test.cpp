@@ -2,10 +2,7 @@
 #include "vllm/launch/flags.h"
 
 #include <catch2/catch.hpp>
-#include <string>
-#include <vector>
 
-#include "digests.h"
 #include "vllm_releases.h"
 
 using namespace plimsoll;
@@ -13,73 +10,91 @@ using namespace plimsoll::vllm;
 
 namespace {
 
-constexpr const char* kFlags[] = {"--allow-deprecated-quantization",
-                                  "--async-scheduling",
-                                  "--attention-backend",
-                                  "--compilation-config",
-                                  "--cuda-graph-sizes",
-                                  "--cudagraph-capture-sizes",
-                                  "--data-parallel-size",
-                                  "--disable-hybrid-kv-cache-manager",
-                                  "--disable-log-requests",
-                                  "--enable-batch-sharded-sampling",
-                                  "--enable-expert-parallel",
-                                  "--enable-sleep-mode",
-                                  "--engram-config",
-                                  "--hf-overrides",
-                                  "--kv-cache-memory-bytes",
-                                  "--language-model-only",
-                                  "--mamba-block-size",
-                                  "--mamba-cache-mode",
-                                  "--mamba-ssm-cache-dtype",
-                                  "--max-cudagraph-capture-size",
-                                  "--mm-processor-cache-gb",
-                                  "--mm-processor-kwargs",
-                                  "--optimization-level",
-                                  "--performance-mode",
-                                  "--rope-scaling",
-                                  "--rope-theta",
-                                  "--skip-mm-profiling",
-                                  "--speculative-config",
-                                  "--swap-space"};
-constexpr const char* kKeys[] = {"backend",
-                                 "cache_dir",
-                                 "candidate_compile_sizes",
-                                 "compile_cache_save_format",
-                                 "compile_mm_encoder",
-                                 "compile_ranges_endpoints",
-                                 "compile_ranges_split_points",
-                                 "compile_sizes",
-                                 "cudagraph_capture_sizes",
-                                 "cudagraph_copy_inputs",
-                                 "cudagraph_decoder_replay",
-                                 "cudagraph_mm_encoder",
-                                 "cudagraph_mode",
-                                 "cudagraph_num_of_warmups",
-                                 "cudagraph_specialize_lora",
-                                 "custom_ops",
-                                 "debug_dump_path",
-                                 "decoder_replay_cudagraph_capture_sizes",
-                                 "decoder_replay_trim_threshold",
-                                 "dynamic_shapes_config",
-                                 "encoder_cudagraph_max_frames_per_batch",
-                                 "encoder_cudagraph_max_images_per_batch",
-                                 "encoder_cudagraph_max_vision_items_per_batch",
-                                 "encoder_cudagraph_token_budgets",
-                                 "fast_moe_cold_start",
-                                 "full_cuda_graph",
-                                 "inductor_compile_config",
-                                 "inductor_hash_cache",
-                                 "inductor_passes",
-                                 "ir_enable_torch_wrap",
-                                 "level",
-                                 "max_cudagraph_capture_size",
-                                 "mode",
-                                 "pass_config",
-                                 "splitting_ops",
-                                 "use_cudagraph",
-                                 "use_inductor",
-                                 "use_inductor_graph_partition"};
+struct Served {
+  const char* name;
+  const char* first;
+  const char* last;  // "": the newest has it
+};
+
+// vllm/engine/arg_utils.py of the wheels.
+constexpr Served kFlags[] = {
+    {"--allow-deprecated-quantization", "0.14.0", ""},
+    {"--async-scheduling", "0.10.0", ""},
+    {"--attention-backend", "0.13.0", ""},
+    {"--compilation-config", "0.6.5", ""},
+    {"--cuda-graph-sizes", "0.9.0", "0.12.0"},
+    {"--cudagraph-capture-sizes", "0.11.1", ""},
+    {"--data-parallel-size", "0.8.3", ""},
+    {"--disable-hybrid-kv-cache-manager", "0.9.1", ""},
+    {"--disable-log-requests", "0.4.0", "0.16.0"},
+    {"--enable-batch-sharded-sampling", "0.29.0", ""},
+    {"--enable-expert-parallel", "0.8.0", ""},
+    {"--enable-sleep-mode", "0.7.0", ""},
+    {"--engram-config", "0.30.0", ""},
+    {"--hf-overrides", "0.6.4", ""},
+    {"--kv-cache-memory-bytes", "0.10.2", ""},
+    {"--language-model-only", "0.17.0", ""},
+    {"--mamba-block-size", "0.11.1", ""},
+    {"--mamba-cache-mode", "0.15.0", ""},
+    {"--mamba-ssm-cache-dtype", "0.10.1", ""},
+    {"--max-cudagraph-capture-size", "0.11.1", ""},
+    {"--mm-processor-cache-gb", "0.10.1", ""},
+    {"--mm-processor-kwargs", "0.6.2", ""},
+    {"--optimization-level", "0.12.0", ""},
+    {"--performance-mode", "0.17.0", ""},
+    {"--rope-scaling", "0.4.3", "0.11.0"},
+    {"--rope-theta", "0.5.0", "0.11.0"},
+    {"--skip-mm-profiling", "0.10.1", ""},
+    {"--speculative-config", "0.8.2", ""},
+    {"--swap-space", "0.4.0", "0.17.1"},
+};
+
+// vllm/config/compilation.py of the wheels, before 0.10.1 vllm/config.py.
+constexpr Served kKeys[] = {
+    {"backend", "0.6.5", ""},
+    {"cache_dir", "0.6.5", ""},
+    {"candidate_compile_sizes", "0.6.5", "0.6.6"},
+    {"compile_cache_save_format", "0.11.1", ""},
+    {"compile_mm_encoder", "0.11.1", ""},
+    {"compile_ranges_endpoints", "0.18.0", ""},
+    {"compile_ranges_split_points", "0.13.0", "0.17.1"},
+    {"compile_sizes", "0.6.5", ""},
+    {"cudagraph_capture_sizes", "0.6.5", ""},
+    {"cudagraph_copy_inputs", "0.6.5", ""},
+    {"cudagraph_decoder_replay", "0.32.0", ""},
+    {"cudagraph_mm_encoder", "0.19.0", ""},
+    {"cudagraph_mode", "0.10.1", ""},
+    {"cudagraph_num_of_warmups", "0.6.5", ""},
+    {"cudagraph_specialize_lora", "0.11.1", ""},
+    {"custom_ops", "0.6.5", ""},
+    {"debug_dump_path", "0.6.5", ""},
+    {"decoder_replay_cudagraph_capture_sizes", "0.32.0", ""},
+    {"decoder_replay_trim_threshold", "0.32.0", ""},
+    {"dynamic_shapes_config", "0.12.0", ""},
+    {"encoder_cudagraph_max_frames_per_batch", "0.20.0", ""},
+    {"encoder_cudagraph_max_images_per_batch", "0.19.0", "0.19.1"},
+    {"encoder_cudagraph_max_vision_items_per_batch", "0.20.0", ""},
+    {"encoder_cudagraph_token_budgets", "0.19.0", ""},
+    {"fast_moe_cold_start", "0.16.0", ""},
+    {"full_cuda_graph", "0.9.0", "0.11.0"},
+    {"inductor_compile_config", "0.6.5", ""},
+    {"inductor_hash_cache", "0.6.5", "0.6.6"},
+    {"inductor_passes", "0.6.5", ""},
+    {"ir_enable_torch_wrap", "0.20.0", ""},
+    {"level", "0.6.5", "0.17.1"},
+    {"max_cudagraph_capture_size", "0.11.1", ""},
+    {"mode", "0.11.1", ""},
+    {"pass_config", "0.6.5", ""},
+    {"splitting_ops", "0.6.5", ""},
+    {"use_cudagraph", "0.6.5", "0.11.0"},
+    {"use_inductor", "0.6.5", "0.11.2"},
+    {"use_inductor_graph_partition", "0.11.0", ""},
+};
+
+bool is_served(const Served& row, const model::VllmVersion& version) {
+  return version >= model::parse_version(row.first) &&
+         (*row.last == '\0' || version <= model::parse_version(row.last));
+}
 
 }  // namespace
 
@@ -96,21 +111,33 @@ TEST_CASE("a flag and a key are taken from their first release to their last") {
   CHECK(!takes_compilation_key("level", {0, 18, 0}));
 }
 
-TEST_CASE("each release of vLLM has the flags and keys that it had") {
-  testing::Digests digests("flags");
-  const auto compare = [&](const char* name, const auto& taken, const auto& told) {
-    std::vector<testing::Answered> all;
-    for (const char* release : testing::kReleases) {
-      const model::VllmVersion version = model::parse_version(release);
-      all.push_back({release, taken(name, version) ? "takes it" : told(name, version)});
+TEST_CASE("each release has the flags and keys of its wheel") {
+  for (const char* release : testing::kReleases) {
+    const model::VllmVersion version = model::parse_version(release);
+    for (const Served& flag : kFlags) {
+      INFO(release << " " << flag.name);
+      CHECK(takes_flag(flag.name, version) == is_served(flag, version));
     }
-    digests.compare(name, all);
-  };
-  for (const char* flag : kFlags) {
-    compare(flag, takes_flag,
-            [](const char* name, const auto&) { return unrecognized_flag(name); });
+    for (const Served& key : kKeys) {
+      INFO(release << " " << key.name);
+      CHECK(takes_compilation_key(key.name, version) == is_served(key, version));
+    }
   }
-  for (const char* key : kKeys) {
-    compare(key, takes_compilation_key, unknown_compilation_key);
-  }
+}
+
+TEST_CASE("what a release lacks is told with those that have it") {
+  CHECK(unrecognized_flag("--rope-theta") ==
+        "unrecognized arguments: --rope-theta; vLLM has it from 0.5.0 to 0.11.0");
+  CHECK(unrecognized_flag("--async-scheduling") ==
+        "unrecognized arguments: --async-scheduling; vLLM has it from 0.10.0 on");
+  CHECK(unrecognized_flag("--model").empty());
+  CHECK(unknown_compilation_key("level", {0, 18, 0}) ==
+        "vLLM 0.18.0 refuses the key level of --compilation-config; vLLM has it from 0.6.5 to "
+        "0.17.1");
+  CHECK(unknown_compilation_key("mode", {0, 10, 0}) ==
+        "vLLM 0.10.0 ignores the key mode of --compilation-config; vLLM has it from 0.11.1 on");
+  CHECK(unknown_compilation_key("x", {0, 13, 0}) ==
+        "vLLM 0.13.0 refuses the key x of --compilation-config; no release has it");
+  CHECK(unknown_compilation_key("x", {0, 12, 9}) ==
+        "vLLM 0.12.9 ignores the key x of --compilation-config; no release has it");
 }

@@ -16,7 +16,8 @@ struct ClassRules {
   /// What --kv-cache-dtype auto becomes on Blackwell cards of data centres, and since when.
   std::string_view blackwell_cache = {};
   model::VllmVersion blackwell_cache_since{0, 0, 0};
-  model::VllmVersion settles_cache{0, 0, 0};  // before this release `auto` is refused
+  /// Release from which --kv-cache-dtype auto becomes fp8; vLLM refuses `auto` before it.
+  model::VllmVersion settles_cache{0, 0, 0};
   /// The config's key of layers with embeddings of n-grams (vllm/config/engram.py).
   const char* ngram_layers = nullptr;
   const char* pooled_index = nullptr;  // the config's key of an index over pooled keys

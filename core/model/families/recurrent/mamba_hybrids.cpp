@@ -139,9 +139,12 @@ ModelSpec make_granite_hybrid(const ConfigReader& config) {
 ModelSpec make_nemotron_h(const ConfigReader& config) {
   Decoder decoder{.family = "nemotron_h"};
   read_common(config, decoder,
-              {.activation_key = "mlp_hidden_act", .epsilon_key = "layer_norm_epsilon"});
+              {.activation_key = "mlp_hidden_act",
+               .epsilon_key = "layer_norm_epsilon",
+               .layers_listed = true});
   Sizes& sizes = decoder.sizes;
   decoder.parts = read_pattern(config);
+  if (decoder.parts.empty()) config.refuse("hybrid_override_pattern", "a letter for each layer");
   if (!config.has("num_hidden_layers")) sizes.layers = std::ssize(decoder.parts);
   if (decoder.parts.size() != static_cast<size_t>(sizes.layers)) {
     config.refuse("hybrid_override_pattern", fmt::format("one letter of {} layers", sizes.layers));
