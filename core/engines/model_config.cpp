@@ -55,7 +55,13 @@ int64_t ModelConfig::hidden() const {
 
 int64_t ModelConfig::head_dim() const {
   const int64_t stated = text().integer({"head_dim"}, 0, kHeadOrNone);
-  return stated > 0 ? stated : hidden() / heads();
+  if (stated > 0) return stated;
+  if (hidden() < heads()) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: {} attention heads for a hidden size of {}: expected at most as many, or \"head_dim\"",
+         path_, heads(), hidden());
+  }
+  return hidden() / heads();
 }
 
 int64_t ModelConfig::kv_heads() const {
