@@ -121,6 +121,12 @@ TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs 
   CHECK(marked(harmony, budget).thinking->end_tokens ==
         tokenizer.encode("<|end|><|start|>assistant<|channel|>final<|message|>",
                          text::AddSpecials::no));
+  // A call of tools ends reasoning too, but not before an answer of a given form.
+  const AnswerMarkers kimi(&tokenizer, {nullptr, text::find_reasoning_format("kimi_k2")});
+  const std::string call = "<|tool_calls_section_begin|>";
+  CHECK(marked(kimi, budget).thinking->ends == std::vector<std::string>{"</think>", call});
+  CHECK(marked(kimi, R"("structured_outputs":{"choice":["a"]})").thinking->ends ==
+        std::vector<std::string>{"</think>"});
   CHECK(markers.thinking_of("x<think>") == text::Thinking::open);
   // Of answers that are ids nobody reads marks.
   const AnswerMarkers ids(nullptr, qwen);

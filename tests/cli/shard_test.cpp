@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "model/vllm/version.h"
 #include "reference/recipe.h"
 
 using namespace plimsoll;
@@ -82,7 +83,8 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out -pp 7", "--pipeline-parallel-size 7: the model has 6 layers"},
       {"shard $MODEL -o out -pp 2 --vllm-version 0.31", "writes the stages over each other"},
       {"shard $MODEL -o out --dtype int4", "--dtype int4: expected auto"},
-      {"shard $MODEL -o out --vllm-version 1", "expected a version such as " + model::version_text(model::kNewestRelease)},
+      {"shard $MODEL -o out --vllm-version 1",
+       "expected a version such as " + model::version_text(model::kNewestRelease)},
       {"shard $MODEL -o out --max-file-size 0", "--max-file-size: expected a size of at least 1"},
       {"shard $MODEL -o out --format xml", "--format: expected one of text|json"},
       {"shard $MODEL -o out --file-pattern '{x}.safetensors'", "unknown field '{x}'"},

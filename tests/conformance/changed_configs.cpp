@@ -13,6 +13,7 @@
 #include "batch/scratch.h"
 #include "checkpoint/gguf/config.h"
 #include "conformance/launch_digests.h"
+#include "plan/engines/engine_plan.h"
 #include "plan/vllm_plan.h"
 #include "reference/gguf_bytes.h"
 #include "vllm/items/item_sizes.h"
@@ -74,6 +75,18 @@ std::vector<Answered> ask_changed(const std::string& name, const Json& config) {
     all.push_back(answered(fmt::format("{}{} ranks", made, args.tensor_parallel), [&] {
       return plan::plan_vllm({other, "config.json"}, args, &hardware::find_gpu("h100"));
     }));
+    if (i % 4 != 0) continue;
+    for (const engines::Engine& engine : engines::engines()) {
+      if (engine.name == "llamacpp") continue;  // asks for a GGUF file
+      engines::Question question;
+      question.config = &other;
+      question.config_path = "config.json";
+      question.model = name;
+      question.gpu = &hardware::find_gpu("h100");
+      all.push_back(answered(std::string(engine.name), [&] {
+        return plan::plan_engine(engine, question, {other, "config.json"}, false);
+      }));
+    }
   }
   return all;
 }
