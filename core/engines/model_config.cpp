@@ -57,9 +57,10 @@ int64_t ModelConfig::head_dim() const {
   const int64_t stated = text().integer({"head_dim"}, 0, kHeadOrNone);
   if (stated > 0) return stated;
   if (hidden() < heads()) {
-    fail(ExitCode::checkpoint_unusable,
-         "{}: {} attention heads for a hidden size of {}: expected at most as many, or \"head_dim\"",
-         path_, heads(), hidden());
+    fail(
+        ExitCode::checkpoint_unusable,
+        "{}: {} attention heads for a hidden size of {}: expected at most as many, or \"head_dim\"",
+        path_, heads(), hidden());
   }
   return hidden() / heads();
 }
