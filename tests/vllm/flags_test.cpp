@@ -17,7 +17,7 @@ struct Served {
 };
 
 // vllm/engine/arg_utils.py of the wheels.
-constexpr Served kFlags[] = {
+constexpr Served kServedFlags[] = {
     {"--allow-deprecated-quantization", "0.14.0", ""},
     {"--async-scheduling", "0.10.0", ""},
     {"--attention-backend", "0.13.0", ""},
@@ -50,7 +50,7 @@ constexpr Served kFlags[] = {
 };
 
 // vllm/config/compilation.py of the wheels, before 0.10.1 vllm/config.py.
-constexpr Served kKeys[] = {
+constexpr Served kServedKeys[] = {
     {"backend", "0.6.5", ""},
     {"cache_dir", "0.6.5", ""},
     {"candidate_compile_sizes", "0.6.5", "0.6.6"},
@@ -114,11 +114,11 @@ TEST_CASE("a flag and a key are taken from their first release to their last") {
 TEST_CASE("each release has the flags and keys of its wheel") {
   for (const char* release : testing::kReleases) {
     const model::VllmVersion version = model::parse_version(release);
-    for (const Served& flag : kFlags) {
+    for (const Served& flag : kServedFlags) {
       INFO(release << " " << flag.name);
       CHECK(takes_flag(flag.name, version) == is_served(flag, version));
     }
-    for (const Served& key : kKeys) {
+    for (const Served& key : kServedKeys) {
       INFO(release << " " << key.name);
       CHECK(takes_compilation_key(key.name, version) == is_served(key, version));
     }
