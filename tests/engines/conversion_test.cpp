@@ -210,8 +210,10 @@ TEST_CASE("a config whose tensors or layers would be empty is refused") {
                       {"n_head", 8},
                       {"n_layer", nullptr},
                       {"vocab_size", 1000}};
-  CHECK_THROWS_WITH(converted(bloom, "b/config.json", "F16"),
-                    "b/config.json: BloomForCausalLM has no layers");
+  CHECK_THROWS_WITH(
+      converted(bloom, "b/config.json", "F16"),
+      "b/config.json: \"num_hidden_layers\" is missing; expected a number of layers from "
+      "1");
 }
 
 TEST_CASE("both tables of tokens have the head's type where the head is tied") {

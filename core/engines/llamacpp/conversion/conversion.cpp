@@ -100,11 +100,10 @@ class Converter {
         language_(vllm::language_architecture(root_, outer_)),
         text_(vllm::wrapped_text(root_, outer_)) {
     model::complete_config(text_, model::ConfigClasses::transformers);
-    const auto spec = model::describe_language_model(language_, text_);
+    const auto spec = model::naming_config(
+        path_, [&] { return model::describe_language_model(language_, text_); });
     if (!spec) refuse();
     spec_ = *spec;
-    if (spec_.layers.empty())
-      fail(ExitCode::checkpoint_unusable, "{}: {} has no layers", path_, outer_);
     architecture_ = find();
     check_quantization();
   }
