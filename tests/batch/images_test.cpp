@@ -241,6 +241,12 @@ TEST_CASE("files are read below the allowed folder alone, whatever links say") {
   CHECK_THROWS_AS(ImageLoader(rules(scratch.path("missing"))), Error);
 }
 
+TEST_CASE("settings of the launch that the processor refuses end the launch") {
+  ImageRules wrong = rules();
+  wrong.overrides = {{"max_pixels", "many"}};
+  CHECK_THROWS_AS(ImageLoader(wrong), Error);
+}
+
 TEST_CASE("a FIFO among the images keeps nobody waiting") {
   const test::Scratch scratch;
   REQUIRE(mkfifo(scratch.path("fifo.png").c_str(), 0600) == 0);

@@ -235,6 +235,20 @@ TEST_CASE("parts are contiguous, even and whole") {
   }
 }
 
+TEST_CASE("lines are read as requests while no more is read than is asked for") {
+  const Scratch scratch;
+  const std::string text = "{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n";  // read at once
+  const std::string file = scratch.write("in", text);
+  for (const auto& [bytes, checked] :
+       {std::pair<size_t, uint64_t>{text.size() - 1, 0}, {text.size(), 2}}) {
+    INFO(bytes);
+    InputFile input = InputFile::open(file);
+    const InputScan scan = scan_input(input, {.max_line_bytes = 1000, .checked_bytes = bytes});
+    CHECK(scan.lines == 2);
+    CHECK(scan.checked == checked);
+  }
+}
+
 TEST_CASE("strict runs refuse an id that occurs twice, naming both lines") {
   const Scratch scratch;
   const auto check = [&](const std::string& text) {
