@@ -78,9 +78,12 @@ struct Pipeline {
     PromptOptions prompt;
     prompt.tokenizer = &bytes_tokenizer();
     prompt.max_model_len = 64;
+    prompt.formats = options.output.formats;
     prompt.grammars = std::make_shared<grammar::Compiler>(
         bytes_tokenizer(), grammar::CompilerOptions{.vocab_size = 1003});
-    PromptBuilder prompts(prompt, {});
+    ChatOptions chat;
+    chat.chat_template = "{{ messages[0].content }}";
+    PromptBuilder prompts(prompt, chat);
     Progress progress(ProgressMode::none, 80, [&](std::string_view text) { notes += text; });
     Watch watch(progress, {.stop = &stop, .grace = 1h});
     Runner runner(file, *engine, prompts, output, errors_apart ? &errors : nullptr, progress, watch,
@@ -105,6 +108,26 @@ std::string code_of(const Json& line) {
 }
 
 }  // namespace
+
+TEST_CASE("an answer that ends before its form begins fails its line alone") {
+  Pipeline pipeline;
+  pipeline.options.output.formats.reasoning = text::find_reasoning_format("deepseek_r1");
+  // Two tokens of reasoning, then the one that ends the answer.
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+                     {"allowed_token_ids", {97, 98}},
+                     {"logit_bias", {{"98", 100}}},
+                     {"min_tokens", 2},
+                     {"max_tokens", 9},
+                     {"stop_token_ids", {98}},
+                     {"structured_outputs", {{"regex", "c+"}}}};
+  const Json lines = pipeline.run(chat.dump() + "\n" + line_of(2));
+  REQUIRE(lines.size() == 2);
+  INFO(lines[0].dump());
+  CHECK(code_of(lines[0]) == "invalid_answer");
+  CHECK(code_of(lines[1]).empty());
+  CHECK(pipeline.counts.failed == 1);
+  CHECK(pipeline.counts.ok == 1);
+}
 
 TEST_CASE("every line has its slot, and is counted as answered or failed") {
   Pipeline pipeline;
