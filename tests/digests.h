@@ -13,8 +13,12 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/error.h"
 
 namespace plimsoll::testing {
 
@@ -44,6 +48,19 @@ class Draw {
 struct Answered {
   std::string question, answer;
 };
+
+/// A question with what `answer` returns, or the words of its refusal.
+template <typename Answer>
+Answered answered(std::string question, Answer&& answer) {
+  try {
+    std::string said = answer();
+    return {std::move(question), std::move(said)};
+  } catch (const Error& error) {
+    return {std::move(question), error.what()};
+  } catch (const std::invalid_argument& error) {
+    return {std::move(question), fmt::format("refused: {}", error.what())};
+  }
+}
 
 /// The digests of a file of tests/data/digests, by what was asked about.
 class Digests {

@@ -121,13 +121,9 @@ void declare_lines(CLI::App& command, RunOptions& options) {
 }
 
 OrderedJson read_object(const std::string& text) {
-  try {
-    OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
-    if (json.is_object()) return json;
-  } catch (const JsonError& error) {
-    throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
-  }
-  throw std::invalid_argument("expected a JSON object");
+  OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  return json;
 }
 
 // vLLM's extra settings of the sharded_state loader.

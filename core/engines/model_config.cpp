@@ -56,13 +56,14 @@ int64_t ModelConfig::hidden() const {
 int64_t ModelConfig::head_dim() const {
   const int64_t stated = text().integer({"head_dim"}, 0, kHeadOrNone);
   if (stated > 0) return stated;
-  if (hidden() < heads()) {
+  const int64_t width = hidden(), count = heads();
+  if (width < count) {
     fail(
         ExitCode::checkpoint_unusable,
         "{}: {} attention heads for a hidden size of {}: expected at most as many, or \"head_dim\"",
-        path_, heads(), hidden());
+        path_, count, width);
   }
-  return hidden() / heads();
+  return width / count;
 }
 
 int64_t ModelConfig::kv_heads() const {

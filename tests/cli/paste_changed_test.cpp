@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/lower_case.h"
 #include "cli/plan/paste/pasted_launch.h"
 #include "cli/variable.h"
@@ -115,7 +114,7 @@ std::string changed(Draw& draw, const std::string& text) {
 }
 
 Answered read(const std::string& text) {
-  try {
+  return answered(text, [&] {
     const cli::PastedLaunch launch = cli::launch_of(text);
     const Json answer = {{"words", launch.words},
                          {"defaults", launch.defaults},
@@ -128,10 +127,8 @@ Answered read(const std::string& text) {
                          {"left_out", launch.left_out},
                          {"mounts", launch.mounts},
                          {"refused", launch.refused}};
-    return {text, answer.dump()};
-  } catch (const Error& error) {
-    return {text, error.what()};
-  }
+    return answer.dump();
+  });
 }
 
 }  // namespace

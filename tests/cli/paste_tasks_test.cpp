@@ -1,4 +1,5 @@
-// Tasks of SkyPilot, whose resources may be one of several.
+// Cards that a pasted text asks for: tasks of SkyPilot, whose resources may be one of several, and
+// variables that tell no number.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -32,5 +33,16 @@ TEST_CASE("of several choices of accelerators the first that has any is planned"
                        options);
     CHECK(options.gpus_pasted == row.gpus);
     CHECK(options.launch.args.tensor_parallel == row.gpus);
+  }
+}
+
+TEST_CASE("a variable that shows or hides all cards tells no number of them") {
+  for (const char* variable :
+       {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=none",
+        "CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES="}) {
+    INFO(variable);
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from", std::string(variable) + " vllm serve m"}, options);
+    CHECK_FALSE(options.gpus_pasted);
   }
 }

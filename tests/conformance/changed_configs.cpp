@@ -3,13 +3,12 @@
 // (README there).
 #include <fmt/format.h>
 
-#include <array>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "batch/scratch.h"
 #include "checkpoint/gguf/config.h"
 #include "conformance/launch_digests.h"
@@ -17,7 +16,7 @@
 #include "plan/vllm_plan.h"
 #include "reference/gguf_bytes.h"
 #include "vllm/items/item_sizes.h"
-#include "vllm/shapes/rank_weights.h"
+#include "vllm_releases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -72,18 +71,14 @@ std::vector<Answered> ask_changed(const std::string& name, const Json& config) {
     const auto [other, made] = changed(draw, config);
     plan::EngineArgs args;
     args.tensor_parallel = 1 + static_cast<int64_t>(draw.below(2));
-    all.push_back(answered(fmt::format("{}{} ranks", made, args.tensor_parallel), [&] {
+    all.push_back(planned(fmt::format("{}{} ranks", made, args.tensor_parallel), [&] {
       return plan::plan_vllm({other, "config.json"}, args, &hardware::find_gpu("h100"));
     }));
     if (i % 4 != 0) continue;
     for (const engines::Engine& engine : engines::engines()) {
       if (engine.name == "llamacpp") continue;  // asks for a GGUF file
-      engines::Question question;
-      question.config = &other;
-      question.config_path = "config.json";
-      question.model = name;
-      question.gpu = &hardware::find_gpu("h100");
-      all.push_back(answered(std::string(engine.name), [&] {
+      const engines::Question question = question_of(name, other, "h100");
+      all.push_back(planned(std::string(engine.name), [&] {
         return plan::plan_engine(engine, question, {other, "config.json"}, false);
       }));
     }
@@ -118,14 +113,10 @@ std::vector<Answered> ask_headers(const std::string& name, const Json& recipe,
   for (int i = 0; i < kChanges; ++i) {
     const Json other = i == 0 ? recipe : changed_header(draw, recipe);
     write_gguf_header(other, file);
-    try {
-      const auto model = checkpoint::gguf::Model::open(file);
-      all.push_back({other["kv"].dump(), checkpoint::gguf::make_config(model).dump()});
-    } catch (const Error& error) {
-      std::string said = error.what();
-      if (said.starts_with(file.string())) said.erase(0, file.string().size());
-      all.push_back({other["kv"].dump(), said});
-    }
+    Answered& one = all.emplace_back(answered(other["kv"].dump(), [&] {
+      return checkpoint::gguf::make_config(checkpoint::gguf::Model::open(file)).dump();
+    }));
+    if (one.answer.starts_with(file.string())) one.answer.erase(0, file.string().size());
   }
   return all;
 }
@@ -174,15 +165,13 @@ std::vector<Answered> ask_items(const std::string& name, const Json& config) {
 
 std::vector<Answered> ask_releases(const Json& config) {
   std::vector<Answered> all;
-  const auto ask = [&](const model::VllmVersion& version) {
-    all.push_back(answered(model::version_text(version), [&] {
+  for (const model::VllmVersion& version : known_releases()) {
+    all.push_back(planned(model::version_text(version), [&] {
       plan::EngineArgs args;
       args.version = version;
       return plan::plan_vllm({config, "config.json"}, args, &hardware::find_gpu("a100-80gb"));
     }));
-  };
-  for (const char* release : kReleases) ask(model::parse_version(release));
-  ask(model::kNewestRelease);
+  }
   return all;
 }
 

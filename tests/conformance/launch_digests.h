@@ -7,17 +7,17 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "digests.h"
+#include "engines/question.h"
+#include "hardware/gpu_catalogue.h"
 #include "plan/report/report.h"
 #include "vllm/shapes/model_shape.h"
 #include "vllm/shapes/rank_weights.h"
 #include "vllm_config.h"
-#include "vllm_releases.h"
 
 namespace plimsoll::testing {
 
@@ -33,19 +33,25 @@ inline std::string reports_of(const plan::PlanResult& result) {
 /// A launch with what `plan` makes of it: its answer as JSON, and with `reports` in every other
 /// form, or its refusal.
 template <typename Plan>
-Answered answered(std::string launch, Plan&& plan, bool reports = false) {
-  try {
+Answered planned(std::string launch, Plan&& plan, bool reports = false) {
+  return answered(std::move(launch), [&] {
     const plan::PlanResult result = plan();
-    return {std::move(launch), plan::to_json(result) + (reports ? reports_of(result) : "")};
-  } catch (const Error& error) {
-    return {std::move(launch), fmt::format("{}", error.what())};
-  } catch (const std::invalid_argument& error) {
-    return {std::move(launch), fmt::format("refused: {}", error.what())};
-  }
+    return plan::to_json(result) + (reports ? reports_of(result) : "");
+  });
 }
 
-/// Configs by name: those of the folders, and of the rows of tests/data/families.
-inline std::map<std::string, Json> configs() {
+/// A question to another engine about a launch without flags on a card.
+inline engines::Question question_of(const std::string& name, const Json& config,
+                                     const char* card) {
+  engines::Question question;
+  question.config = &config;
+  question.config_path = "config.json";
+  question.model = name;
+  question.gpu = &hardware::find_gpu(card);
+  return question;
+}
+
+inline std::map<std::string, Json> read_configs() {
   std::map<std::string, Json> configs;
   for (const char* folder : {"configs", "vllm/configs", "engines/configs"})
     for (const auto& entry : fs::directory_iterator(kData / folder))
@@ -60,6 +66,12 @@ inline std::map<std::string, Json> configs() {
     }
   }
   return configs;
+}
+
+/// Configs by name: those of the folders, and of the rows of tests/data/families.
+inline const std::map<std::string, Json>& configs() {
+  static const std::map<std::string, Json> all = read_configs();
+  return all;
 }
 
 /// What vLLM's class makes of a config on one rank.

@@ -13,7 +13,6 @@
 #include <span>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "batch/scratch.h"
@@ -23,6 +22,7 @@
 #include "plan/engines/engine_plan.h"
 #include "plan/vllm_plan.h"
 #include "reference/gguf_bytes.h"
+#include "vllm_releases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -108,14 +108,21 @@ const std::vector<Words> kMedia = {
     {"--max-model-len", "2000"},
     {"--tensor-parallel-size", "2"}};
 
+/// Those before the newest, which is the one where none is asked for.
+std::vector<model::VllmVersion> earlier_releases() {
+  std::vector<model::VllmVersion> releases = known_releases();
+  releases.pop_back();
+  return releases;
+}
+
 std::vector<Answered> ask_vllm(const std::string& name, const Json& config,
                                const std::vector<Words>& known,
-                               std::span<const char* const> releases, int launches) {
+                               std::span<const model::VllmVersion> releases, int launches) {
   Draw draw(name);
   std::vector<Answered> all;
   for (int i = 0; i < launches; ++i) {
     const hardware::Gpu& gpu = hardware::find_gpu(draw.of(kCards));
-    const std::string release = draw.below(3) == 0 ? "" : draw.of(releases);
+    const std::string release = draw.below(3) == 0 ? "" : model::version_text(draw.of(releases));
     Words words;
     for (size_t flags = i == 0 ? 0 : draw.below(6); flags > 0; --flags) {
       const Words& flag = draw.of(known);
@@ -123,7 +130,7 @@ std::vector<Answered> ask_vllm(const std::string& name, const Json& config,
     }
     const std::string launch =
         fmt::format("--gpu {} --vllm-version '{}' {}", gpu.name, release, fmt::join(words, " "));
-    all.push_back(answered(
+    all.push_back(planned(
         launch,
         [&] {
           plan::EngineArgs args;
@@ -204,11 +211,7 @@ std::vector<Answered> ask_engine(const engines::Engine& engine, const std::vecto
   Draw draw(std::string(engine.name) + name);
   std::vector<Answered> all;
   for (int i = 0; i < kLaunches; ++i) {
-    engines::Question question;
-    question.config = &config;
-    question.config_path = "config.json";
-    question.model = name;
-    question.gpu = &hardware::find_gpu(draw.of(kCards));
+    engines::Question question = question_of(name, config, draw.of(kCards));
     if (draw.below(4) == 0) question.free = engines::FreeMemory{70, 40};
     if (i > 0 && !fields.empty() && draw.below(2) == 0) {
       for (size_t count = draw.below(4); count > 0; --count) {
@@ -221,7 +224,7 @@ std::vector<Answered> ask_engine(const engines::Engine& engine, const std::vecto
     const std::string launch =
         fmt::format("{}{} {} {}", question.gpu->name, question.free ? " (free)" : "",
                     fmt::join(question.words, " "), question.fields.dump());
-    all.push_back(answered(
+    all.push_back(planned(
         launch,
         [&] {
           return plan::plan_engine(engine, question, {config, "config.json"}, i % 4 == 0);
@@ -243,7 +246,7 @@ std::vector<Answered> ask_llamacpp(const engines::Engine& engine, const std::vec
       question.cards.push_back({fmt::format("CUDA{}", card), total, total / 64 * 61});
     }
     question.words = draw_words(draw, flags, 4);
-    all.push_back(answered(
+    all.push_back(planned(
         fmt::format("{} cards {}", question.cards.size(), fmt::join(question.words, " ")),
         [&] { return plan::plan_buffers(engine, question, i % 4 == 0); }, i < kReported));
   }
@@ -254,25 +257,27 @@ std::vector<Answered> ask_llamacpp(const engines::Engine& engine, const std::vec
 
 TEST_CASE("launches of vLLM drawn at random are planned as they were") {
   Digests digests("vllm");
-  const auto all = configs();
+  const auto& all = configs();
   REQUIRE(all.size() > 150);
+  const std::vector<model::VllmVersion> releases = earlier_releases();
   for (const auto& [name, config] : all)
-    digests.compare(name, ask_vllm(name, config, kFlags, kReleases, kOfReleases));
+    digests.compare(name, ask_vllm(name, config, kFlags, releases, kOfReleases));
   digests.finish();
 }
 
 TEST_CASE("launches of vLLM with images, videos and sound are planned as they were") {
   Digests digests("media");
-  // Before 0.10 few of the flags are there.
-  const auto* const first = std::ranges::find(kReleases, std::string_view("0.10.0"));
+  std::vector<model::VllmVersion> releases = earlier_releases();
+  constexpr model::VllmVersion kFirst{0, 10, 0};  // few of the flags are there before
+  std::erase_if(releases, [&](const model::VllmVersion& release) { return release < kFirst; });
   for (const auto& [name, config] : configs())
     if (sees_or_hears(config))
-      digests.compare(name, ask_vllm(name, config, kMedia, {first, std::end(kReleases)}, kOfMedia));
+      digests.compare(name, ask_vllm(name, config, kMedia, releases, kOfMedia));
   digests.finish();
 }
 
 TEST_CASE("launches of other engines drawn at random are planned as they were") {
-  const auto all = configs();
+  const auto& all = configs();
   for (const engines::Engine& engine : engines::engines()) {
     if (engine.name == "llamacpp") continue;
     Digests digests{std::string(engine.name)};

@@ -112,8 +112,8 @@ TEST_CASE("a flag and a key are taken from their first release to their last") {
 }
 
 TEST_CASE("each release has the flags and keys of its wheel") {
-  for (const char* release : testing::kReleases) {
-    const model::VllmVersion version = model::parse_version(release);
+  for (const model::VllmVersion& version : testing::known_releases()) {
+    const std::string release = model::version_text(version);
     for (const Served& flag : kServedFlags) {
       INFO(release << " " << flag.name);
       CHECK(takes_flag(flag.name, version) == is_served(flag, version));

@@ -66,8 +66,7 @@ void finish_jamba(const Keys& keys, Json& config) {
     attends.push_back(type == "attention");
   add_period(keys, "attn_layer", attends, config);
   add_period(keys, "expert_layer", layers_with(keys, ".ffn_gate_inp.weight", layers), config);
-  if (keys.integer("expert_count").value_or(0) == 0)
-    config["num_experts"] = config["num_experts_per_tok"] = 1;
+  if (!has_experts(keys)) config["num_experts"] = config["num_experts_per_tok"] = 1;
   config["mamba_d_state"] = required(keys, "ssm.state_size");
   config["mamba_d_conv"] = required(keys, "ssm.conv_kernel");
   config["mamba_dt_rank"] = required(keys, "ssm.time_step_rank");

@@ -202,7 +202,7 @@ void finish_gemma4(const Keys& keys, Json& config) {
     config["intermediate_size"] = widths->front();
     config["use_double_wide_mlp"] = widths->back() > widths->front();
   }
-  const bool mixture = keys.integer("expert_count").value_or(0) > 0;
+  const bool mixture = has_experts(keys);
   config["enable_moe_block"] = mixture;
   if (!mixture) config.erase("num_experts");
   config["hidden_size_per_layer_input"] =
