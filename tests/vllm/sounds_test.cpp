@@ -119,6 +119,28 @@ TEST_CASE("a clip of Voxtral fills the context, in pieces of 30 seconds") {
   CHECK(voxtral.memory().items == 8);  // one of each sequence; the budget would hold 21
 }
 
+TEST_CASE("a clip of Granite Speech has 500 seconds, and a request one") {
+  Hearing granite("GraniteSpeechForConditionalGeneration");
+  granite.config["encoder_config"] = {{"hidden_dim", 32},
+                                      {"num_layers", 1},
+                                      {"num_heads", 2},
+                                      {"dim_head", 16},
+                                      {"input_dim", 160}};
+  granite.config["projector_config"] = {{"hidden_size", 48},
+                                        {"num_hidden_layers", 1},
+                                        {"num_attention_heads", 2},
+                                        {"intermediate_size", 64}};
+  granite.length = 16384;
+  const EncoderMemory memory = granite.memory();
+  // 50,001 steps of 10 ms, two of which are a row; three tokens of each 15 rows.
+  CHECK(memory.tokens == Tokens{{"audio", 5001}});
+  CHECK(memory.input_elements == 25'000 * 160);
+  CHECK(memory.items == 1);  // 8192 / 5001
+  CHECK(memory.peak == 25'000 * kWidth * 2);
+  granite.limits.max_num_batched_tokens = 20'000;
+  CHECK(granite.memory().items == 3);  // the budget's, of three sequences
+}
+
 TEST_CASE("Qwen3's clips have 13 tokens a second, and are folded in pieces of a second") {
   const Json ears = {{"n_window", 50}, {"conv_chunksize", 500}, {"downsample_hidden_size", 480}};
   Hearing hearing("Qwen3ASRForConditionalGeneration", ears);

@@ -292,8 +292,9 @@ void add_granite_speech(const ConfigView& outer, const ConfigView&, Builder& bui
   const Amount convolution = layer_norm(hidden) + dense(hidden, 2 * inner) + Amount{inner} * taps +
                              layer_norm(inner) + dense(inner, hidden);
   const int64_t letters = config.integer({"output_dim"}, 42, {1, 1 << 20});
-  Amount elements = (attention + convolution + layer_norm(hidden) * 3) * layers +
-                    dense(config.integer({"input_dim"}, 160, {1, 1 << 16}), hidden);
+  const int64_t inputs = config.integer({"input_dim"}, 160, {1, 1 << 16});
+  Amount elements =
+      (attention + convolution + layer_norm(hidden) * 3) * layers + dense(inputs, hidden);
   for (int64_t feed = 0; feed < 2 * layers; ++feed) {
     project(build, "encoder.ff.up_proj", hidden, wide, Split::outputs, true);
     project(build, "encoder.ff.down_proj", wide, hidden, Split::inputs, true);
@@ -309,6 +310,15 @@ void add_granite_speech(const ConfigView& outer, const ConfigView&, Builder& bui
   elements += qformer_elements(reader, reader.integer({"encoder_hidden_size"}, 1408, {1, 1 << 20}));
   elements += Amount{queries} * width + dense(width, build.dims.hidden);
   build.weights.plain(Part::vision, elements);
+  // granite_speech.py: one clip, of get_max_audio_len() samples; a step of the spectrogram is
+  // hop_length (160) of them, and two steps are a row.
+  constexpr int64_t kRows = (8'000'000 / 160 + 1) / 2;
+  SoundShape& sound = build.shape.sound;
+  sound.tower = {hidden, wide, false};
+  sound.rows = kRows;
+  sound.tokens = divide_up(kRows, window) * queries;
+  sound.elements = kRows * inputs;
+  sound.most = 1;
 }
 
 }  // namespace plimsoll::vllm
