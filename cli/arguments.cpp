@@ -27,6 +27,7 @@ constexpr ShortName kShortNames[] = {
     {"-tp", "--tensor-parallel-size"},
     {"-pp", "--pipeline-parallel-size"},
     {"-dp", "--data-parallel-size"},
+    {"-dcp", "--decode-context-parallel-size"},
 };
 
 // vLLM's methods of quantization (vllm/model_executor/layers/quantization, 0.6 to 0.33).
@@ -50,7 +51,6 @@ constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
     {"--pp", "-pp"},
     {"--dp", "-dp"},
     {"-ep", "--enable-expert-parallel"},
-    {"-dcp", "--decode-context-parallel-size"},
     {"-cc", "--compilation-config"},
     {"-sc", "--speculative-config"},
     {"--input", "-i"},

@@ -9,10 +9,10 @@
 
 namespace plimsoll::cli {
 
-/// Rewrites arguments that CLI11 2.1 cannot parse: "-tp 2", "-tp=2", "-pp", "-dp" become the long
-/// flags, "-i=FILE" becomes "-i FILE", "-q METHOD" becomes --quantization (a bare -q stays: quiet);
-/// in names of long flags "_" becomes "-"; "--flag.key VALUE" becomes --flag '{"key": VALUE}'.
-/// Arguments after "--" stay as they are.
+/// Rewrites arguments that CLI11 2.1 cannot parse: "-tp 2", "-tp=2", "-pp", "-dp", "-dcp" become
+/// the long flags, "-i=FILE" becomes "-i FILE", "-q METHOD" becomes --quantization (a bare -q
+/// stays: quiet); in names of long flags "_" becomes "-"; "--flag.key VALUE" becomes --flag
+/// '{"key": VALUE}'. Arguments after "--" stay as they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
 
 /// What is said of a flag whose value is empty, behind its name.

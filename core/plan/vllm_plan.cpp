@@ -51,10 +51,11 @@ void fill_layout(PlanResult& result, const KvPlan& kv) {
 
 /// PlanResult::shared_windows. Not forecast: recurrent states and chunked attention (whose prefixes
 /// are found by other rules: vllm/v1/core/single_type_kv_cache_manager.py), speculation, data
-/// parallelism (a scheduler for each replica), pipelines (several batches under way).
+/// parallelism (a scheduler for each replica), pipelines (several batches under way), decode
+/// context parallelism (longer blocks).
 std::vector<int64_t> shared_windows(const KvPlan& kv, const EngineArgs& args, bool caching) {
   const bool one_scheduler = args.data_parallel == 1 && args.pipeline_parallel == 1;
-  if (!caching || !one_scheduler || !args.draft_method.empty()) return {};
+  if (!caching || !one_scheduler || !args.draft_method.empty() || args.context_ranks > 1) return {};
   std::vector<int64_t> windows;
   for (const KvGroup& group : kv.groups()) {
     const KvSpec& layer = group.layers.front();
@@ -272,7 +273,7 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
   check_prefixes(args, whole, caching, result.max_model_len);
   result.prefix_caching = caching.on;
   const KvPlan kv(whole, kv_options(args, terms, whole, options));
-  check_model(whole, kv, args);
+  check_model(whole, kv, args, caching.on);
   if (options.cache != CacheType::whole && options.cache != CacheType::other)
     check_fp8_cache(whole, args, gpu);
   result.shared_windows = shared_windows(kv, args, caching.on);

@@ -83,6 +83,7 @@ struct EngineArgs {
   std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   int64_t data_parallel = 1;
   bool expert_parallel = false;
+  int64_t context_ranks = 1;           // --decode-context-parallel-size: of tensor_parallel
   int64_t max_model_len = 0;           // 0: the model's own; -1: auto
   bool allow_long_length = false;      // VLLM_ALLOW_LONG_MAX_MODEL_LEN
   int64_t max_num_seqs = 0;            // 0: default

@@ -75,6 +75,7 @@ const std::vector<Row> kVllm = {
      "131072}' --max-model-len 200000"},
     {"--rope-theta 1000000"},
     {"--disable-custom-all-reduce -tp 2"},
+    {"--decode-context-parallel-size 2 -tp 16"},
     {"--enable-batch-sharded-sampling -tp 2"},
     {"--enable-sleep-mode"},
     {"--attention-backend FLASHINFER"},

@@ -16,9 +16,9 @@ using Names = std::set<std::string>;
 
 namespace {
 
-const std::string kShort[] = {"-tp", "-pp", "-dp"};
+const std::string kShort[] = {"-tp", "-pp", "-dp", "-dcp"};
 
-// --help shows no -tp, -pp, -dp.
+// --help shows no -tp, -pp, -dp, -dcp.
 Names without_short(Names names) {
   for (const std::string& name : kShort) names.erase(name);
   return names;

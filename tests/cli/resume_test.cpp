@@ -179,7 +179,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--performance-mode throughput", "--usage offline", "--enable-lora", "--max-loras 2",
       "--max-lora-rank 8", "--speculative-config '{}'", "--flashinfer-sampler",
       "--interconnect pcie", "--disable-custom-all-reduce", "--assume worst",
-      "--enable-batch-sharded-sampling", "--enable-sleep-mode", "--attention-backend FLASHINFER"};
+      "--decode-context-parallel-size 2", "--enable-batch-sharded-sampling", "--enable-sleep-mode",
+      "--attention-backend FLASHINFER"};
   std::set<std::string> named = {"-h",        "--help",      "-i",
                                  "-o",        "--overwrite", "--retry-failed",
                                  "--publish", "--merge",     "--dry-run"};

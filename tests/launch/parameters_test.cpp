@@ -38,6 +38,7 @@ const std::map<std::string, std::string> kOthers = {
     {"--tensor-parallel-size", "2"},
     {"--pipeline-parallel-size", "2"},
     {"--data-parallel-size", "2"},
+    {"--decode-context-parallel-size", "2"},
     {"--enable-expert-parallel", "true"},
     {"--device", "cpu"},
     {"--threads", "3"},

@@ -21,7 +21,6 @@ namespace {
 std::string long_name(const std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"-ep", "--enable-expert-parallel"},
-      {"-dcp", "--decode-context-parallel-size"},
       {"-cc", "--compilation-config"},
       {"-sc", "--speculative-config"},
       {"-n", "--nnodes"},

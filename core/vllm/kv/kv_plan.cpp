@@ -272,6 +272,7 @@ GroupNeed KvPlan::need_of(const KvSpec& spec) const {
   switch (spec.kind) {
     case KvKind::full:
     case KvKind::latent:
+      need.block_size *= options_.context_ranks;
       break;
     case KvKind::sliding:
     case KvKind::sliding_latent:
@@ -333,7 +334,7 @@ int64_t KvPlan::tokens(int64_t blocks, int64_t length) const {
     return static_cast<int64_t>(concurrency(blocks, length) * static_cast<double>(length));
   }
   const auto groups = static_cast<int64_t>(std::max<size_t>(1, groups_.size()));
-  return (Amount{blocks / groups} * block_size_).value();
+  return (Amount{blocks / groups} * block_size_ * options_.context_ranks).value();
 }
 
 Amount KvPlan::usable(Amount budget) const {
@@ -361,7 +362,7 @@ Amount KvPlan::bytes_per_token() const {
   Amount sum = 0;
   for (const KvSpec& spec : specs_) {
     const bool grows = spec.kind == KvKind::full || spec.kind == KvKind::latent;
-    if (grows) sum += spec.page / spec.block_size;
+    if (grows) sum += spec.page / (spec.block_size * options_.context_ranks);
   }
   return sum;
 }

@@ -44,6 +44,7 @@ struct KvOptions {
   bool tokens_by_concurrency = true;  // the pool's tokens are computed from its requests (0.20.1)
   int64_t blocks_override = 0;        // --num-gpu-blocks-override
   bool override_checked = true;       // a request must fit them, not what was measured
+  int64_t context_ranks = 1;          // among which a request's tokens are divided
   int64_t encoder_tokens = 0;         // room that is checked for the encoder's part of a request
 };
 
@@ -75,7 +76,7 @@ struct KvGroup {
 /// How many blocks a request needs of one group: state_blocks where there are any, else
 /// min(ceil(length / block_size), most_blocks) + extra_blocks.
 struct GroupNeed {
-  int64_t block_size = 0;
+  int64_t block_size = 0;    // tokens of a request for each block of a rank
   int64_t most_blocks = 0;   // of a window; 0: no bound
   int64_t extra_blocks = 0;  // of a window that begins inside a block, or for a draft's tokens
   int64_t state_blocks = 0;  // recurrent states or what an encoder read, whatever the length

@@ -26,6 +26,7 @@ constexpr FlagReleases kFlags[] = {
     {"--cuda-graph-sizes", {0, 9, 0}, {0, 13, 0}, "0.12.0"},
     {"--cudagraph-capture-sizes", {0, 11, 1}},
     {"--data-parallel-size", {0, 8, 3}},
+    {"--decode-context-parallel-size", {0, 10, 2}},
     {"--disable-hybrid-kv-cache-manager", {0, 9, 1}},
     {"--disable-log-requests", {0, 4, 0}, {0, 17, 0}, "0.16.0"},
     {"--enable-batch-sharded-sampling", {0, 29, 0}},

@@ -55,6 +55,12 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
     notes.push_back(
         "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
   }
+  if (args.context_ranks > 1) {
+    notes.push_back(
+        fmt::format("--decode-context-parallel-size: each of {} ranks keeps its share of a "
+                    "request's tokens, so that a block holds {} times as many tokens of it",
+                    args.context_ranks, args.context_ranks));
+  }
   if (args.sleep_mode) {
     notes.push_back(
         "--enable-sleep-mode: vLLM measures too little of what torch does not hold (a log of a "

@@ -16,6 +16,7 @@
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
 #include "vllm/launch/class_rules.h"
+#include "vllm/launch/context_ranks.h"
 #include "vllm/launch/graphs.h"
 #include "vllm/launch/machine.h"
 
@@ -299,8 +300,9 @@ void check_rings(const KvPlan& kv) {
 
 }  // namespace
 
-void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {
+void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args, bool prefixes) {
   check_rings(kv);
+  check_context_ranks(shape, kv, args, prefixes);
   if (args.expert_parallel && !shape.mixture && args.version >= kExpertsChecked) {
     fail(ExitCode::usage,
          "Number of experts in the model must be greater than 0 when expert parallelism is "

@@ -37,8 +37,8 @@ class Tables {
   /// The second runner has a copy for a step's requests (input_block_tables).
   void add_block_tables() {
     TensorSum sum;
-    for (const KvGroup& group : kv_.groups()) {
-      const Amount blocks = ceil_div(length_, group.layers.front().block_size);
+    for (const GroupNeed& need : kv_.group_needs()) {
+      const Amount blocks = ceil_div(length_, need.block_size);
       sum.add(sequences_ * (second_ ? 2 : 1), blocks, kIndex, "block table");
     }
     if (second_) return add(Made::with_cache, "block tables", sum, "v1/worker/gpu/block_table.py");
@@ -113,8 +113,11 @@ class Tables {
   [[nodiscard]] Amount gathered_rows(int64_t block) const {
     const AttentionSizes& sizes = shape_.attention;
     if (sizes.expanded == 0) return 0;
-    if (sizes.index_key == 0)
-      return context_rows(args_, terms_.limits, terms_.max_model_len, shape_);
+    if (sizes.index_key == 0) {
+      const Amount rows = context_rows(args_, terms_.limits, terms_.max_model_len, shape_);
+      // Ranks that divide the context gather each other's rows into it.
+      return args_.context_ranks > 1 ? rows + rows / args_.context_ranks : rows;
+    }
     if (!shape_.latent.expands || args_.version < kSparseGathers) return 0;
     const Amount rows =
         std::min(wanted_rows(sequences_, length_, block), sequences_ * sizes.chosen);

@@ -143,6 +143,7 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
   if (overlaps) ++batches;
   options.in_flight_tokens = (Amount{terms.limits.max_num_batched_tokens} * batches).value();
   options.hybrid = keeps_groups(args, shape);
+  options.context_ranks = args.context_ranks;
   options.encoder_tokens = terms.limits.max_num_batched_tokens;  // CrossAttentionSpec of 0.32
   options.states = resolve_prefixes(args, shape).states;
   options.long_fp8_blocks = layout.kv_element == 1 && args.version >= kLongFp8Blocks &&

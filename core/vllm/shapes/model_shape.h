@@ -213,9 +213,8 @@ struct ModelShape {
   int64_t first_layer = 0;   // of the pipeline stage
   int64_t stage_layers = 0;  // number of layers of the stage
   int64_t hidden = 0;
-  int64_t heads = 0;  // of the whole model
-  int64_t kv_heads = 0;
-  int64_t head_size = 0;
+  int64_t heads = 0;     // of queries, in the whole model
+  int64_t kv_heads = 0;  // 0: no layer has attention
   int64_t vocabulary = 0;
   bool mixture = false;
   bool lacks_mixture = false;  // its class looks for one, and this stage has none

@@ -78,6 +78,8 @@ void fill_sizes(Builder& build) {
   ModelShape& shape = build.shape;
   shape.hidden = shape.activation.hidden = build.dims.hidden;
   shape.vocabulary = shape.activation.vocabulary = build.dims.vocabulary;
+  shape.heads = build.dims.heads;
+  shape.kv_heads = build.dims.kv_heads;
 }
 
 /// A model of a family of core/model.
