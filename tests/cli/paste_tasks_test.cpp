@@ -1,5 +1,5 @@
-// Cards that a pasted text asks for: tasks of SkyPilot, whose resources may be one of several, and
-// variables that tell no number.
+// Pasted texts that say more than one command line: cards of a task of SkyPilot, of which there may
+// be several choices, variables that tell no number of them, functions of a shell, argparse.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -44,5 +44,75 @@ TEST_CASE("a variable that shows or hides all cards tells no number of them") {
     PlanOptions options;
     expand_pasted_line({"plan", "--from", std::string(variable) + " vllm serve m"}, options);
     CHECK_FALSE(options.gpus_pasted);
+  }
+}
+
+TEST_CASE("arguments of a Python program stand for their defaults") {
+  const std::string program =
+      "import argparse\nfrom vllm import LLM\n\ndef main():\n"
+      "    p = argparse.ArgumentParser()\n"
+      "    p.add_argument('-m', '--model', type=str, default=\"org/a\", help='x, (y)')\n"
+      "    p.add_argument('--max-len', dest='length', type=int, default=2 * 1024)\n"
+      "    p.add_argument('--tp', type=int, default=2)\n"
+      "    p.add_argument('--eager', action='store_true')\n"
+      "    p.add_argument('--no-cache', action='store_false', dest='cache')\n"
+      "    p.add_argument('--seqs', type=int, required=True)\n";
+  const std::string call =
+      "    llm = LLM(model=args.model, max_model_len=args.length, tensor_parallel_size=args.tp,\n"
+      "              enforce_eager=args.eager, enable_prefix_caching=args.cache,\n"
+      "              max_num_seqs=args.seqs)\n";
+  for (const char* parse :
+       {"    args = p.parse_args()\n", "    args, rest = p.parse_known_args()\n",
+        "    return p.parse_args()\nargs = main()\n"}) {
+    INFO(parse);
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from", program + parse + call}, options);
+    CHECK(options.model == "org/a");
+    CHECK(options.launch.args.max_model_len == 2048);
+    CHECK(options.launch.args.tensor_parallel == 2);
+    CHECK_FALSE(options.launch.args.enforce_eager);
+    CHECK(options.launch.args.prefix_caching == true);
+    CHECK(options.launch.args.max_num_seqs == 0);
+    CHECK(std::ranges::count(options.left_out, "max_num_seqs (not a literal)") == 1);
+  }
+}
+
+TEST_CASE("a shell's function is the launch that a call makes of it") {
+  struct Row {
+    std::string text;
+    std::string model;
+    int64_t tensor, length;
+  };
+  const std::string plain = "serve() {\n  vllm serve \"$1\" -tp $2 --max-model-len ${3:-777}\n}\n";
+  const Row rows[] = {
+      {plain + "serve org/a 2\n", "org/a", 2, 777},
+      {plain + "echo ready\nserve org/a 4 100 &\nwait", "org/a", 4, 100},
+      {"function serve {\n  local m=$1 tp=\"$2\"\n  vllm serve $m -tp $tp\n}\nserve org/a 2",
+       "org/a", 2, 0},
+      {"start () { exec vllm serve \"$@\"; }\nstart org/a -tp 2 --max-model-len 99", "org/a", 2,
+       99},
+      {"a() { vllm serve $1 -tp $2; }\nb() { a $2 $1; }\nfor m in 2 4; do b $m org/a; done",
+       "org/a", 2, 0},
+      {"a() { a $1; vllm serve org/a -tp $1; }\na 2", "org/a", 2, 0},
+      {"a() { echo \"}\"; # }\n  vllm serve $1 -tp 2; }\na org/a", "org/a", 2, 0},
+      {"b() { vllm serve $1 -tp ${2:-4}; }\na() { b $1; }\na org/a 8", "org/a", 4, 0},
+      {"run() { \"$@\"; }\nrun echo x\nrun vllm serve org/a -tp 2", "org/a", 2, 0},
+      {"a() { local tp=$1; shift; vllm serve \"$@\" -tp $tp; }\na 2 org/a", "org/a", 2, 0},
+      {"a() { vllm serve org/a -tp 2 \"$@\"; }\na", "org/a", 2, 0},
+      {"a() { C=\"vllm serve $*\"; $C; }\na org/a -tp 2", "org/a", 2, 0},
+      {"a() { vllm serve org/$1b -tp 2; }\na a --x", "org/ab", 2, 0},
+      {"set_env() {\n  export TP=4\n}\nset_env\nvllm serve org/a -tp $TP", "org/a", 4, 0},
+      // What is not called, or cannot be followed, is read as it stands.
+      {"f() { g; }\ng() { f; }\nf\nvllm serve org/a -tp 2", "org/a", 2, 0},
+      {"serve() {\n  vllm serve org/a -tp ${2:-2}\n}\n", "org/a", 2, 0},
+      {"unused() { vllm serve org/b -tp 8; }\nvllm serve org/a -tp 2", "org/a", 2, 0},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from", row.text}, options);
+    CHECK(options.model == row.model);
+    CHECK(options.launch.args.tensor_parallel == row.tensor);
+    CHECK(options.launch.args.max_model_len == row.length);
   }
 }

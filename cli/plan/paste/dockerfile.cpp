@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/lower_case.h"
 #include "base/split_text.h"
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
 
 namespace plimsoll::cli {
 namespace {

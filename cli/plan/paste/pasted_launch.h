@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,10 +45,17 @@ inline constexpr size_t kMostWords = 4096;
 /// Refuses a command of more words than `most` by Error(usage).
 void check_word_count(const Words& words, size_t most = kMostWords);
 
+/// The functions of a shell text, and how many calls of them may still be followed.
+struct ShellFunctions {
+  Variables bodies;  // by name
+  int calls_left = 32;
+};
+
 struct PastedLaunch {
-  Words words;                  // vLLM's arguments, as argv would hold them
-  Words defaults;               // flags that the program's own defaults stand for
-  Variables variables;          // of its environment
+  Words words;                                // vLLM's arguments, as argv would hold them
+  Words defaults;                             // flags that the program's own defaults stand for
+  Variables variables;                        // of its environment
+  std::shared_ptr<ShellFunctions> functions;  // of the shell text; null: it calls none
   Variables releases;           // of packages that the text installs: {"vllm", "0.12.0"}
   std::string engine;           // another engine than vLLM, by its name in engines/engine.h
   std::string image;            // of the container; empty: none

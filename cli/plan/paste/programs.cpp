@@ -7,117 +7,11 @@
 
 #include "base/error.h"
 #include "cli/plan/paste/other_engines.h"
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
+#include "cli/plan/paste/shell/starters.h"
 
 namespace plimsoll::cli {
 namespace {
-
-/// Programs that run the command behind their own flags: those flags that take a value, and how
-/// many words stand before the command.
-struct Starter {
-  std::string_view name;
-  std::vector<std::string_view> with_value = {};
-  size_t operands = 0;
-};
-const std::vector<Starter>& starters() {
-  static const std::vector<std::string_view> kSlurmFlags = {"-n",
-                                                            "-N",
-                                                            "-p",
-                                                            "-c",
-                                                            "-G",
-                                                            "-w",
-                                                            "-A",
-                                                            "-J",
-                                                            "-t",
-                                                            "--gres",
-                                                            "--mem",
-                                                            "--gpus",
-                                                            "--time",
-                                                            "--nodes",
-                                                            "--partition",
-                                                            "--account",
-                                                            "--qos",
-                                                            "--nodelist",
-                                                            "--ntasks",
-                                                            "--job-name",
-                                                            "--gpus-per-node",
-                                                            "--cpus-per-task",
-                                                            "--gpus-per-task",
-                                                            "--ntasks-per-node",
-                                                            "--container-image",
-                                                            "--container-mounts",
-                                                            "--container-name",
-                                                            "--container-workdir",
-                                                            "--constraint",
-                                                            "-C",
-                                                            "--output",
-                                                            "-o",
-                                                            "--error",
-                                                            "-e",
-                                                            "--export",
-                                                            "--mpi",
-                                                            "--chdir",
-                                                            "-D",
-                                                            "--reservation",
-                                                            "--exclude",
-                                                            "-x",
-                                                            "--mem-per-cpu",
-                                                            "--mem-per-gpu"};
-  static const std::vector<Starter> kStarters = {
-      {"env", {"-u", "--unset", "-C", "--chdir"}},
-      {"sudo", {"-u", "-g", "--user", "--group"}},
-      {"nohup"},
-      {"exec"},
-      {"time"},
-      {"setsid"},
-      {"nice", {"-n"}},
-      {"ionice", {"-c", "-n"}},
-      {"stdbuf", {"-i", "-o", "-e"}},
-      {"timeout", {"-k", "-s"}, 1},
-      {"taskset", {}, 1},
-      {"numactl", {"-N", "-m", "-C"}},
-      {"uv"},
-      {"tool"},  // of uv
-      {"pipx"},
-      {"pdm"},
-      {"hatch"},
-      {"uvx", {"--with", "--from", "--python", "-p"}},
-      {"run",  // of uv, pipx, poetry, pixi, conda
-       {"--with", "--from", "--spec", "--python", "-p", "--project", "--extra", "-n", "--name",
-        "--prefix", "--cwd", "-e", "--environment"}},
-      {"poetry"},
-      {"pixi"},
-      {"conda"},
-      {"mamba"},
-      {"micromamba"},
-      {"srun", kSlurmFlags},
-      {"salloc", kSlurmFlags},
-      {"trtllm-llmapi-launch"},
-      {"ray"},
-      {"symmetric-run", {"--address", "--min-nodes"}},  // of ray
-      {"job"},                                          // of ray
-      {"submit",                                        // of ray job
-       {"--address", "--working-dir", "--runtime-env", "--runtime-env-json", "--submission-id",
-        "--entrypoint-num-gpus", "--entrypoint-num-cpus"}},
-      {"doas", {"-u"}},
-      {"wsl", {"-d", "-u", "--distribution", "--user", "--cd"}},
-      {"wsl.exe", {"-d", "-u", "--distribution", "--user", "--cd"}},
-      {"do"},  // of a shell's for and while
-      {"then"},
-      {"else"},
-      {"!"},
-      {"{"},
-      {"unbuffer"},
-      {"tini"},
-      {"dumb-init"},
-      {"systemd-run", {"-p", "--unit"}},
-      {"screen", {"-S", "-dmS"}},
-      {"nsys"},
-      {"profile", {"-o", "-t", "-c"}},  // of nsys
-      {"--"},
-  };
-  return kStarters;
-}
 
 constexpr std::string_view kShells[] = {"sh", "bash", "zsh", "dash", "ash"};
 constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl"};
@@ -197,14 +91,30 @@ bool find_in_python(const Words& words, size_t at, PastedLaunch& launch) {
   return script == "vllm" && take_command(words, at + 1, launch);
 }
 
+/// The first launch of a shell text's commands.
+bool find_in_commands(const std::string& text, PastedLaunch& launch) {
+  for (const Words& command : shell_commands(text, launch.variables)) {
+    add_installed(command, launch.releases, launch.variables);
+    if (find_launch(command, 0, launch)) return true;
+  }
+  return false;
+}
+
 bool find_in_shell(const Words& words, size_t at, PastedLaunch& launch) {
   for (; at + 1 < words.size() && words[at].starts_with("-"); ++at) {
     if (words[at].starts_with("--") || words[at].find('c') == std::string::npos) continue;
-    for (const Words& command : shell_commands(words[at + 1], launch.variables)) {
-      add_installed(command, launch.releases, launch.variables);
-      if (find_launch(command, 0, launch)) return true;
-    }
+    if (find_in_commands(words[at + 1], launch)) return true;
   }
+  return false;
+}
+
+/// Follows the call of a function, whose name is the word at `at`.
+bool find_in_function(const Words& words, size_t at, PastedLaunch& launch) {
+  if (launch.functions->calls_left-- <= 0) return false;
+  const Variables before = launch.variables;
+  set_arguments(words, at, launch.variables);
+  if (find_in_commands(launch.functions->bodies.at(words[at]), launch)) return true;
+  launch.variables = before;
   return false;
 }
 
@@ -326,6 +236,8 @@ bool find_launch(const Words& words, size_t at, PastedLaunch& launch) {
       assign(launch.variables, words[at++]);
       continue;
     }
+    if (launch.functions && launch.functions->bodies.contains(word))
+      return find_in_function(words, at, launch);
     const std::string name = std::filesystem::path(word).filename();
     if (name == "vllm" || name.starts_with("vllm@")) return take_command(words, at + 1, launch);
     if (take_other(words, at, launch)) return true;
@@ -362,10 +274,10 @@ bool read_container_command(const Words& entrypoint, const Words& command, Paste
               launch);
 }
 
-std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables variables) {
-  PastedLaunch launch;
-  launch.variables = std::move(variables);
-  read_batch_lines(text, launch);
+namespace {
+
+/// The first launch of the text's commands, in the surroundings of `launch`.
+std::optional<PastedLaunch> first_launch(const std::string& text, PastedLaunch launch) {
   const std::vector<Words> commands = shell_commands(text, launch.variables);
   PastedLaunch before = launch;
   std::string refused;
@@ -378,6 +290,30 @@ std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables v
   }
   if (!refused.empty()) fail(ExitCode::usage, "--from: {}", refused);
   return std::nullopt;
+}
+
+/// The first launch where calls of the text's functions are followed; nothing where that fails.
+std::optional<PastedLaunch> called_launch(const std::string& text, PastedLaunch launch) {
+  std::string rest = text;
+  ShellFunctions functions{.bodies = take_functions(rest)};
+  if (functions.bodies.empty()) return std::nullopt;
+  try {
+    (void)shell_commands(text, launch.variables);  // what functions export, and files they write
+    launch.functions = std::make_shared<ShellFunctions>(std::move(functions));
+    return first_launch(rest, std::move(launch));
+  } catch (const Error&) {
+    return std::nullopt;  // the text as it stands says why
+  }
+}
+
+}  // namespace
+
+std::optional<PastedLaunch> launch_of_shell(const std::string& text, Variables variables) {
+  PastedLaunch launch;
+  launch.variables = std::move(variables);
+  read_batch_lines(text, launch);
+  if (std::optional<PastedLaunch> called = called_launch(text, launch)) return called;
+  return first_launch(text, std::move(launch));
 }
 
 }  // namespace plimsoll::cli

@@ -10,7 +10,7 @@
 #include "base/split_text.h"
 #include "base/trim.h"
 #include "cli/plan/paste/python_calls.h"
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
 #include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {
@@ -111,7 +111,11 @@ std::optional<PastedLaunch> launch_of_argv(const std::string& text) {
     if (const Literal line = reader.literal()) names[std::string("(") + function] = *line;
   }
   for (const auto& [name, value] : names) {
-    if (!value.is_string() || value.get<std::string>().find(' ') == std::string::npos) continue;
+    const bool is_argument = name.find('.') != std::string::npos;  // of argparse: no command
+    if (is_argument || !value.is_string() ||
+        value.get<std::string>().find(' ') == std::string::npos) {
+      continue;
+    }
     for (Words& command : shell_commands(value.get<std::string>(), launch.variables))
       commands.push_back(std::move(command));
   }

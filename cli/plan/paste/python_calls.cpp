@@ -1,5 +1,7 @@
 #include "cli/plan/paste/python_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/split_text.h"
@@ -76,6 +78,61 @@ std::string word_of(const OrderedJson& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+namespace {
+
+/// The name that begins the line of `at`: "args" of "args = parser.parse_args()".
+std::string line_name(const std::string& code, size_t at) {
+  const NamedValues none;
+  return PythonReader(std::string_view(code).substr(code.rfind('\n', at) + 1), none).name();
+}
+
+/// The name of what argparse has read, be it what a function returns; empty: nothing is read.
+std::string parsed_name(const std::string& code) {
+  const size_t call = std::min(code.find(".parse_args("), code.find(".parse_known_args("));
+  if (call == std::string::npos) return "";
+  std::string name = line_name(code, call);
+  const size_t defined = code.rfind("def ", call);
+  if (name != "return" || defined == std::string::npos) return name;
+  const NamedValues none;
+  const std::string function =
+      PythonReader(std::string_view(code).substr(defined + 4), none).name();
+  const size_t use = call_of(code.substr(call), function);
+  return function.empty() || use == std::string::npos ? "" : line_name(code, call + use);
+}
+
+/// The defaults of a program's own arguments (argparse).
+void add_defaults(const std::string& text, NamedValues& names) {
+  constexpr std::string_view kAdds = ".add_argument(";
+  constexpr int kMostArguments = 500;
+  constexpr size_t kLongest = 4096;  // bytes of an argument
+  if (text.find(kAdds) == std::string::npos) return;
+  const std::string code = code_of(text);
+  const std::string parsed = parsed_name(code);
+  size_t at = parsed.empty() ? std::string::npos : code.find(kAdds);
+  for (int count = 0; at != std::string::npos && count < kMostArguments; ++count) {
+    std::string name;
+    Literal value;
+    const auto read = [&](const std::string& key, const Literal& given, std::string_view) {
+      const std::string word = given && given->is_string() ? given->get<std::string>() : "";
+      if (key.empty() && word.starts_with("--") && name.empty()) {
+        name = word.substr(2);
+      } else if (key == "dest") {
+        name = word;
+      } else if (key == "default") {
+        value = given;
+      } else if (key == "action" && word.starts_with("store_") && !value) {
+        value = OrderedJson(word == "store_false");
+      }
+    };
+    for_each_argument(text.substr(at + kAdds.size(), kLongest), 0, names, read);
+    std::ranges::replace(name, '-', '_');
+    if (!name.empty() && value) names[fmt::format("{}.{}", parsed, name)] = *value;
+    at = code.find(kAdds, at + 1);
+  }
+}
+
+}  // namespace
+
 NamedValues assigned(const std::string& text, Variables& variables, Expressions expressions) {
   NamedValues names;
   names.keeps_expressions = expressions == Expressions::kept;
@@ -99,6 +156,7 @@ NamedValues assigned(const std::string& text, Variables& variables, Expressions 
     }
     line = end + 1;
   }
+  add_defaults(text, names);
   for (const auto& [name, value] : names.environment) variables[name] = value;
   return names;
 }

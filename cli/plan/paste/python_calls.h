@@ -27,7 +27,8 @@ std::string imported_as(const std::string& code, const std::string& module,
 std::string word_of(const OrderedJson& value);
 
 /// NAME = literal and os.environ["NAME"] = "VALUE", each at the beginning of a line; the second
-/// goes to `variables`. `expressions`: of f-strings, see NamedValues.
+/// goes to `variables`. Defaults of argparse's arguments are attributes: "args.model".
+/// `expressions`: of f-strings, see NamedValues.
 enum class Expressions { left_out, kept };
 NamedValues assigned(const std::string& text, Variables& variables,
                      Expressions expressions = Expressions::left_out);

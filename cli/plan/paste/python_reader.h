@@ -18,9 +18,9 @@ namespace plimsoll::cli {
 
 using Literal = std::optional<OrderedJson>;  // nothing: an expression
 
-/// Values of a program's names. `environment`: variables that it sets. `keeps_expressions`: an
-/// f-string is a text where not all of its expressions are known, with "$" before these.
-/// `copied`: bytes that names stood for so far.
+/// Values of a program's names, "args.model" among them. `environment`: variables that it sets.
+/// `keeps_expressions`: an f-string is a text where not all of its expressions are known, with "$"
+/// before these. `copied`: bytes that names stood for so far.
 struct NamedValues : std::map<std::string, OrderedJson> {
   Variables environment;
   bool keeps_expressions = false;
@@ -161,7 +161,7 @@ class PythonReader {
     if (owner.empty() && is_conversion(word) && take('(')) return converted(word, depth + 1);
     if (word == "torch" && names_float(last)) return OrderedJson(last);  // dtype=torch.float16
     if (names_class(owner)) return OrderedJson(last);                    // CUDAGraphMode.NONE
-    const auto known = owner.empty() ? names_.find(word) : names_.end();
+    const auto known = names_.find(owner.empty() ? word : owner + "." + last);
     return known != names_.end() ? Literal(copied(known->second)) : std::nullopt;
   }
 

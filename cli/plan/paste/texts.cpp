@@ -7,7 +7,7 @@
 #include "base/split_text.h"
 #include "base/trim.h"
 #include "cli/plan/paste/python_calls.h"
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
 #include "plan/log/vllm_log.h"
 
 namespace plimsoll::cli {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/lower_case.h"
 #include "base/split_text.h"
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
 #include "cli/plan/paste/yaml_nodes.h"
 
 namespace plimsoll::cli {

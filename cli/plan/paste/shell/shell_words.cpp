@@ -1,4 +1,4 @@
-#include "cli/plan/paste/shell_words.h"
+#include "cli/plan/paste/shell/shell_words.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/trim.h"
-#include "cli/plan/paste/shell_parameters.h"
+#include "cli/plan/paste/shell/shell_parameters.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -235,6 +235,13 @@ class ShellReader {
   }
 
   void double_quoted() {
+    constexpr std::string_view kAll = "\"$@\"";
+    const auto all = variables_.find("@");
+    if (all != variables_.end() && all->second.empty() &&
+        text_.compare(at_, kAll.size(), kAll) == 0) {
+      at_ += kAll.size();  // no arguments: no word
+      return;
+    }
     inside_ = true;
     ++at_;
     while (here() != '"') {
@@ -260,6 +267,9 @@ class ShellReader {
     const size_t first = at_ + (braced ? 2 : 1);
     size_t end = first;
     while (end < text_.size() && is_name_char(text_[end])) ++end;
+    if (!braced && std::isdigit(static_cast<unsigned char>(here(1))) != 0) end = first + 1;
+    const bool all = end == first && end < text_.size() && (text_[end] == '@' || text_[end] == '*');
+    if (all && variables_.contains("@")) ++end;
     if (end == first || (braced && behind_brace(end) == 0)) {
       add('$');
       ++at_;
@@ -275,8 +285,11 @@ class ShellReader {
     at_ = after;
     const bool splits = !quoted && known && !is_assignment(word_);
     inside_ = inside_ || quoted || !known || !value.empty();
+    const bool joins = all && (is_assignment(word_) || text_[first] == '*');
     for (const char c : value) {
-      if (c == kBetweenWords || (splits && (is_blank(c) || c == '\n'))) {
+      if (c == kBetweenWords && joins) {
+        add(' ');
+      } else if (c == kBetweenWords || (splits && (is_blank(c) || c == '\n'))) {
         end_word();
       } else {
         add(c);
@@ -339,9 +352,12 @@ class ShellReader {
     if (is_array_) return;
     drop_prompt(words_);
     begin_loop(words_, variables_);
-    if (!target_.empty() && !words_.empty() && words_.front() == "echo") keep_echo();
-    const bool exports = !words_.empty() && words_.front() == "export";
-    if (exports || std::ranges::all_of(words_, is_assignment)) {
+    shift_arguments(words_, variables_);
+    if (!target_.empty() && !words_.empty() && words_.front() == "echo")
+      keep_echo(words_, target_, variables_);
+    constexpr std::string_view kSetters[] = {"export", "local", "declare", "readonly", "typeset"};
+    const bool sets = !words_.empty() && is_among(kSetters, words_.front());
+    if (sets || std::ranges::all_of(words_, is_assignment)) {
       for (const std::string& word : words_)
         if (is_assignment(word)) assign(variables_, word);
     } else {
@@ -351,16 +367,6 @@ class ShellReader {
     for (Document& document : documents_)
       if (document.target.empty()) document.target = target_;
     target_.clear();
-  }
-
-  /// echo [-e] "a: 1\nb: 2" > FILE
-  void keep_echo() {
-    std::string body;
-    for (size_t i = 1; i < words_.size(); ++i)
-      if (!words_[i].starts_with("-")) body += (body.empty() ? "" : " ") + words_[i];
-    for (size_t at = body.find("\\n"); at != std::string::npos; at = body.find("\\n", at))
-      body.replace(at, 2, "\n");
-    variables_[file_variable(target_)] += body + "\n";  // ">>" appends; a file is written once
   }
 
   const std::string& text_;

@@ -20,12 +20,25 @@ void assign(Variables& variables, const std::string& assignment);
 /// Sets the variable of "NAME=" or "NAME+=" to an array.
 void assign_array(Variables& variables, const std::string& begin, const Words& words);
 
-/// What "${INSIDE}" stands for: NAME, NAME[@], and NAME with a default (:- - := =), an alternative
+/// What "${INSIDE}" stands for: NAME, NAME[@], @, *, and NAME with a default (:- - := =), an
+/// alternative
 /// (:+ +) or a message (:? ?). Nothing: the variable is not set, or the form is another.
 std::optional<std::string> parameter_value(const std::string& inside, Variables& variables);
 
+/// Takes the functions that begin at the begin of a line out of a shell text: their bodies by their
+/// names.
+Variables take_functions(std::string& text);
+
+/// Makes "$1", "$2" ... and "$@" stand for a function's arguments: the words behind `at`.
+void set_arguments(const Words& words, size_t at, Variables& variables);
+/// Does what "shift" and "shift N" do with them.
+void shift_arguments(const Words& command, Variables& variables);
+
 /// The product of the numbers in "$((41 * 1024))"; 0 beyond 64 bits.
 int64_t product_of(const std::string& text);
+
+/// Keeps what a command writes to a file: echo [-e] "a: 1\nb: 2" > FILE (file_variable).
+void keep_echo(const Words& command, const std::string& file, Variables& variables);
 
 /// Gives the variable of "for NAME in WORD ..." its first word.
 void begin_loop(const Words& command, Variables& variables);
