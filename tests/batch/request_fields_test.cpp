@@ -176,6 +176,14 @@ TEST_CASE("the form of an answer, from each field that says it") {
   const std::string digits = R"({"const":12345678901234567890123,"maximum":0.10})";
   CHECK(constraint(with_field("guided_json", digits))->text == digits);
   CHECK(constraint(with_field("structured_outputs", R"({"json":)" + digits + "}"))->text == digits);
+  for (const std::string& asked :
+       {R"("guided_json":)" + digits, R"("structured_outputs":{"json":)" + digits + "}",
+        R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + digits + "}}"}) {
+    INFO(asked);
+    const Read batched = read(batch_line("{\"prompt\":\"x\"," + asked + "}"));
+    REQUIRE(batched.request.fields.constraint);
+    CHECK(batched.request.fields.constraint->text == digits);
+  }
   const Read list = read(with_field("structured_outputs", R"({"choice":[1.5]})"));
   CHECK_THAT(list.message, Catch::Contains("found [1.5]"));
   const auto outputs = constraint(
@@ -251,6 +259,14 @@ TEST_CASE("reasoning_effort: templates see it, and whether to think unless the l
         R"({"reasoning_effort":"none","enable_thinking":false})");
   CHECK(kwargs(R"(,"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false})") ==
         R"({"enable_thinking":false,"reasoning_effort":"low"})");
+  // A line's arguments of the template stand beside those of the run, and before them.
+  RequestFields defaults;
+  defaults.chat_template_kwargs = {{"of_run", 1}, {"both", 1}};
+  const Read beside = read(R"({"messages":[{"role":"user","content":"Hi"}],"chat_template_kwargs":)"
+                           R"({"of_line":2,"both":2}})",
+                           Envelope::plain, defaults);
+  CHECK(beside.request.fields.chat_template_kwargs.dump() ==
+        R"({"of_run":1,"both":2,"of_line":2})");
   const Read wrong =
       read(R"({"messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"much"})");
   CHECK_THAT(wrong.message, Catch::Contains("one of none, minimal, low, medium, high"));

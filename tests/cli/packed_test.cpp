@@ -72,3 +72,25 @@ TEST_CASE("the lines before the place where packed data breaks off are answered"
   CHECK(shell(scratch, "plimsoll run --publish out").status == 0);
   CHECK(json_lines(scratch.read("out")).size() == answered);
 }
+
+TEST_CASE("a plain input beside a packed one is answered in the file's order alone") {
+  const Scratch scratch;
+  scratch.write("in", prompts());
+  REQUIRE(shell(scratch,
+                "gzip -c in > packed.gz; cat in in > both; "
+                "plimsoll run $MODEL -q -i both -o whole")
+              .status == 3);
+  for (const char* inputs : {"-i in -i packed.gz", "-i packed.gz -i in"}) {
+    const std::string run = fmt::format("plimsoll run $MODEL -q {} --overwrite -o out", inputs);
+    for (const char* order : {"file", "auto"}) {
+      INFO(inputs << " " << order);
+      const Outcome outcome = shell(scratch, run + " --order " + order);
+      INFO(outcome.err);
+      CHECK(outcome.status == 3);
+      CHECK(shell(scratch, "cmp out whole").status == 0);
+    }
+    const Outcome refused = shell(scratch, run + " --order prefix");
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Catch::Contains("the input is packed"));
+  }
+}

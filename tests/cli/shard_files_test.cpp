@@ -63,3 +63,15 @@ TEST_CASE("shards are cut at the size that is asked for, at 5 GiB, or not at all
     CHECK_THAT(verified.err, Contains(row.message));
   }
 }
+
+TEST_CASE("shards without a record are compared with their source by the stated partition") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch,
+                "VLLM_PP_LAYER_PARTITION=1,5 plimsoll shard $MODEL -o out -pp 2; "
+                "rm out/plimsoll-shard.json")
+              .status == 0);
+  const std::string verify = "plimsoll shard --verify out --source $MODEL -pp 2";
+  CHECK(shell(scratch, "VLLM_PP_LAYER_PARTITION=1,5 " + verify).status == 0);
+  CHECK(shell(scratch, verify).status != 0);
+  CHECK(shell(scratch, "VLLM_PP_LAYER_PARTITION=2,4 " + verify).status != 0);
+}

@@ -335,6 +335,17 @@ TEST_CASE("generation_config gives sampling defaults and end tokens") {
   CHECK(read.top_k == 20);
   CHECK_FALSE(read.top_p.has_value());
   CHECK_FALSE(read.max_new_tokens.has_value());
+  folder.write(
+      "generation_config.json",
+      R"({"temperature":0.5,"top_p":0.25,"min_p":0.125,"repetition_penalty":1.5,"top_k":3,)"
+      R"("max_new_tokens":9})");
+  const auto all = model::read_generation_config(folder.path, config);
+  CHECK(all.temperature == 0.5);
+  CHECK(all.top_p == 0.25);
+  CHECK(all.min_p == 0.125);
+  CHECK(all.repetition_penalty == 1.5);
+  CHECK(all.top_k == 3);
+  CHECK(all.max_new_tokens == 9);
   // A generation config that names none leaves config.json's in force.
   for (const char* silent : {R"({"temperature": 0.6})", R"({"eos_token_id": null})", "{}"}) {
     folder.write("generation_config.json", silent);

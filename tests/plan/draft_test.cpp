@@ -76,6 +76,21 @@ TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embed
   CHECK(extra_of("eagle", llama(1, 2048), 2).parameters == 285'220'864);
 }
 
+TEST_CASE("a stated partition is the target's: the draft is whole, on the last stage") {
+  for (const char* method : {"eagle3", "draft_model"}) {
+    INFO(method);
+    EngineArgs args = drafted(method, llama(1, 131072), 1);
+    args.pipeline_parallel = 2;
+    const PlanResult half = plan_target(args);
+    args.pipeline_partition = {16, 16};  // vLLM's choice, stated
+    const PlanResult stated = plan_target(args);
+    CHECK(stated.parameter_bytes == half.parameter_bytes);
+    CHECK(stated.kv_bytes_per_token == half.kv_bytes_per_token);
+    args.draft_method.clear();
+    CHECK(plan_target(args).parameter_bytes < stated.parameter_bytes);
+  }
+}
+
 TEST_CASE("a head that is no model is refused by its own file") {
   Json broken = llama(1, 2048);
   broken["num_attention_heads"] = 0;
