@@ -30,7 +30,7 @@ inline std::string plain(const test::Scratch& scratch, std::string text,
 /// The command where no variable of the caller's environment moves what it says.
 inline std::string alone(const std::string& command) {
   return "unset ${!HF_*} ${!SLURM_*} ${!VLLM_*} OMP_NUM_THREADS SOURCE_DATE_EPOCH; "
-         "export LC_ALL=C; " +
+         "export LC_ALL=C HOME=/home/user; " +
          command;
 }
 
