@@ -40,7 +40,7 @@ const Words kAfterSharding = {
     "plimsoll shard --verify out --source other",
     "plimsoll shard --unshard out -o back; sums back",
     "plimsoll shard --unshard out -o out",
-    "rm -f out/*rank-1*; plimsoll shard --verify out",
+    "rm -f out/*-tp-1-*; plimsoll shard --verify out",
     "rm -f out/config.json; plimsoll shard --verify out",
     "f=$(ls out/*.safetensors 2>/dev/null | head -1); truncate -s -1 \"$f\" 2>/dev/null; "
     "plimsoll shard --verify out; plimsoll shard --verify out --source model; "
