@@ -143,6 +143,7 @@ constexpr std::string_view kReadVariables[] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN",
                                                "VLLM_MM_INPUT_CACHE_GIB",
                                                "VLLM_PP_LAYER_PARTITION",
                                                "VLLM_USE_FLASHINFER_SAMPLER",
+                                               "VLLM_USE_V1",
                                                "VLLM_USE_V2_MODEL_RUNNER"};
 /// Families of them by their beginning.
 constexpr std::string_view kUnmovedVariables[] = {
@@ -159,8 +160,7 @@ std::vector<std::string> unknown_variables() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    const std::string_view value = text.substr(std::min(text.size(), name.size() + 1));
-    if (name.starts_with("VLLM_") && vllm_variable(name, value) == VllmVariable::unknown)
+    if (name.starts_with("VLLM_") && vllm_variable(name) == VllmVariable::unknown)
       names.emplace_back(name);
   }
   std::ranges::sort(names);
@@ -169,14 +169,12 @@ std::vector<std::string> unknown_variables() {
 
 }  // namespace
 
-VllmVariable vllm_variable(std::string_view name, std::string_view value) {
+VllmVariable vllm_variable(std::string_view name) {
   if (std::ranges::find(kReadVariables, name) != std::end(kReadVariables))
     return VllmVariable::read;
   const bool unmoved =
       std::ranges::any_of(kUnmovedVariables, [&](auto known) { return name.starts_with(known); });
-  // The only engine of the releases that are planned with it.
-  const bool only_engine = name == "VLLM_USE_V1" && value == "1";
-  return unmoved || only_engine ? VllmVariable::unmoved : VllmVariable::unknown;
+  return unmoved ? VllmVariable::unmoved : VllmVariable::unknown;
 }
 
 Environment read_environment() {
@@ -192,6 +190,7 @@ Environment read_environment() {
   environment.flashinfer_sampler =
       setting<int>("VLLM_USE_FLASHINFER_SAMPLER", 0, environment.fault);
   environment.attention_backend = variable(kBackendVariable);
+  environment.second_engine = setting<int>("VLLM_USE_V1", 0, environment.fault);
   environment.second_runner = setting<int>("VLLM_USE_V2_MODEL_RUNNER", 0, environment.fault);
   environment.unknown = unknown_variables();
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);

@@ -40,6 +40,7 @@ struct Environment {
   std::optional<int> estimate_graphs;            // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<int> flashinfer_sampler;         // VLLM_USE_FLASHINFER_SAMPLER
   std::optional<std::string> attention_backend;  // VLLM_ATTENTION_BACKEND
+  std::optional<int> second_engine;              // VLLM_USE_V1
   std::optional<int> second_runner;              // VLLM_USE_V2_MODEL_RUNNER
   std::vector<std::string> unknown;              // other variables of vLLM that may move memory
   std::optional<int64_t> source_date_epoch;      // SOURCE_DATE_EPOCH, seconds
@@ -62,7 +63,7 @@ enum class VllmVariable : uint8_t {
   unmoved,  // it moves no device memory
   unknown,  // it may move some, and plan does not know how much
 };
-VllmVariable vllm_variable(std::string_view name, std::string_view value);
+VllmVariable vllm_variable(std::string_view name);
 
 Environment read_environment();
 /// Reads the environment for commands that use all of it. Throws Error(usage) with the fault.

@@ -142,6 +142,7 @@ struct PlanResult : StageFigures {
     return fits.value_or(false) && auto_max_model_len > 0 ? auto_max_model_len : max_model_len;
   }
   std::optional<bool> prefix_caching;  // vLLM's plan says whether prefixes are cached
+  bool first_engine = false;           // vLLM runs its first engine (V0)
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;

@@ -13,6 +13,7 @@
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/draft.h"
 #include "vllm/launch/dtype.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/host.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
@@ -72,7 +73,7 @@ std::string shortage_message(const EngineArgs& args, int64_t length, Amount need
                              int64_t longest) {
   if (args.max_model_len == -1) return no_length_message();
   if (usable <= Amount{0}) return no_memory_message(args.version);
-  return too_long_message(args.version, length, needed.value(), usable.value(), longest);
+  return too_long_message(args, length, needed.value(), usable.value(), longest);
 }
 
 /// What the cache comes to for a budget in bytes.
@@ -242,13 +243,16 @@ void tell_cache(StageLaunch& launch, int64_t bytes) {
 
 PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
   EngineArgs args = given;
-  if (!args.chunked_prefill) args.chunked_prefill = usual_chunking(config, args);
+  EngineChoice engine;
   PlanResult result;
   result.engine = "vllm";
   result.version = version_text(args.version);
   result.planned_as = newest_known(args.version);
   const Terms terms = [&] {
     try {
+      engine = choose_engine(config, args, gpu);
+      args.first_engine = engine.first;
+      if (!args.chunked_prefill) args.chunked_prefill = usual_chunking(config, args);
       args.kv_cache_dtype = resolve_cache_dtype(config, args, gpu);
       return resolve_terms(config, args, gpu);
     } catch (const Error& error) {
@@ -258,6 +262,8 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
     }
   }();
   fill_terms(result, terms);
+  result.first_engine = engine.first;
+  if (!engine.note.empty()) result.notes.push_back(engine.note);
   result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 
   const ShapeOptions options = shape_options(args, terms, gpu);
@@ -369,11 +375,13 @@ std::optional<PlanResult> longest_launch(const ConfigView& config, EngineArgs ar
 PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
   PlanResult result = plan_once(config, given, gpu);
   const int64_t longest = result.estimated_max_model_len;
-  // Before 0.8 a shorter context may be read as a whole by default, which takes other memory.
-  EngineArgs shorter = given;
+  // The first engine may read a shorter context as a whole by default, which takes other memory.
+  EngineArgs launched = given;
+  launched.first_engine = result.first_engine;
+  EngineArgs shorter = launched;
   shorter.max_model_len = longest;
   const bool jumps = !given.chunked_prefill && longest > 0 && longest < result.max_model_len &&
-                     vllm::usual_chunking(config, given) == true &&
+                     vllm::usual_chunking(config, launched) == true &&
                      vllm::usual_chunking(config, shorter) == false;
   if (!jumps) return result;
   const std::optional<PlanResult> launch = longest_launch(config, given, gpu, longest);

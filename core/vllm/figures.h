@@ -20,6 +20,7 @@ struct PlanPart {
   /// How far the logs of its kind lay below and above the middle, in bytes; 0: it is exact.
   int64_t less = 0;
   int64_t more = 0;
+  bool either = false;  // the middle or an edge holds, as something is installed or not
 };
 
 /// Bytes of all parts together.

@@ -116,3 +116,47 @@ TEST_CASE("a shell's function is the launch that a call makes of it") {
     CHECK(options.launch.args.max_model_len == row.length);
   }
 }
+
+TEST_CASE("a line of ps is the command of its process") {
+  for (const char* before : {"admin   491934   1 4 09:32 ?   00:00:14 ",
+                             "root 7 99.0 1.2 123456 7890 pts/0 Sl+ Nov02 1-02:33:44 ",
+                             "root      12 99 1.2 123456 7890 ?  Sl 09:32 2:07 "}) {
+    INFO(before);
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from",
+                        "UID PID PPID C STIME TTY TIME CMD\n" + std::string(before) +
+                            "/opt/v/bin/python /opt/v/bin/vllm serve org/m --max-model-len 4096 "
+                            "--hf-overrides {\"text_config\": {\"a\": 1}, \"b\": [2, 3]} -tp 2\n"},
+                       options);
+    CHECK(options.model == "org/m");
+    CHECK(options.launch.args.max_model_len == 4096);
+    CHECK(options.launch.args.tensor_parallel == 2);
+    REQUIRE(options.launch.args.overrides != nullptr);
+    CHECK(*options.launch.args.overrides ==
+          nlohmann::json::parse(R"({"text_config":{"a":1},"b":[2,3]})"));
+  }
+}
+
+TEST_CASE("a log says which sampler and which engine its launch ran") {
+  const auto told = [](const std::string& line) {
+    const std::string log =
+        "INFO API server version 0.9.2\nINFO non-default args: {'model': 'm'}\n";
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from", log + line + "\n"}, options);
+    const auto variable = [](const char* name) {
+      const char* value = std::getenv(name);
+      const std::string text = value == nullptr ? "" : value;
+      ::unsetenv(name);
+      return text;
+    };
+    return variable("VLLM_USE_FLASHINFER_SAMPLER") + "/" + variable("VLLM_USE_V1");
+  };
+  CHECK(told("") == "/");
+  CHECK(told("FlashInfer is not available. Falling back to the PyTorch-native") == "0/");
+  CHECK(told("INFO Using FlashInfer for top-p & top-k sampling.") == "1/");
+  CHECK(told("WARNING FlashInfer is available, but it is not enabled. Falling back to the") ==
+        "0/");
+  CHECK(told("WARNING Compute Capability < 8.0 is not supported by the V1 Engine. Falling back to "
+             "V0.") == "/0");
+  CHECK(told("INFO Initializing a V1 LLM engine (v0.9.2) with config: model='m'") == "/");
+}

@@ -84,3 +84,24 @@ TEST_CASE("what is gone beside the weights is what is outside torch and what tor
   CHECK(both.planned == Approx(outside.planned + kept));
   CHECK(both.high == Approx(outside.high + kept));
 }
+
+TEST_CASE("a log names the sampler and the engine that the plan did not take for granted") {
+  const auto causes = [](const std::string& line, VllmVersion version) {
+    EngineArgs args = at(version);
+    args.max_model_len = 8192;
+    const PlanResult plan = plan_of(llama_8b(), args, "4090");
+    return check_log(read_vllm_log(line + "\nModel loading took 14.99 GiB memory\n"), plan).causes;
+  };
+  const std::string without = "WARNING FlashInfer is not available. Falling back to the PyTorch-";
+  REQUIRE(causes(without, {0, 10, 2}).size() == 1);
+  CHECK_THAT(causes(without, {0, 10, 2}).front(), Catch::Contains("--no-flashinfer-sampler"));
+  CHECK(causes(without, {0, 11, 0}).empty());
+  const std::string with = "INFO Using FlashInfer for top-p & top-k sampling.";
+  CHECK(causes(with, {0, 10, 2}).empty());
+  REQUIRE(causes(with, {0, 11, 0}).size() == 1);
+  CHECK_THAT(causes(with, {0, 11, 0}).front(), Catch::EndsWith(": --flashinfer-sampler"));
+  const std::string first = "INFO Initializing a V0 LLM engine with config: model='m'";
+  REQUIRE(causes(first, {0, 9, 2}).size() == 1);
+  CHECK_THAT(causes(first, {0, 9, 2}).front(), Catch::Contains("VLLM_USE_V1=0"));
+  CHECK(causes("INFO Initializing a V1 LLM engine with config: model='m'", {0, 9, 2}).empty());
+}

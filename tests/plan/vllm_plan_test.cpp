@@ -343,7 +343,9 @@ TEST_CASE("lines of the text are at most 80 columns wide") {
 TEST_CASE("a cache that is too small is answered in each release's own words") {
   constexpr int64_t kGib = int64_t{1} << 30;
   const auto text = [&](VllmVersion version, int64_t estimate) {
-    return too_long_message(version, 8192, kGib, kGib / 2, estimate);
+    EngineArgs args;
+    args.version = version;
+    return too_long_message(args, 8192, kGib, kGib / 2, estimate);
   };
   CHECK(text({0, 8, 3}, 4096) ==
         "To serve at least one request with the models's max seq len (8192), (1.00 GB KV cache is "

@@ -172,7 +172,7 @@ class FlagReader {
 void read_variables(PastedLaunch& launch, PlanOptions& options) {
   for (const auto& [name, value] : launch.variables) {
     const bool of_vllm = name.starts_with("VLLM_");
-    const VllmVariable use = of_vllm ? vllm_variable(name, value) : VllmVariable::unmoved;
+    const VllmVariable use = of_vllm ? vllm_variable(name) : VllmVariable::unmoved;
     if (use == VllmVariable::read) {
       ::setenv(name.c_str(), value.c_str(), 1);
     } else if (name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES") {

@@ -129,8 +129,10 @@ std::optional<PastedLaunch> launch_of_log(const std::string& text) {
   const size_t start = text.find(mark);
   if (start == std::string::npos) return std::nullopt;
   PastedLaunch launch;
-  const std::string release = plan::read_vllm_log(text).version;
-  if (!release.empty()) launch.releases["vllm"] = release;
+  const plan::VllmLog log = plan::read_vllm_log(text);
+  if (!log.version.empty()) launch.releases["vllm"] = log.version;
+  if (log.flashinfer) launch.variables["VLLM_USE_FLASHINFER_SAMPLER"] = *log.flashinfer ? "1" : "0";
+  if (log.first_engine == true) launch.variables["VLLM_USE_V1"] = "0";
   const NamedValues none;
   PythonReader reader(text, none);
   reader.at = start + mark.size();

@@ -7,6 +7,7 @@
 #include "base/split_text.h"
 #include "base/trim.h"
 #include "cli/plan/paste/python_calls.h"
+#include "cli/plan/paste/shell/process_list.h"
 #include "cli/plan/paste/shell/shell_words.h"
 #include "plan/log/vllm_log.h"
 
@@ -110,7 +111,8 @@ std::optional<PastedLaunch> launch_in(const std::string& text) {
   const bool is_manifest = looks_like_manifest(text);  // its scripts are shell texts too
   std::optional<PastedLaunch> in_yaml = is_manifest ? launch_of_yaml(text) : std::nullopt;
   if (in_yaml) return in_yaml;
-  if (auto started = launch_of_shell(shell_of_notebook(text))) return started;
+  const std::string commands = commands_of_process_list(shell_of_notebook(text));
+  if (auto started = launch_of_shell(commands)) return started;
   return is_manifest ? std::nullopt : launch_of_yaml(text);
 }
 

@@ -103,8 +103,20 @@ void read_boot(std::string_view line, VllmLog& log) {
   if (has("Compiling a graph for") || has("Cache the graph of")) log.warm = false;
 }
 
+/// v1/sample/ops/topk_topp_sampler.py; engine/arg_utils.py and the engines' first lines.
+void read_choices(std::string_view line, VllmLog& log) {
+  const auto has = [&](std::string_view words) { return line.find(words) != line.npos; };
+  if (has("Using FlashInfer for top-p & top-k sampling")) log.flashinfer = true;
+  if (has("FlashInfer is not available. Falling back") ||
+      has("but it is not enabled. Falling back"))
+    log.flashinfer = false;
+  if (has("Falling back to V0") || has("Initializing a V0 LLM engine")) log.first_engine = true;
+  if (has("Initializing a V1 LLM engine")) log.first_engine = false;
+}
+
 void read_line(std::string_view line, VllmLog& log) {
   read_version(line, log);
+  read_choices(line, log);
   read_boot(line, log);
   read_start(line, log);
   read_old_worker(line, log);
@@ -214,6 +226,14 @@ void add_cache(LogCheck& check, const VllmLog& log, const PlanResult& plan) {
   }
 }
 
+/// Whether the plan takes FlashInfer's sampler for granted; nothing: it is no question.
+std::optional<bool> planned_flashinfer(const PlanResult& plan) {
+  const auto fact =
+      std::ranges::find(plan.machine, "FlashInfer's sampler", &vllm::MachineFact::name);
+  if (fact == plan.machine.end()) return std::nullopt;
+  return fact->value == "yes";
+}
+
 const LoggedPart* find(const LogCheck& check, std::string_view name) {
   const auto at = std::ranges::find_if(
       check.parts, [&](const LoggedPart& part) { return part.part.starts_with(name); });
@@ -225,6 +245,16 @@ void add_causes(LogCheck& check, const VllmLog& log, const PlanResult& plan) {
   if (!log.version.empty() && log.version != plan.version) {
     say(fmt::format("the log is of vLLM {}, the plan of {}: --vllm-version {}", log.version,
                     plan.version, log.version));
+  }
+  if (log.first_engine && *log.first_engine != plan.first_engine) {
+    say(fmt::format("the log is of the {} engine, the plan of the other: VLLM_USE_V1={}",
+                    *log.first_engine ? "V0" : "V1", *log.first_engine ? 0 : 1));
+  }
+  const std::optional<bool> flashinfer = planned_flashinfer(plan);
+  if (log.flashinfer && flashinfer && *log.flashinfer != *flashinfer) {
+    say(fmt::format("in the log tokens are drawn {} FlashInfer: {}",
+                    *log.flashinfer ? "by" : "without",
+                    *log.flashinfer ? "--flashinfer-sampler" : "--no-flashinfer-sampler"));
   }
   if (log.utilization && std::abs(*log.utilization - plan.gpu_memory_utilization) > 0.0005) {
     say(

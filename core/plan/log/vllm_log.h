@@ -29,6 +29,10 @@ struct VllmLog {
   std::optional<double> utilization;
   /// True: compiled graphs came from the cache; false: they were compiled in this boot.
   std::optional<bool> warm;
+  /// Whether FlashInfer's kernels draw tokens.
+  std::optional<bool> flashinfer;
+  /// Whether the first of vLLM's engines (V0) runs, of releases that have two.
+  std::optional<bool> first_engine;
 };
 
 /// True for a text that has a line of vLLM about its memory.

@@ -23,18 +23,18 @@ std::string grouped(int64_t number) {
 /// first engine, vllm/executor.
 std::string vllm_lines(const PlanResult& result) {
   using model::VllmVersion;
-  constexpr VllmVersion kNamesDevice{0, 7, 0}, kFirstEngine{0, 8, 0}, kSaysMemory{0, 9, 2};
+  constexpr VllmVersion kNamesDevice{0, 7, 0}, kSaysMemory{0, 9, 2};
   constexpr VllmVersion kShortNumbers{0, 14, 0}, kOneLine{0, 28, 0};
   constexpr int64_t kSwapSpace = int64_t{4} << 30;
   if (!result.has_kv) return "";
   const VllmVersion version = model::parse_version(result.version);
   const std::string concurrency =
       fmt::format("Maximum concurrency for {} tokens per request: {:.2f}x\n",
-                  version < kFirstEngine ? std::to_string(result.launched_model_len())
-                                         : grouped(result.launched_model_len()),
+                  result.first_engine ? std::to_string(result.launched_model_len())
+                                      : grouped(result.launched_model_len()),
                   result.max_concurrency);
   const bool refused = !result.reason.empty();
-  if (version < kFirstEngine) {
+  if (result.first_engine) {
     return fmt::format("# {} blocks: {}, # CPU blocks: {}\n{}",
                        version < kNamesDevice ? "GPU" : "cuda", result.num_gpu_blocks,
                        kSwapSpace / std::max<int64_t>(1, result.bytes_per_block),

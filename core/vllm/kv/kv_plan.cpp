@@ -74,6 +74,13 @@ Amount bytes_of(const KvGroup& group) {
   return bytes;
 }
 
+/// Lets a layer keep every token.
+void widen(KvSpec& spec) {
+  if (spec.kind == KvKind::sliding || spec.kind == KvKind::chunked) spec.kind = KvKind::full;
+  if (spec.kind == KvKind::sliding_latent) spec.kind = KvKind::latent;
+  if (spec.kind == KvKind::full || spec.kind == KvKind::latent) spec.window = 0;
+}
+
 }  // namespace
 
 Amount GroupNeed::blocks(int64_t length) const {
@@ -129,6 +136,7 @@ void KvPlan::make_specs(const ModelShape& shape) {
     KvSpec spec;
     spec.kind = layer.kind;
     spec.window = layer.window;
+    if (!options_.keeps_windows) widen(spec);
     spec.kernel = layer.kernel;
     spec.block_size = layer.fixed_block > 0 ? layer.fixed_block : block_size_;
     if (layer.kind == KvKind::state) {
@@ -171,11 +179,7 @@ void KvPlan::promote_to_full() {
     return spec.kind == KvKind::full || spec.kind == KvKind::latent;
   });
   if (!some_full) return;
-  for (KvSpec& spec : specs_) {
-    if (spec.kind == KvKind::sliding || spec.kind == KvKind::chunked) spec.kind = KvKind::full;
-    if (spec.kind == KvKind::sliding_latent) spec.kind = KvKind::latent;
-    if (spec.kind == KvKind::full || spec.kind == KvKind::latent) spec.window = 0;
-  }
+  for (KvSpec& spec : specs_) widen(spec);
 }
 
 void KvPlan::make_groups() {

@@ -13,6 +13,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/items/encoder_memory.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/sampler.h"
 #include "vllm/launch/stage.h"
@@ -34,7 +35,7 @@ int64_t sampler_rows(const EngineLimits& limits) {
 int64_t fixed_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
   const int64_t early = has_early_cublas(args) ? gemm_workspace(gpu) : 0;
   if (at_least_hopper(gpu)) return 80 * kMiB - early;
-  return (args.version < VllmVersion{0, 8, 0} ? 72 : 8) * kMiB - early;
+  return (runs_first_engine(args) ? 72 : 8) * kMiB - early;
 }
 
 PlanPart forward_pass(const EngineArgs& args, const Step& s, const hardware::Gpu* gpu) {
@@ -298,7 +299,7 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
   const Step step = step_of(limits, stage, element);
   std::vector<PlanPart> parts;
   const bool second = uses_second_runner(args, shape);
-  if (second && stage.last && !shape.pooling && args.version >= kFirstEngineOnly) {
+  if (second && stage.last && !shape.pooling && !runs_first_engine(args)) {
     const Amount bytes = sampler_state(step, limits.max_num_seqs);
     parts.push_back({"sampler state", bytes.value(),
                      fmt::format("{} sequences x ({} tokens x (4 B + 1 bit) + 18048 B)",

@@ -13,6 +13,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/launch/class_rules.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/length.h"
 #include "vllm/shapes/wrappers.h"
 
@@ -27,6 +28,7 @@ constexpr VllmVersion kLongInParts{0, 5, 3};
 constexpr VllmVersion kCachedInParts{0, 6, 1};  // before: not with a cache of prefixes
 constexpr VllmVersion kImagesWhole{0, 6, 2};
 constexpr VllmVersion kLargerParts{0, 6, 5};  // 2048 tokens; before: 512
+constexpr VllmVersion kLatentsWhole{0, 8, 0};
 
 struct BatchDefaults {
   int64_t tokens;
@@ -40,7 +42,7 @@ bool is_spark(const hardware::Gpu* gpu) {
 }
 
 BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
-  if (args.version < VllmVersion{0, 8, 0}) return {2048, 256};
+  if (runs_first_engine(args)) return {2048, 256};
   if (args.usage == Usage::batch) return {2048, 128};
   const bool offline = args.usage == Usage::offline;
   const int64_t total = gpu != nullptr ? gpu->visible_bytes() : 0;
@@ -66,7 +68,7 @@ BatchDefaults paced_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
 std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args) {
   if (reads_whole_prompts(config)) return false;
   const VllmVersion& version = args.version;
-  if (version >= kFirstEngineOnly || version < kLongInParts) return std::nullopt;
+  if (!runs_first_engine(args) || version < kLongInParts) return std::nullopt;
   constexpr int64_t kLong = 32768;
   const int64_t usual = model_length(config, version).usual;
   if ((args.max_model_len > 0 ? args.max_model_len : usual) <= kLong) return false;
@@ -75,14 +77,16 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
   const bool images = version >= kImagesWhole && find_wrapper(architecture_name(config)) != nullptr;
   const bool states = class_rules(config).whole_prompts.hold(version);
   const bool cached = version < kCachedInParts && args.prefix_caching.value_or(false);
-  return !windows && !images && !states && !cached && !args.lora && args.draft_method.empty();
+  const bool latents = version >= kLatentsWhole && text.integer({"kv_lora_rank"}, 0) > 0;
+  return !windows && !images && !states && !cached && !latents && !args.lora &&
+         args.draft_method.empty();
 }
 
-int64_t least_tokens_of_images(const ConfigView& config, const VllmVersion& version) {
+int64_t least_tokens_of_images(const ConfigView& config, const EngineArgs& args) {
   constexpr VllmVersion kBegins{0, 6, 0}, kMore{0, 6, 3};
-  if (version < kBegins || version >= kFirstEngineOnly) return 0;
+  if (args.version < kBegins || !runs_first_engine(args)) return 0;
   if (find_wrapper(architecture_name(config)) == nullptr) return 0;
-  return version < kMore ? 4096 : 5120;
+  return args.version < kMore ? 4096 : 5120;
 }
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
@@ -95,7 +99,7 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
   limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
   limits.max_num_batched_tokens = args.max_num_batched_tokens;
   if (args.max_num_batched_tokens == 0) {
-    const bool old = args.version < VllmVersion{0, 8, 0};
+    const bool old = runs_first_engine(args);
     const bool chunked = args.chunked_prefill.value_or(!old);
     int64_t tokens = defaults.tokens;
     if (old && chunked) tokens = args.version >= kLargerParts ? 2048 : 512;
@@ -104,7 +108,7 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
     const bool capped = args.version >= kTokensCapped;
     limits.max_num_batched_tokens = capped ? std::min(most, Amount{tokens}).value() : tokens;
   }
-  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped) {
+  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped && !runs_first_engine(args)) {
     limits.max_num_seqs = std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
   }
   return limits;

@@ -16,7 +16,7 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
 
 /// The first engine's least tokens of a step where a model takes images (config.py:
 /// _MULTIMODAL_MODEL_MAX_NUM_BATCHED_TOKENS); 0: none.
-int64_t least_tokens_of_images(const ConfigView& config, const model::VllmVersion& version);
+int64_t least_tokens_of_images(const ConfigView& config, const EngineArgs& args);
 
 EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
                             int64_t max_model_len);

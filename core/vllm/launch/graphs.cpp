@@ -14,6 +14,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/launch/activation.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -210,7 +211,7 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
   GraphPlan graphs;
   const GraphMode mode = graph_mode(args, gpu, shape);
   if (mode == GraphMode::none) return graphs;
-  if (args.version < model::kFirstEngineOnly) {  // decode alone, up to the first size that suffices
+  if (runs_first_engine(args)) {  // decode alone, up to the first size that suffices
     constexpr int64_t kMost = 8192;
     const int64_t sequences = std::clamp<int64_t>(limits.max_num_seqs, 1, kMost);
     const int64_t last = sequences <= 4

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -43,7 +44,7 @@ int64_t host_processes(const EngineArgs& args) {
 std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
                                  const ModelShape& shape) {
   std::vector<PlanPart> parts;
-  if (args.version < kFirstEngineOnly) return parts;
+  if (runs_first_engine(args)) return parts;
   const int64_t ranks = ranks_of(args);
   if (terms.offloaded_bytes > 0) {
     parts.push_back({"offloaded weights", (Amount{terms.offloaded_bytes} * ranks).value(),

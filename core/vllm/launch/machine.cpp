@@ -10,6 +10,7 @@
 #include "base/size_text.h"
 #include "hardware/capability.h"
 #include "hardware/gpu_catalogue.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -18,6 +19,8 @@ constexpr VllmVersion kFlashInferApart{0, 11, 0};     // logs before it have Fla
 constexpr VllmVersion kFlashInferOptional{0, 11, 1};  // asked for by a variable; before: if there
 constexpr VllmVersion kFlashInferSampler{0, 21, 0};   // from here on by default
 constexpr VllmVersion kEarlyCublas{0, 33, 0};
+constexpr VllmVersion kFromBaseline{0, 6,
+                                    5};  // before: all that torch does not hold, the context too
 constexpr VllmVersion kLargerKernels{0, 18, 0};  // torch 2.10: more of what is loaded stays
 constexpr VllmVersion kFusedAllReduce{0, 16, 0};
 constexpr VllmVersion kFusedBesideOthers{0, 24, 0};  // before: not with stages or copies
@@ -32,7 +35,9 @@ struct Measured {
 };
 
 // One rank.
-constexpr Measured kFirstEngine{0.35, 0.15, 0.6, "logs of vLLM 0.5 and 0.6 on an RTX 3090"};
+constexpr Measured kAllOutside{0.35, 0.15, 0.6, "logs of vLLM 0.5 and 0.6 on an RTX 3090"};
+constexpr Measured kFirstEngine{
+    0.06, 0.02, 0.18, "logs of vLLM 0.6.6 to 0.7.3 on five cards, an RTX 4060 to an H100"};
 constexpr Measured kHopper{0.25, 0.24, 0.46, "logs of vLLM 0.18 and 0.19 on an H100 (16 models)"};
 constexpr Measured kOldHopper{0.13, 0.11, 0.16, "logs of vLLM 0.11 to 0.17 on an H100"};
 constexpr Measured kOther{0.18, 0.1, 0.27,
@@ -50,13 +55,15 @@ constexpr Measured kMoreRanks{2.17, 2.08, 2.25, "logs of vLLM 0.19 on H100 cards
 constexpr Measured kNewRanks{0.7, 0.5, 2.2,
                              "logs of vLLM 0.26 and 0.28 on four H100 and eight H200"};
 constexpr Measured kCustomAllReduce{0.55, 0.5, 0.6, "logs of vLLM 0.11 on H100 cards"};
+constexpr Measured kStatesOnRanks{
+    0.55, 0.5, 1.9, "logs of vLLM 0.10 and 0.11 on H100 and H200 cards, two with layers of states"};
 constexpr Measured kPcie{0.12, 0.02, 0.2, "logs of vLLM 0.10 and 0.28 on A100 and RTX 4090 pairs"};
 constexpr Measured kUnknownJoin{0.14, 0.05, 0.58, "a log of vLLM 0.10 on two A100 cards"};
 constexpr Measured kStages{0.07, 0.04, 0.15, "logs of vLLM 0.19, two and four stages"};
 
 const Measured& measured_alone(const EngineArgs& args, const hardware::Gpu* gpu) {
   const VllmVersion& version = args.version;
-  if (version < kFirstEngineOnly) return kFirstEngine;
+  if (runs_first_engine(args)) return version < kFromBaseline ? kAllOutside : kFirstEngine;
   const bool datacenter = at_least_hopper(gpu) && (gpu == nullptr || gpu->nvlink > 0);
   const bool recent = version >= kLargerKernels;
   if (datacenter) return recent ? kHopper : kOldHopper;
@@ -142,7 +149,7 @@ bool has_early_cublas(const EngineArgs& args) {
 bool samples_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (args.flashinfer_sampler) return *args.flashinfer_sampler;
   if (args.version < kFlashInferSampler) {
-    return args.version >= kFirstEngineOnly && args.version < kFlashInferApart;
+    return !runs_first_engine(args) && args.version < kFlashInferApart;
   }
   constexpr double kLeastCapability = 7.5;
   constexpr int64_t kTooFewProcessors = 16;
@@ -158,13 +165,12 @@ std::string stated_backend(const std::string& variable, const VllmVersion& versi
 }
 
 bool depends_on_install(const EngineArgs& args) {
-  return !args.flashinfer_sampler && args.version >= kFirstEngineOnly &&
-         args.version < kFlashInferOptional;
+  return !args.flashinfer_sampler && !runs_first_engine(args) && args.version < kFlashInferOptional;
 }
 
 bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
                              const ModelShape& shape, bool fp8_cache) {
-  if (args.version < kFirstEngineOnly || shape.attention_free) return false;
+  if (runs_first_engine(args) || shape.attention_free) return false;
   const bool latent = std::ranges::any_of(
       shape.kv_layers, [](const KvLayer& layer) { return layer.kind == KvKind::latent; });
   const hardware::Architecture architecture = hardware::capability_of(gpu).architecture;
@@ -197,8 +203,9 @@ bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu) {
   return gpu == nullptr || gpu->compute_capability == 0 || gpu->nvlink > 0;
 }
 
-PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu) {
-  const Measured& one = measured(args, gpu);
+PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu, bool recurrent) {
+  const Measured& taken = measured(args, gpu);
+  const Measured& one = recurrent && &taken == &kCustomAllReduce ? kStatesOnRanks : taken;
   // Handles that are made before the first look at free memory: 20 to 60 MiB where products are
   // loaded, not measured by itself.
   const double early = has_early_cublas(args) ? 0.04 : 0;
@@ -229,7 +236,7 @@ std::vector<MachineFact> machine_facts(const EngineArgs& args, const hardware::G
                                        const ModelShape& shape) {
   std::vector<MachineFact> facts;
   if (args.version < kFirstEngineOnly) return facts;
-  if (!shape.pooling) facts.push_back(sampler_fact(args, gpu));
+  if (!shape.pooling && !runs_first_engine(args)) facts.push_back(sampler_fact(args, gpu));
   if (args.tensor_parallel > 1) facts.push_back(join_fact(args, gpu));
   if (gpu == nullptr) return facts;
   facts.push_back({"the card's total", size_text(gpu->visible_bytes()),

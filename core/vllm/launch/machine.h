@@ -49,7 +49,8 @@ bool plans_each_graph(const EngineArgs& args, const hardware::Gpu* gpu);
 bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu);
 
 /// Memory that neither torch's allocator nor the weights hold, once the engine has started.
-PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu);
+/// `recurrent`: layers keep states, whose kernels are loaded besides.
+PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu, bool recurrent = false);
 
 /// Context and communication set up before the engine looks at what is free.
 int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu);

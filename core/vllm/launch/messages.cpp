@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/amount.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 
@@ -49,9 +50,10 @@ std::string no_length_message() {
       kTry);
 }
 
-std::string too_long_message(const VllmVersion& version, int64_t max_model_len, int64_t needed,
+std::string too_long_message(const EngineArgs& args, int64_t max_model_len, int64_t needed,
                              int64_t available, int64_t estimate) {
-  if (version < kFirstEngineOnly) {
+  const VllmVersion& version = args.version;
+  if (runs_first_engine(args)) {
     return fmt::format(
         "The model's max seq len ({}) is larger than the maximum number of tokens that can be "
         "stored in KV cache ({}). {} or decreasing `max_model_len` when initializing the engine.",

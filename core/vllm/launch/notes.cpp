@@ -1,6 +1,7 @@
 // Notes of a plan for vLLM, in words: on parts that it leaves out or takes for granted.
 #include <fmt/format.h>
 
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/prefixes.h"
 #include "vllm/launch/served.h"
 #include "vllm/launch/stage.h"
@@ -51,7 +52,7 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
                     args.processor_cache_gib, old ? 2 : args.data_parallel + 1,
                     old ? "VLLM_MM_INPUT_CACHE_GIB" : "--mm-processor-cache-gb"));
   }
-  if (args.version < VllmVersion{0, 8, 0}) {
+  if (runs_first_engine(args)) {
     notes.push_back(
         "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
   }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -62,7 +63,7 @@ PrefixCaching resolve_prefixes(const EngineArgs& args, const ModelShape& shape) 
   PrefixCaching caching;
   if (!shape.recurrent) {
     const bool able = !shape.attention_free && !shape.encoder_decoder && !shape.pooling;
-    caching.on = args.prefix_caching.value_or(able);
+    caching.on = args.prefix_caching.value_or(able && !runs_first_engine(args));
     return caching;
   }
   const VllmVersion& version = args.version;

@@ -17,6 +17,7 @@
 #include "model/vllm/types.h"
 #include "vllm/launch/class_rules.h"
 #include "vllm/launch/context_ranks.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/graphs.h"
 #include "vllm/launch/machine.h"
 
@@ -123,7 +124,7 @@ void check_pace(const EngineArgs& args) {
 }
 
 void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len) {
-  const bool old = args.version < kFirstEngineOnly;
+  const bool old = runs_first_engine(args);
   if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
     fail(ExitCode::usage,
          "max_num_batched_tokens ({}) is smaller than max_model_len ({}). This effectively limits "

@@ -41,7 +41,8 @@ PlanPart first_runner_sampler(const EngineArgs& args, const Step& s, const hardw
   const bool flashinfer = samples_with_flashinfer(args, gpu);
   if (args.version < kTritonFilter && !flashinfer) {
     PlanPart part = sorting_sampler(s, hidden_rows, workspace);
-    if (!depends_on_install(args)) part.less = 0;
+    part.either = depends_on_install(args);
+    if (!part.either) part.less = 0;
     return part;
   }
   const int64_t copy = s.element == kFloat32 ? 0 : kFloat32;
@@ -60,7 +61,8 @@ PlanPart first_runner_sampler(const EngineArgs& args, const Step& s, const hardw
           flashinfer ? "" : fmt::format(" + top-k buffer {} B", buffer.value()), workspace / kMiB),
       flashinfer ? "FlashInfer's sampler, first model runner"
                  : "vLLM 0.17 and later, first model runner"};
-  if (depends_on_install(args)) part.more = (s.rows * s.vocabulary * kSorting).value();
+  part.either = depends_on_install(args);
+  if (part.either) part.more = (s.rows * s.vocabulary * kSorting).value();
   return part;
 }
 

@@ -8,6 +8,7 @@
 #include "vllm/launch/activation.h"
 #include "vllm/launch/attention_room.h"
 #include "vllm/launch/defaults.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/messages.h"
 #include "vllm/launch/tables.h"
@@ -15,7 +16,6 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kOnlyV0{0, 8, 0};           // before: the first engine
 constexpr VllmVersion kStartupSnapshot{0, 9, 1};  // before: the context counts as non-torch
 constexpr VllmVersion kEstimatesGraphs{0, 18, 0};
 constexpr VllmVersion kGraphsInBudget{0, 20, 0};
@@ -77,8 +77,8 @@ void fill_persistent(StageFigures& figures, std::vector<PlanPart> parts) {
 
 void fill_outside_torch(StageFigures& figures, const WholeLaunch& whole) {
   const VllmVersion& version = whole.args.version;
-  PlanPart part = non_torch_part(whole.args, whole.gpu);
-  if (version >= kOnlyV0 && version < kStartupSnapshot) {
+  PlanPart part = non_torch_part(whole.args, whole.gpu, whole.shape.recurrent);
+  if (!runs_first_engine(whole.args) && version < kStartupSnapshot) {
     part.bytes += context_bytes(whole.args, whole.gpu) + whole.args.reserved;
   }
   figures.non_torch_bytes = part.bytes;
@@ -122,22 +122,30 @@ void add_spreads(const StageFigures& figures, const WholeLaunch& whole, double& 
   above += less * less + total * total;
 }
 
-/// How far what is left for the cache may lie from its middle: independent parts, so their squares
-/// add up.
+/// How far what is left for the cache may lie from its middle: the squares of independent parts add
+/// up; of what is installed or not, the whole difference counts.
 void fill_spread(StageLaunch& launch, const WholeLaunch& whole) {
   double below = 0;
   double above = 0;
   add_spreads(launch.figures, whole, below, above);
+  // A GB10 with older firmware has 119.63 to 119.70 GiB in six logs of vLLM.
+  double cases_below = whole.gpu->name.starts_with("GB10-") ? 2.0 * static_cast<double>(kGiB) : 0;
+  double cases_above = 0;
   for (const PlanPart& part : launch.figures.parts) {
     if (!part.inside_budget) continue;
     const auto more = static_cast<double>(part.more);
     const auto less = static_cast<double>(part.less);
+    if (part.either) {
+      cases_below += more;
+      cases_above += less;
+      continue;
+    }
     below += more * more;
     above += less * less;
   }
   constexpr double kMost = 0x1p61;
-  launch.less = static_cast<int64_t>(std::min(std::sqrt(below), kMost));
-  launch.more = static_cast<int64_t>(std::min(std::sqrt(above), kMost));
+  launch.less = static_cast<int64_t>(std::min(std::sqrt(below) + cases_below, kMost));
+  launch.more = static_cast<int64_t>(std::min(std::sqrt(above) + cases_above, kMost));
 }
 
 }  // namespace

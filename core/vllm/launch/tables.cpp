@@ -7,6 +7,7 @@
 
 #include "vllm/launch/activation.h"
 #include "vllm/launch/attention_room.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -159,7 +160,7 @@ class Tables {
 
 std::vector<PlanPart> table_parts(Made made, const TableTerms& terms, const ModelShape& shape,
                                   const KvPlan& kv) {
-  if (terms.args.version < kFirstEngineOnly || kv.empty()) return {};
+  if (runs_first_engine(terms.args) || kv.empty()) return {};
   Tables tables(made, terms, shape, kv);
   tables.add_block_tables();
   if (terms.flashinfer) tables.add_page_indices();

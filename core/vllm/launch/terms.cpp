@@ -11,6 +11,7 @@
 #include "vllm/launch/activation.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/dtype.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/host.h"
 #include "vllm/launch/length.h"
 #include "vllm/launch/prefixes.h"
@@ -19,6 +20,7 @@
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kGroups{0, 9, 1};  // of layers; before: windows keep all where some do
 constexpr VllmVersion kWiderGroups{0, 18, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
@@ -71,6 +73,7 @@ void check_cache_type(const EngineArgs& args, const std::string& model) {
 /// Layers of unlike kinds have groups of their own; chunked attention's fall back to one
 /// (vllm/config/vllm.py: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
 bool keeps_groups(const EngineArgs& args, const ModelShape& shape) {
+  if (args.version < kGroups) return false;
   const bool chunked = std::ranges::any_of(
       shape.kv_layers, [](const KvLayer& layer) { return layer.kind == KvKind::chunked; });
   const bool drafts = args.draft_method.starts_with("eagle");
@@ -97,7 +100,7 @@ Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hard
   terms.limits = resolve_limits(args, gpu, planned);
   if (args.max_num_batched_tokens == 0) {
     terms.limits.max_num_batched_tokens =
-        std::max({terms.limits.max_num_batched_tokens, least_tokens_of_images(config, args.version),
+        std::max({terms.limits.max_num_batched_tokens, least_tokens_of_images(config, args),
                   std::min(least_batched_tokens(config, args), planned)});
   }
   check_arguments(config, args, terms.limits, length, planned);
@@ -112,7 +115,7 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   ShapeOptions options;
   options.tensor_parallel = args.tensor_parallel;
   options.pipeline_parallel = args.pipeline_parallel;
-  options.data_parallel = args.version < kFirstEngineOnly ? 1 : args.data_parallel;
+  options.data_parallel = runs_first_engine(args) ? 1 : args.data_parallel;
   options.pipeline_partition = args.pipeline_partition;
   options.expert_parallel = args.expert_parallel;
   options.refined_blocks = args.version >= kRefinesExpertBlocks || terms.quantization.is_online();
@@ -134,7 +137,9 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
 
 KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShape& shape,
                      const ShapeOptions& layout) {
+  const bool first = runs_first_engine(args);
   KvOptions options;
+  options.keeps_windows = !first;
   options.block_size = args.block_size;
   options.max_model_len = terms.max_model_len;
   const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling &&
@@ -149,14 +154,14 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
   options.long_fp8_blocks = layout.kv_element == 1 && args.version >= kLongFp8Blocks &&
                             layout.card == hardware::Architecture::hopper;
   options.states_last = args.version < kStatesInOrder;
-  options.estimates_by_layer = args.version < kEstimatesGroups;
+  options.estimates_by_layer = args.version < kEstimatesGroups && !first;
   options.latents_first = args.version < kPackedInOrder;
   options.pages_apart = args.version < kPagesOverlap;
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
   options.tokens_by_concurrency = args.version >= kTokensByConcurrency;
   options.null_block = args.version >= kNullBlockHeld;
   options.blocks_override = args.blocks_override;
-  options.override_checked = args.version < kFirstEngineOnly || args.version >= kOverrideChecked;
+  options.override_checked = first || args.version >= kOverrideChecked;
   return options;
 }
 

@@ -1,0 +1,68 @@
+#include "cli/plan/paste/shell/process_list.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "cli/arguments.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::string_view kDigits = "0123456789";
+
+/// 0:14, 00:00:14, 2-03:04:05: what a process has computed, or when it started.
+bool is_time(std::string_view word) {
+  return word.find(':') != std::string_view::npos && kDigits.find(word.front()) < kDigits.size() &&
+         kDigits.find(word.back()) < kDigits.size() &&
+         word.find_first_not_of("0123456789:-") == std::string_view::npos;
+}
+
+/// Place of the command's first word in a line of `ps`; 0: it is none.
+size_t command_at(const Words& words) {
+  constexpr size_t kFewest = 3, kMost = 10;  // columns before the command
+  if (words.size() < kFewest || words[1].find_first_not_of(kDigits) != std::string::npos) return 0;
+  for (size_t i = std::min(words.size() - 2, kMost); i >= kFewest - 1; --i)
+    if (is_time(words[i])) return i + 1;
+  return 0;
+}
+
+/// Adds a word, or the rest of one whose braces are open.
+void add_word(Words& command, std::string word) {
+  const auto is_open = [](const std::string& text) {
+    return (text.front() == '{' || text.front() == '[') &&
+           std::ranges::count(text, '{') + std::ranges::count(text, '[') >
+               std::ranges::count(text, '}') + std::ranges::count(text, ']');
+  };
+  if (!command.empty() && is_open(command.back())) {
+    command.back() += " " + word;
+  } else {
+    command.push_back(std::move(word));
+  }
+}
+
+}  // namespace
+
+std::string commands_of_process_list(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream stream(line);
+    Words words;
+    for (std::string word; stream >> word;) words.push_back(std::move(word));
+    const size_t at = command_at(words);
+    if (at > 0) {
+      Words command;
+      for (size_t i = at; i < words.size(); ++i) add_word(command, std::move(words[i]));
+      line.clear();
+      for (const std::string& word : command) line += shell_quoted(word) + " ";
+    }
+    result += line + "\n";
+  }
+  return result;
+}
+
+}  // namespace plimsoll::cli
