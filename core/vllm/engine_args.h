@@ -99,8 +99,8 @@ struct EngineArgs {
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
   GraphArgs graphs;
-  std::optional<bool> estimate_graphs;     // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
-  std::optional<bool> second_runner;       // VLLM_USE_V2_MODEL_RUNNER
+  std::optional<bool> estimate_graphs;  // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  std::optional<bool> second_runner;    // VLLM_USE_V2_MODEL_RUNNER
   /// VLLM_USE_V1=0, or 1: false; a launch has what launch/engine_choice.h chooses.
   std::optional<bool> first_engine;
   std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER
