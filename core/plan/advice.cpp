@@ -206,6 +206,8 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
     suggestion.flag += (suggestion.flag.empty() ? "" : " ") + change->text();
     suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + change->cost;
   }
+  if (changed.first_engine && !base.first_engine)
+    suggestion.cost += "; vLLM falls back to its V0 engine";
   if (changed.image_tokens > 0 && changed.image_tokens < base.image_tokens) {
     suggestion.change += fmt::format(" (an image has at most {} tokens, not {})",
                                      changed.image_tokens, base.image_tokens);

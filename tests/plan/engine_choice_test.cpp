@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "plan/configs.h"
+#include "plan/solver.h"
 #include "vllm/launch/engine_choice.h"
 
 using namespace plimsoll;
@@ -153,4 +154,23 @@ TEST_CASE("before 0.9.1 windows have no blocks of their own where other layers k
   const PlanResult grouped = told({0, 9, 1});
   CHECK(grouped.group_sizes == std::vector<int64_t>{layers / 2, layers / 2});
   CHECK(grouped.bytes_per_block * 2 == told({0, 9, 0}).bytes_per_block);
+}
+
+TEST_CASE("advice says where a change lets vLLM fall back to its first engine") {
+  const auto cost = [](VllmVersion version) -> std::string {
+    EngineArgs args = at(version);
+    args.max_model_len = 65536;
+    const hardware::Gpu& card = hardware::find_gpu("a10");
+    const Json config = llama_8b();
+    const ConfigView view(config, "config.json");
+    const auto plan = [&](const EngineArgs& changed, const hardware::Gpu* gpu) {
+      return plan_vllm(view, changed, gpu);
+    };
+    for (const Suggestion& one : advise(plan, args, &card, plan(args, &card)))
+      if (one.flag == "--kv-cache-dtype fp8") return one.cost;
+    return "";
+  };
+  CHECK_THAT(cost({0, 10, 2}), Catch::EndsWith("; vLLM falls back to its V0 engine"));
+  CHECK_FALSE(cost({0, 11, 0}).empty());
+  CHECK_THAT(cost({0, 11, 0}), !Catch::Contains("V0"));
 }
