@@ -1,4 +1,4 @@
-// Digests, JSON text, progress: what is only text.
+// Digests, JSON text, log probabilities, progress: what is only text.
 #include <catch2/catch.hpp>
 #include <clocale>
 #include <limits>
@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "batch/digest.h"
 #include "batch/json_text.h"
+#include "batch/logprobs_text.h"
 #include "batch/progress.h"
 
 using namespace plimsoll;
@@ -63,6 +64,33 @@ TEST_CASE("numbers are the shortest that read back, in any locale") {
   out.number(std::numeric_limits<double>::infinity()).end_array();
   std::setlocale(LC_ALL, "C");
   CHECK(out.text() == "[-1.2,0.1,1e-07,2,null]");
+}
+
+TEST_CASE("a chat's top_logprobs are the likeliest tokens, wherever the drawn one stands") {
+  // Drawn tokens of ranks 3, 2 and 1; the best ones follow in order of rank.
+  const engine::PositionLogprobs third = {{7, -3.0F, 3}, {5, -0.5F, 1}, {6, -1.0F, 2}};
+  const engine::PositionLogprobs second = {{6, -1.0F, 2}, {5, -0.5F, 1}, {7, -3.0F, 3}};
+  const engine::PositionLogprobs best = {{5, -0.5F, 1}, {6, -1.0F, 2}};
+  const std::vector<TokenPosition> positions = {{7, &third}, {6, &second}, {5, &best}};
+  const LogprobsText logprobs(nullptr);
+  const auto shown = [&](int64_t top) {
+    JsonText out;
+    logprobs.chat(out, positions, top);
+    std::vector<std::vector<double>> numbers;  // of each position: the token's own, then the best
+    const Json json = parse_json<Json>(out.text());
+    for (const Json& token : json["content"]) {
+      numbers.push_back({token["logprob"].get<double>()});
+      for (const Json& entry : token["top_logprobs"])
+        numbers.back().push_back(entry["logprob"].get<double>());
+    }
+    return numbers;
+  };
+  using Numbers = std::vector<std::vector<double>>;
+  CHECK(shown(0) == Numbers{{-3}, {-1}, {-0.5}});
+  CHECK(shown(1) == Numbers{{-3, -0.5}, {-1, -0.5}, {-0.5, -0.5}});
+  CHECK(shown(2) == Numbers{{-3, -0.5, -1}, {-1, -0.5, -1}, {-0.5, -0.5, -1}});
+  for (const int64_t all : {3, -1})
+    CHECK(shown(all) == Numbers{{-3, -0.5, -1, -3}, {-1, -0.5, -1, -3}, {-0.5, -0.5, -1}});
 }
 
 TEST_CASE("control bytes cannot reach a terminal") {

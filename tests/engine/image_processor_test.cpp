@@ -33,6 +33,51 @@ TEST_CASE("settings for images or for videos alone go before those beside them")
   }
 }
 
+TEST_CASE("settings that make images of another height or width than the tower's are refused") {
+  struct Row {
+    model::VisionKind kind;
+    const char *settings, *overrides, *refused;  // "": taken
+  };
+  const char* cut =
+      R"({"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}})";
+  const char* square = R"({"size": {"height": 224, "width": 224}})";
+  using model::VisionKind;
+  for (const Row& row : {Row{VisionKind::clip, cut, "{}", ""},
+                         Row{VisionKind::clip, cut,
+                             R"({"crop_size": {"height": 336, "width": 224}})", "224 x 336 pixels"},
+                         Row{VisionKind::clip, cut,
+                             R"({"crop_size": {"height": 224, "width": 336}})", "336 x 224 pixels"},
+                         Row{VisionKind::clip, cut,
+                             R"({"crop_size": {"height": 336, "width": 336}})", "336 x 336 pixels"},
+                         Row{VisionKind::clip, cut,
+                             R"({"do_center_crop": false, "size": {"height": 224, "width": 336}})",
+                             "336 x 224 pixels"},
+                         Row{VisionKind::siglip, square, "{}", ""},
+                         Row{VisionKind::siglip, square,
+                             R"({"size": {"height": 336, "width": 224}})", "224 x 336 pixels"},
+                         Row{VisionKind::siglip, square,
+                             R"({"size": {"height": 224, "width": 336}})", "336 x 224 pixels"},
+                         Row{VisionKind::gemma3, square,
+                             R"({"size": {"height": 224, "width": 336}})", "336 x 224 pixels"}}) {
+    INFO(row.overrides);
+    model::VisionSpec vision;
+    vision.kind = row.kind;
+    vision.patch = 14;
+    vision.image = 224;
+    if (row.kind == VisionKind::gemma3) vision.merging = model::Merging::averaged;
+    const auto make = [&] {
+      return engine::make_image_processor(vision, Json::parse(row.settings),
+                                          Json::parse(row.overrides));
+    };
+    if (std::string_view(row.refused).empty()) {
+      CHECK_NOTHROW(make());
+    } else {
+      CHECK_THROWS_WITH(
+          make(), Catch::Contains(std::string(row.refused) + ", and the tower takes 224 x 224"));
+    }
+  }
+}
+
 TEST_CASE("a lone config.json's images are prepared as the published processors prepare them") {
   const auto settings = [](model::VisionKind kind, int64_t image, const Json& config = {}) {
     model::VisionSpec vision;

@@ -70,6 +70,21 @@ TEST_CASE("what the prompt showed is not shown again") {
   CHECK(pieces(byte_level(), {0, 2, 3}, {4, 5, 0}) == Pieces{"", "\xF0\x9F\x98\x80", "a", ""});
 }
 
+TEST_CASE("what the prompt ended with is taken off once: an answer may say it again") {
+  CHECK(pieces(byte_fallback(), {0, 2, 3, 4}, {1, 2, 3, 4, 1}) ==
+        Pieces{" you", "", "", "", "\u4f60 you", ""});
+  CHECK(pieces(byte_fallback(), {0, 2, 3, 4}, {2, 3, 4, 1, 2, 3, 4}) ==
+        Pieces{"", "", "", "\u4f60 you", "", "", "", "\u4f60"});
+  // Half of it was the prompt's.
+  CHECK(pieces(byte_fallback(), {0, 2, 3}, {4, 1, 2, 3, 4, 1}) ==
+        Pieces{"", "\u4f60 you", "", "", "", "\u4f60 you", ""});
+  const Tokenizer tokenizer = byte_fallback();
+  Detokenizer detokenizer(tokenizer, Ids{0, 2, 3, 4}, Specials::keep);
+  CHECK(detokenizer.push(1) == " you");
+  for (const TokenId id : {2, 3, 4}) CHECK(detokenizer.push(id).empty());
+  CHECK(detokenizer.pending() == "\u4f60");
+}
+
 TEST_CASE("special tokens are left out or kept") {
   CHECK(pieces(byte_fallback(), {}, {0, 5, 1}, Specials::skip) == Pieces{"Hi", "", " you", ""});
   CHECK(pieces(byte_fallback(), {}, {0, 5, 1}, Specials::keep) == Pieces{"Hi", "<s>", " you", ""});

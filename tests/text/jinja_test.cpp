@@ -116,6 +116,23 @@ TEST_CASE("Loops") {
       {"else", "{% for x in [] %}x{% else %}none{% endfor %}", "none"},
       {"filter counts what passes",
        "{% for x in l if x > 1 %}{{ x }}/{{ loop.length }} {% else %}none{% endfor %}", "3/2 2/2 "},
+      // A generator's length is known when all of it was drawn, the item that was looked at too.
+      {"length of a generator after a look at the next item",
+       "{% for p in people|selectattr('age') %}{{ loop.last }}{{ loop.length }}{{ loop.revindex "
+       "}}{{ loop.revindex0 }} {% endfor %}",
+       "False332 False321 True310 "},
+      {"length of a generator after its next item",
+       "{% for a in people|map(attribute='age') %}{{ loop.nextitem }}<{{ loop.revindex }}<{{ "
+       "loop.length }} {% endfor %}",
+       "1<3<3 3<2<3 <1<3 "},
+      {"length of a generator from its second item on",
+       "{% for a in people|map(attribute='age') %}{{ a }}{% if loop.last or loop.previtem %}/{{ "
+       "loop.length }}{{ loop.nextitem }}{% endif %} {% endfor %}",
+       "2 1/33 3/3 "},
+      {"length of a generator at its last item",
+       "{% for p in people|selectattr('age') %}{% if loop.last %}{{ loop.revindex }}/{{ "
+       "loop.length }}{% endif %}{% endfor %}",
+       "1/3"},
       {"break and continue",
        "{% for x in range(9) %}{% if x == 1 %}{% continue %}{% endif %}{% if x == 4 %}{% break "
        "%}{% endif %}{{ x }}{% endfor %}",
