@@ -137,6 +137,30 @@ TEST_CASE("flags of --format args, pasted back, give the same plan") {
   for (const Row& row : kOwn) check(row, "plimsoll");
 }
 
+TEST_CASE("sizes of --format args are in the unit that vLLM reads there") {
+  struct Row {
+    const char *flag, *size, *printed;
+  };
+  const Scratch scratch;
+  for (const Row& row :
+       {Row{"--cpu-offload-gb", "10", "10"},  // GiB
+        Row{"--cpu-offload-gb", "10GiB", "10"}, Row{"--cpu-offload-gb", "512MiB", "0.5"},
+        Row{"--cpu-offload-gb", "10GB", "9.313225746154785"},  // 10^10 / 2^30
+        Row{"--mm-processor-cache-gb", "2", "2"},
+        Row{"--kv-cache-memory-bytes", "20GiB", "21474836480"},
+        Row{"--kv-cache-memory-bytes", "20GB", "20000000000"}}) {
+    const std::string flags = std::string(row.flag) + " " + row.size;
+    INFO(flags);
+    for (const char* format : {" --format args", " --format serve"}) {
+      const Outcome printed = shell(scratch, "plimsoll plan " + kConfigs + kSees +
+                                                 " --engine vllm --gpu h100 " + flags + format);
+      CHECK(printed.status == 0);
+      const std::string line = " " + printed.out.substr(0, printed.out.find('\n')) + " ";
+      CHECK_THAT(line, Catch::Contains(" " + std::string(row.flag) + " " + row.printed + " "));
+    }
+  }
+}
+
 TEST_CASE("flags of --format args are the release's") {
   const Scratch scratch;
   const auto printed = [&](const std::string& flags) {

@@ -18,14 +18,14 @@ const std::string kKillerLines =
     "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
     "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n";
 
-// A life in which the process gets a signal while a line is in hand.
-std::string life(const std::string& signal, int line = 2) {
+// A life in which the process gets a signal while a line is in hand; `answered`: one before it is.
+std::string life(const std::string& signal, int line = 2, bool answered = true) {
   return "(exec " + test::kProgram +
          " run $MODEL -q -i in -o out --threads 1 --max-num-seqs 1) & run=$!; "
          "until notes=$(cat out.running 2> log); "  // one look: the file is written anew meanwhile
          "[[ $notes == *+" +
-         std::to_string(line) +
-         "* && $notes != *!* && -s out.part ]]; "
+         std::to_string(line) + "* && $notes != *!* " + (answered ? "&& -s out.part " : "") +
+         "]]; "
          "do kill -0 $run || exit 98; sleep 0.01; done; kill -" +
          signal + " $run; wait $run";
 }
@@ -46,6 +46,37 @@ TEST_CASE("a line with which the process dies twice fails, and the run goes on")
   CHECK(lines[2]["error"].is_null());
   CHECK(!scratch.has("out.running"));
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --retry-failed").status == 0);
+}
+
+TEST_CASE("a line with which the process dies before any answer is there fails too") {
+  const Scratch scratch;
+  scratch.write(
+      "in",
+      "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
+      "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n");
+  for (int i = 0; i < 2; ++i) {
+    CHECK(shell(scratch, life("ABRT", 1, false)).status == 134);
+    CHECK(scratch.read("out.part").empty());
+  }
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 3);
+  const auto lines = json_lines(scratch.read("out"));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["error"]["code"] == "crashed");
+  CHECK(lines[1]["error"].is_null());
+}
+
+TEST_CASE("a run knows nothing of the crashes of another run under its name") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"x\",\"max_tokens\":1}\n");
+  for (const char* flags : {"", " --overwrite"}) {
+    INFO(flags);
+    scratch.write("out.running", "?1\n?1\n");  // two deaths with line 1 in hand
+    const Outcome fresh =
+        shell(scratch, std::string("plimsoll run $MODEL -q -i in -o out") + flags);
+    INFO(fresh.err);
+    CHECK(fresh.status == 0);
+    CHECK(json_lines(scratch.read("out")).at(0)["error"].is_null());
+  }
 }
 
 TEST_CASE("being killed is no line's fault") {

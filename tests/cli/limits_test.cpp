@@ -65,6 +65,31 @@ TEST_CASE("plan -i, a dry run and a run choose the same limits by the lines' len
       "limits_reason"));
 }
 
+TEST_CASE("a run that has looked at its lines' lengths answers all of them, in the input's order") {
+  const Scratch scratch;
+  scratch.write("in", short_lines(20));
+  REQUIRE(shell(scratch, "gzip -c in > in.gz").status == 0);
+  const std::string run = "plimsoll run $MODEL -q -i ";
+  const Outcome plain = shell(scratch, run + "in");
+  REQUIRE(plain.status == 0);
+  REQUIRE(test::json_lines(plain.out).size() == 20);
+  for (const std::string& flags : std::vector<std::string>{
+           "in --max-num-seqs auto", "in --max-num-batched-tokens auto", "in.gz" + kBoth,
+           "in --max-model-len auto" + kBoth, "in -dp 2" + kBoth}) {
+    INFO(flags);
+    const Outcome printed = shell(scratch, run + flags);
+    CHECK(printed.status == 0);
+    CHECK(printed.out == plain.out);
+    const Outcome written = shell(scratch, run + flags + " --order file --overwrite -o out");
+    CHECK(written.status == 0);
+    CHECK(scratch.read("out") == plain.out);
+  }
+  // A part of the lines.
+  const Outcome part = shell(scratch, run + "in --limit 7" + kBoth);
+  CHECK(test::json_lines(part.out).size() == 7);
+  CHECK(plain.out.starts_with(part.out));
+}
+
 TEST_CASE("limits that no launch takes together are not tried") {
   // Of 700 lines all might run at once, and the fewest tokens of a step that are tried are 512.
   const Scratch scratch;

@@ -194,6 +194,29 @@ TEST_CASE("sizes of a launch are what vLLM takes them for: bare ones of --cpu-of
   }
 }
 
+TEST_CASE("a size of --gpu-memory is vLLM's share of what PyTorch sees of a card") {
+  // An H100 has 81559 MiB by nvidia-smi, of which the driver keeps 469.
+  constexpr double kGib = 1024;
+  struct Row {
+    const char* flags;
+    double share;
+  };
+  for (const Row& row : {Row{"--gpu h100 --gpu-memory 40GiB", 40 * kGib / (81559 - 469)},
+                         Row{"--gpu h100 --gpu-memory 40GiB -tp 2", 40 * kGib / (81559 - 469)},
+                         Row{"--gpu h100 --gpu-total-memory 64GiB --gpu-memory 40GiB",
+                             40 * kGib / (64 * kGib - 469)},
+                         Row{"--gpu h100 --gpu-memory 79GiB", 79 * kGib / (81559 - 469)},
+                         Row{"--gpu h100 --gpu-memory 81559MiB", 1}}) {
+    INFO(row.flags);
+    const std::string plan =
+        std::string("plimsoll plan configs/llama-3.1-8b.json --engine vllm ") + row.flags;
+    const Json json = parse_json<Json>(shell_line(plan + " --format json").text);
+    CHECK(json["gpu_memory_utilization"].get<double>() == Approx(row.share).epsilon(1e-9));
+    CHECK(json["budget_bytes"].get<double>() ==
+          Approx(row.share * json["total_bytes"].get<double>()).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("memory that others hold may keep vLLM from starting") {
   const std::string plan =
       "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --reserved-memory ";

@@ -44,6 +44,39 @@ TEST_CASE("a GGUF file is run, whole, split and by its folder, with the same ans
   CHECK(json_lines(folder.out).at(0).at("choices") == line.at("choices"));
 }
 
+TEST_CASE("an answer of a GGUF model without add_space_prefix keeps its space") {
+  const Scratch scratch;
+  constexpr int kNormal = 1, kControl = 3;
+  constexpr int64_t kStart = 1, kWord = 300;
+  Json tokens = Json::array(), types = Json::array();
+  for (int64_t id = 0; id < 512; ++id) {
+    tokens.push_back(id == kStart ? "<s>" : id == kWord ? "\u2581you" : "t" + std::to_string(id));
+    types.push_back(id == kStart ? kControl : kNormal);
+  }
+  // The prompt is a control token alone, so the word begins the text.
+  scratch.write(
+      "in", Json{{"prompt_token_ids", {kStart}}, {"max_tokens", 2}, {"allowed_token_ids", {kWord}}}
+                .dump());
+  const auto answer = [&](const Json& prefixed) {
+    Json recipe = read_json_file(kGgufGolden / "run/llama_q5_0/recipe.json");
+    for (Json& pair : recipe["kv"])
+      if (pair.at(0) == "tokenizer.ggml.model") pair[2] = "llama";
+    recipe["kv"].push_back({"tokenizer.ggml.tokens", "[string]", tokens});
+    recipe["kv"].push_back({"tokenizer.ggml.token_type", "[i32]", types});
+    recipe["kv"].push_back({"tokenizer.ggml.bos_token_id", "u32", kStart});
+    if (!prefixed.is_null())
+      recipe["kv"].push_back({"tokenizer.ggml.add_space_prefix", "bool", prefixed});
+    scratch.write("m.gguf", testing::gguf_bytes(recipe));
+    const Outcome ran = shell(scratch, "plimsoll run m.gguf -q -i in");
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    return json_lines(ran.out).at(0).at("choices").at(0).at("text").get<std::string>();
+  };
+  CHECK(answer(false) == " you you");
+  CHECK(answer(true) == "you you");
+  CHECK(answer(nullptr) == "you you");
+}
+
 TEST_CASE("a GGUF file's plan is its launch, to the byte") {
   const Scratch scratch;
   scratch.write("in", "{\"prompt_token_ids\":[1,2,3]}\n");

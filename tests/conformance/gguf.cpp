@@ -181,6 +181,32 @@ TEST_CASE("tokenizers in GGUF metadata give Hugging Face's ids") {
   fs::remove(file);
 }
 
+TEST_CASE("texts lose a first space only where the GGUF file's tokenizer puts one before them") {
+  const fs::path file = fs::temp_directory_path() / fmt::format("plimsoll-{}.gguf", getpid());
+  for (const char* kind : {"llama", "t5"}) {
+    for (const Json& prefixed : {Json(false), Json(true), Json()}) {
+      INFO(kind << ", add_space_prefix " << prefixed);
+      Json pairs = {{"general.architecture", "string", "llama"},
+                    {"tokenizer.ggml.model", "string", kind},
+                    {"tokenizer.ggml.tokens", "[string]", {"\u2581you", "you"}},
+                    {"tokenizer.ggml.scores", "[f32]", {-1.0, -2.0}}};
+      if (!prefixed.is_null())
+        pairs.push_back({"tokenizer.ggml.add_space_prefix", "bool", prefixed});
+      std::ofstream(file, std::ios::binary)
+          << gguf_bytes({{"seed", 0}, {"kv", pairs}, {"tensors", Json::array()}});
+      const auto model = checkpoint::gguf::Model::open(file);
+      const auto tokenizer =
+          text::Tokenizer::parse(checkpoint::gguf::tokenizer_json(model), file.string());
+      const auto decoded = [&](const Ids& ids) {
+        return tokenizer.decode(ids, text::Specials::keep);
+      };
+      CHECK(decoded({0, 0}) == (prefixed == false ? " you you" : "you you"));
+      CHECK(decoded({1, 0}) == "you you");
+    }
+  }
+  fs::remove(file);
+}
+
 TEST_CASE("byte-level tokenizers of GGUF files split texts as their pre-tokenizer's name says") {
   // How "1234\n" is cut where numbers that lie together are one token: by digits, by threes.
   const std::map<std::string, std::vector<std::string>> pieces = {

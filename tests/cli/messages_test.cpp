@@ -1,0 +1,106 @@
+// Messages between the ranks of several processes, over a post office in place of MPI.
+#include "processes/messages.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+using namespace plimsoll;
+
+namespace {
+
+/// Letters that were sent and not yet received, by sender, receiver and tag; in the order of MPI.
+std::map<std::tuple<int, int, int>, std::deque<std::string>> post;
+
+/// A receive that waits for its letter; a send has none.
+struct Awaited {
+  std::tuple<int, int, int> letter;
+  void* bytes = nullptr;
+};
+
+template <int kProcess>
+PlimsollMpi post_office() {
+  PlimsollMpi mpi{};
+  mpi.start = [](int* process, int* processes) {
+    *process = kProcess;
+    *processes = 2;
+    return 0;
+  };
+  mpi.send = [](int, int to, int tag, const void* bytes, size_t count, PlimsollMpiRequest* sent) {
+    post[{kProcess, to, tag}].emplace_back(static_cast<const char*>(bytes), count);
+    sent->handle = nullptr;
+    return 0;
+  };
+  mpi.receive = [](int, int from, int tag, void* bytes, size_t, PlimsollMpiRequest* request) {
+    request->handle = new Awaited{{from, kProcess, tag}, bytes};
+    return 0;
+  };
+  mpi.test = [](PlimsollMpiRequest* request, int* done, size_t* count) {
+    *done = 1;
+    *count = 0;
+    auto* awaited = static_cast<Awaited*>(request->handle);
+    if (awaited == nullptr) return 0;
+    const auto found = post.find(awaited->letter);
+    if (found == post.end() || found->second.empty()) return 1;  // it would wait for ever
+    const std::string letter = found->second.front();
+    found->second.pop_front();
+    std::memcpy(awaited->bytes, letter.data(), letter.size());
+    *count = letter.size();
+    delete awaited;
+    return 0;
+  };
+  mpi.explain = [](int, char* text, size_t size) { std::strncpy(text, "no such letter", size); };
+  return mpi;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string receive(engine::Communicator& rank, int64_t from, size_t length) {
+  std::string text(length, ' ');
+  rank.receive(from, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("each rank of each replica gets the messages that are meant for it") {
+  const PlimsollMpi mpi[] = {post_office<0>(), post_office<1>()};
+  for (const int64_t each : {1, 2, 3}) {
+    INFO(each << " ranks of a replica in a process");
+    post.clear();
+    processes::Link here(mpi[0]), there(mpi[1]);
+    processes::Messages sender(here), receiver(there);
+    struct Letter {
+      int64_t replica, from, to;
+      std::string text;
+    };
+    std::vector<Letter> letters;
+    for (int64_t replica = 0; replica < 3; ++replica)
+      for (int64_t from = 0; from < each; ++from)
+        for (int64_t to = each; to < 2 * each; ++to)
+          letters.push_back({replica, from, to,
+                             std::to_string(replica) + ": " + std::to_string(from) + " to " +
+                                 std::to_string(to)});
+    // Ranks of a process run as they like: what was sent last is received first.
+    for (const auto& [replica, from, to, text] : letters) {
+      sender.rank(replica, from, each).send(to, bytes_of(text));
+      receiver.rank(replica, to, each).send(from, bytes_of("<" + text));
+    }
+    for (auto letter = letters.rbegin(); letter != letters.rend(); ++letter) {
+      const auto& [replica, from, to, text] = *letter;
+      CHECK(receive(receiver.rank(replica, to, each), from, text.size()) == text);
+      // Its answer, against another message.
+      std::string answer(text.size() + 1, ' ');
+      sender.rank(replica, from, each)
+          .exchange(from, to, bytes_of(text), std::as_writable_bytes(std::span(answer)));
+      CHECK(answer == "<" + text);
+      CHECK(receive(receiver.rank(replica, to, each), from, text.size()) == text);
+    }
+  }
+}
