@@ -1,10 +1,13 @@
 // Messages between the ranks of several processes, over a post office in place of MPI.
 #include "processes/messages.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,11 +19,13 @@ namespace {
 /// Letters that were sent and not yet received, by sender, receiver and tag; in the order of MPI.
 std::map<std::tuple<int, int, int>, std::deque<std::string>> post;
 
-/// A receive that waits for its letter; a send has none.
+/// Receives that have been asked for.
 struct Awaited {
   std::tuple<int, int, int> letter;
   void* bytes = nullptr;
+  size_t room = 0;
 };
+std::deque<Awaited> all_awaited;
 
 template <int kProcess>
 PlimsollMpi post_office() {
@@ -35,22 +40,21 @@ PlimsollMpi post_office() {
     sent->handle = nullptr;
     return 0;
   };
-  mpi.receive = [](int, int from, int tag, void* bytes, size_t, PlimsollMpiRequest* request) {
-    request->handle = new Awaited{{from, kProcess, tag}, bytes};
+  mpi.receive = [](int, int from, int tag, void* bytes, size_t count, PlimsollMpiRequest* request) {
+    request->handle = &all_awaited.emplace_back(std::tuple(from, kProcess, tag), bytes, count);
     return 0;
   };
   mpi.test = [](PlimsollMpiRequest* request, int* done, size_t* count) {
     *done = 1;
     *count = 0;
-    auto* awaited = static_cast<Awaited*>(request->handle);
-    if (awaited == nullptr) return 0;
+    const auto* awaited = static_cast<const Awaited*>(request->handle);
+    if (awaited == nullptr) return 0;  // it was sent
     const auto found = post.find(awaited->letter);
-    if (found == post.end() || found->second.empty()) return 1;  // it would wait for ever
+    if (found == post.end() || found->second.empty()) return 1;  // a real one would wait for ever
     const std::string letter = found->second.front();
     found->second.pop_front();
-    std::memcpy(awaited->bytes, letter.data(), letter.size());
+    std::memcpy(awaited->bytes, letter.data(), std::min(awaited->room, letter.size()));
     *count = letter.size();
-    delete awaited;
     return 0;
   };
   mpi.explain = [](int, char* text, size_t size) { std::strncpy(text, "no such letter", size); };
@@ -74,6 +78,7 @@ TEST_CASE("each rank of each replica gets the messages that are meant for it") {
   for (const int64_t each : {1, 2, 3}) {
     INFO(each << " ranks of a replica in a process");
     post.clear();
+    all_awaited.clear();
     processes::Link here(mpi[0]), there(mpi[1]);
     processes::Messages sender(here), receiver(there);
     struct Letter {

@@ -370,9 +370,10 @@ TEST_CASE("what cannot be printed ends a command with 9, whatever its length") {
   const Scratch scratch;
   REQUIRE(shell(scratch, "echo '\"a\"' | plimsoll run $MODEL -o out --max-tokens 1 --report r")
               .status == 0);
-  for (const char* command : {"--help", "--version", "--completion bash", "plan --gpu list",
-                              "plan $MODEL", "plan $MODEL --gpu h100 --format json",
-                              "plan --check r", "shard $MODEL --dry-run", "run --help"}) {
+  for (const char* command :
+       {"--help", "--version", "--completion bash", "plan --gpu list", "plan $MODEL",
+        "plan $MODEL --gpu h100 --format json", "plan $MODEL --format html", "plan --check r",
+        "shard $MODEL --dry-run", "run --help"}) {
     INFO(command);
     const std::string line = std::string("plimsoll ") + command;
     for (const char* to : {" >/dev/full", " >&-"}) {

@@ -1,6 +1,8 @@
 #include "engine/vision/image_processor.h"
 
 #include <catch2/catch.hpp>
+#include <string>
+#include <string_view>
 
 #include "batch/scratch.h"
 

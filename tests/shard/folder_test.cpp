@@ -102,6 +102,42 @@ TEST_CASE("shards of a source that was written again since are another job's") {
   }
 }
 
+TEST_CASE("a record has every setting of its job: shards of another setting are another job's") {
+  const Scratch scratch;
+  make_model(scratch);
+  const Source source(scratch.path("model"));
+  const JobOptions plain{.tensor_parallel = 2, .pipeline_parallel = 2};
+  write(scratch, plain);
+  const std::vector<int64_t> partition = {1, 1};
+  const auto changed = [&](const std::function<void(JobOptions&)>& change) {
+    JobOptions options = plain;
+    change(options);
+    return options;
+  };
+  const std::pair<std::string, JobOptions> others[] = {
+      {"tensor_parallel_size", changed([](JobOptions& job) { job.tensor_parallel = 1; })},
+      // Names of files have no stage then.
+      {"file_pattern", changed([](JobOptions& job) { job.pipeline_parallel = 1; })},
+      {"pipeline_partition", changed([&](JobOptions& job) { job.pipeline_partition = partition; })},
+      {"dtype", changed([](JobOptions& job) { job.dtype = "float16"; })},
+      {"max_file_size", changed([](JobOptions& job) { job.max_file_size = 8000; })},
+      {"max_file_size", changed([](JobOptions& job) { job.max_file_size.reset(); })},
+      {"file_pattern",
+       changed([](JobOptions& job) { job.file_pattern = "r{pp_rank}-{rank}-{part}.safetensors"; })},
+      {"vllm_version", changed([](JobOptions& job) { job.release = parse_release("0.32.0"); })}};
+  for (const auto& [setting, options] : others) {
+    INFO(setting);
+    CHECK(failure([&] { write(scratch, options); }, "(" + setting + " differs)") ==
+          ExitCode::foreign_output);
+    const Json written = Job(source, options).description();
+    CHECK(written != Job(source, plain).description());
+    const JobOptions read = options_of({.job = written, .files = {}}, "record");
+    CHECK(read.pipeline_partition == options.pipeline_partition);
+    CHECK(Job(source, read).description() == written);
+  }
+  CHECK(write(scratch, plain).written_bytes == 0);
+}
+
 TEST_CASE("weights that are none of a job's are not left beside its shards") {
   const Scratch scratch;
   make_model(scratch);
