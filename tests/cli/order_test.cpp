@@ -1,4 +1,6 @@
 // --order: lines that run in another order give the same output, whatever happens to the run.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -119,6 +121,21 @@ TEST_CASE("a run that stops in one order goes on in another, and failed lines ar
             parse_json<Json>(scratch.read("r"))["lines"]["ok"].get<size_t>());
   REQUIRE(shell(scratch, kOrderedRun + "-o mended --order file").status == 3);
   CHECK(scratch.read("out") == scratch.read("mended"));
+}
+
+TEST_CASE("a slice of the lines that stops in the order by prefixes goes on in it") {
+  const Scratch scratch;
+  scratch.write("in", mixed_lines());
+  for (const std::string slice : {"--skip 23 ", "--part 1/2 ", "--skip 11 --limit 40 "}) {
+    INFO(slice);
+    shell(scratch, "rm -f out out.* whole whole.*");
+    REQUIRE(shell(scratch, kOrderedRun + slice + "-o whole --order file").status == 3);
+    const std::string by_prefix = kOrderedRun + slice + "-o out --order prefix";
+    REQUIRE(shell(scratch, "(ulimit -f 4; " + by_prefix + ")").status == 9);
+    CHECK(test::json_lines(scratch.read("out.part")).size() > 2);
+    CHECK(shell(scratch, by_prefix).status == 3);
+    CHECK(scratch.read("out") == scratch.read("whole"));
+  }
 }
 
 TEST_CASE("a run that is killed again and again in another order each time loses nothing",
@@ -294,6 +311,21 @@ TEST_CASE("plan -i writes its lines in the order by prefixes, byte for byte") {
   std::ranges::sort(before);
   std::ranges::sort(after);
   CHECK(before == after);
+}
+
+TEST_CASE("plan -i writes each line once, however large the input is") {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 40; ++i)  // 2.6 MB: more than is written at once
+    text +=
+        fmt::format("{{\"prompt\":\"{} {}\",\"max_tokens\":1}}\n", i % 7, std::string(65000, 'x'));
+  scratch.write("in", text);
+  const Outcome outcome =
+      shell(scratch,
+            "plimsoll plan $MODEL --gpu h100 -i in --long-prompt truncate-left --reorder sorted");
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  CHECK(shell(scratch, "sort in > a; sort sorted > b; cmp a b").status == 0);
 }
 
 TEST_CASE("--reorder names what it needs") {

@@ -1,6 +1,9 @@
 // Pasted texts that say more than one command line: cards of a task of SkyPilot, of which there may
 // be several choices, variables that tell no number of them, functions of a shell, argparse.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "cli/plan/options.h"
@@ -159,4 +162,24 @@ TEST_CASE("a log says which sampler and which engine its launch ran") {
   CHECK(told("WARNING Compute Capability < 8.0 is not supported by the V1 Engine. Falling back to "
              "V0.") == "/0");
   CHECK(told("INFO Initializing a V1 LLM engine (v0.9.2) with config: model='m'") == "/");
+}
+
+TEST_CASE("variables of Slurm count the cards of one node, or of all") {
+  struct Row {
+    const char* batch;
+    const char* word;
+    int64_t ranks;
+  };
+  for (const Row& row :
+       {Row{"-N 2 --gpus=8", "$SLURM_GPUS_ON_NODE", 4}, Row{"-N 2 --gpus=8", "$SLURM_GPUS", 8},
+        Row{"-N 2 --gpus-per-node=4", "$SLURM_GPUS_ON_NODE", 4},
+        Row{"-N 2 --gpus-per-node=4", "$SLURM_GPUS_PER_NODE", 4},
+        Row{"--gres=gpu:2", "$SLURM_GPUS_ON_NODE", 2}}) {
+    INFO(row.batch << " " << row.word);
+    PlanOptions options;
+    expand_pasted_line(
+        {"plan", "--from", fmt::format("#SBATCH {}\nvllm serve m -tp {}", row.batch, row.word)},
+        options);
+    CHECK(options.launch.args.tensor_parallel == row.ranks);
+  }
 }

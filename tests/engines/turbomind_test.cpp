@@ -229,6 +229,7 @@ TEST_CASE("TurboMind before 0.15 has an array of blocks, and cuts sessions to it
                            "No enough blocks for `session_len` (131072), `session_len` truncated "
                            "to 111360."});
   CHECK(answer.figures.context == 111360);
+  CHECK(answer.figures.beside_bytes == 1024 * 111360 * 4);  // token ids
   Served counted = asked;
   counted.words = {"--cache-max-entry-count", "2048"};
   CHECK(serve(counted).sizing["num_blocks"] == 2048);

@@ -35,6 +35,16 @@ TEST_CASE("the first engine's blocks are read under each of their names") {
   }
 }
 
+TEST_CASE("a boot that compiled a graph is cold, whatever it loaded besides") {
+  const std::string loaded = "INFO Directly load the compiled graph(s) for compile range (1, 64)\n";
+  const std::string compiled = "INFO Compiling a graph for compile range (64, 2048) takes 8.1 s\n";
+  CHECK(read_vllm_log(loaded).warm == true);
+  CHECK(read_vllm_log(compiled).warm == false);
+  CHECK(read_vllm_log(loaded + compiled).warm == false);
+  CHECK(read_vllm_log(compiled + loaded).warm == false);
+  CHECK_FALSE(read_vllm_log("INFO nothing of it\n").warm);
+}
+
 TEST_CASE("lines of a log that hold no figure say nothing") {
   const VllmLog log = read_vllm_log(
       "GiB (actual)\n   GiB (actual)\nx GiB (actual)\nModel loading took long\n"

@@ -2,6 +2,8 @@
 #include "quantization/assign.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "model/config.h"
@@ -319,4 +321,38 @@ TEST_CASE("a table of tokens that is quantized is refused by its tensor") {
   };
   CHECK_THROWS_WITH(assign_packings(config, find, Activations::whole, spec),
                     Contains("model.embed_tokens.weight_packed") && Contains("leaves it whole"));
+}
+
+TEST_CASE("the scales of a layer's cache have each of the names that checkpoints give them") {
+  const auto scales = [](const std::map<std::string, float>& stored) {
+    const Json config = testing::tiny_config(
+        "LlamaForCausalLM",
+        {{"num_hidden_layers", 2}, {"quantization_config", {{"quant_method", "fp8"}}}});
+    model::ModelSpec spec = model::make_model_spec(config);
+    const auto find = [&](const std::string& name) -> std::optional<StoredTensor> {
+      const auto at = stored.find(name);
+      if (at == stored.end()) return std::nullopt;
+      return StoredTensor{.name = name,
+                          .dtype = DType::f32,
+                          .shape = {1},
+                          .data = reinterpret_cast<const std::byte*>(&at->second),
+                          .guarded = [](const std::function<void()>& read) { read(); }};
+    };
+    assign_packings(config, find, Activations::whole, spec);
+    CHECK(spec.layers[1].attention.key_scale == 1);
+    return std::pair(spec.layers[0].attention.key_scale, spec.layers[0].attention.value_scale);
+  };
+  const std::string layer = "model.layers.0.self_attn";
+  for (const auto& [key, value] : {std::pair{".attn.k_scale", ".attn.v_scale"},
+                                   {".k_scale", ".v_scale"},
+                                   {".k_proj.k_scale", ".v_proj.v_scale"},
+                                   {".qkv_proj.k_scale", ".qkv_proj.v_scale"},
+                                   {".k_proj.output_scale", ".v_proj.output_scale"}}) {
+    INFO(key);
+    CHECK(scales({{layer + key, 0.5F}, {layer + value, 0.25F}}) == std::pair(0.5F, 0.25F));
+    CHECK(scales({{layer + value, 0.25F}}) == std::pair(1.0F, 0.25F));
+  }
+  CHECK(scales({{layer + ".kv_scale", 0.5F}}) == std::pair(0.5F, 0.5F));   // one for both
+  CHECK(scales({{layer + ".kv_scale", -1.0F}}) == std::pair(0.0F, 0.0F));  // no scale
+  CHECK(scales({}) == std::pair(1.0F, 1.0F));
 }

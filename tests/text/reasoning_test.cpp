@@ -144,6 +144,7 @@ TEST_CASE("marks that are missing, doubled or out of order") {
       {"qwen3", "<think>cut", "cut", ""},
       {"qwen3", "cut", "cut", "", Thinking::open},
       {"qwen3", "<think>a</think>b", "a", "b", Thinking::open},
+      {"qwen3", "\n <think>a</think>b", "a", "b", Thinking::open},
       {"qwen3", "a <think> b</think>c", "a <think> b", "c", Thinking::open},
       {"qwen3", "a </think> stays", "", "a </think> stays", Thinking::ended},
       {"qwen3", "Well. <think>a</think>b", "a", "Well. b"},
