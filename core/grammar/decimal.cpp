@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "base/json.h"
-#include "grammar/automaton.h"
 #include "grammar/grammar.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 

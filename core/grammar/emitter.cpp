@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "grammar/emitter.h"
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

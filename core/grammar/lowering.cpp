@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "grammar/formats.h"
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 namespace plimsoll::grammar {
 namespace {

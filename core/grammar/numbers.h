@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/automaton.h"
 #include "grammar/decimal.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 #include "grammar/shapes.h"
 
 namespace plimsoll::grammar {

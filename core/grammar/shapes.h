@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "grammar/automaton.h"
 #include "grammar/numbers.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 

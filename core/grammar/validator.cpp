@@ -11,7 +11,7 @@
 #include "grammar/decimal.h"
 #include "grammar/document.h"
 #include "grammar/formats.h"
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 #include "grammar/shapes.h"
 
 namespace plimsoll::grammar {

@@ -40,7 +40,6 @@ class RankShard {
   RankShard(RankShard&&) noexcept;
   ~RankShard();
 
-  [[nodiscard]] const std::filesystem::path& first_file() const { return first_; }
   [[nodiscard]] const std::map<std::string, checkpoint::TensorEntry>& tensors() const {
     return tensors_;
   }

@@ -101,7 +101,7 @@ struct EngineArgs {
   GraphArgs graphs;
   std::optional<bool> estimate_graphs;  // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<bool> second_runner;    // VLLM_USE_V2_MODEL_RUNNER
-  /// VLLM_USE_V1=0, or 1: false; a launch has what launch/engine_choice.h chooses.
+  /// True: VLLM_USE_V1=0; false: VLLM_USE_V1=1. A launch has what launch/engine_choice.h chooses.
   std::optional<bool> first_engine;
   std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER
   /// --attention-backend; VLLM_ATTENTION_BACKEND in releases that read it. Empty: vLLM's choice.

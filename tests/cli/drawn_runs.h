@@ -14,15 +14,23 @@
 
 namespace plimsoll::testing {
 
-/// The text without folders, numbers with a point (times, log probabilities) and sizes, in which
-/// machines differ.
-inline std::string plain(const test::Scratch& scratch, std::string text,
-                         std::map<std::string, std::string> folders = {}) {
-  folders.insert({{scratch.path(""), "SCRATCH/"}, {test::kModel, "MODEL"}});
+/// The text without the folders of this machine.
+inline std::string without_folders(const test::Scratch& scratch, std::string text,
+                                   std::map<std::string, std::string> folders = {}) {
+  const std::string own = std::filesystem::path(scratch.path("")).parent_path();
+  folders.insert({{own, "SCRATCH"}, {test::kModel, "MODEL"}});
   for (const auto& [from, to] : folders) {
     for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
       text.replace(at, from.size(), to);
   }
+  return text;
+}
+
+/// The text without folders, numbers with a point (times, log probabilities) and sizes, in which
+/// machines differ.
+inline std::string plain(const test::Scratch& scratch, std::string text,
+                         std::map<std::string, std::string> folders = {}) {
+  text = without_folders(scratch, std::move(text), std::move(folders));
   static const std::regex numbers(R"((-?\d+\.\d+|-?\d+e-\d+|\d+(\.\d+)? ?([KMG]iB|[kMG]B)))");
   return std::regex_replace(text, numbers, "NUMBER");
 }

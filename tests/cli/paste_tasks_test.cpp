@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cli/plan/options.h"
 #include "cli/program.h"
 
@@ -137,6 +139,32 @@ TEST_CASE("a line of ps is the command of its process") {
     REQUIRE(options.launch.args.overrides != nullptr);
     CHECK(*options.launch.args.overrides ==
           nlohmann::json::parse(R"({"text_config":{"a":1},"b":[2,3]})"));
+  }
+}
+
+TEST_CASE("words of a hostile line of ps are read in one pass") {
+  for (const char* open : {"{", "[", "x"}) {
+    PlanOptions options;
+    std::string line =
+        std::string("root 7 0:01 vllm serve m --max-num-seqs 3 --hf-overrides ") + open;
+    for (int i = 0; i < 400000; ++i) line += " y";
+    CHECK_THROWS_AS(expand_pasted_line({"plan", "--from", line}, options), Error);
+  }
+}
+
+TEST_CASE("VLLM_USE_V1 counts in a pasted line and in the environment") {
+  const test::Scratch scratch;
+  const std::string model = test::kConfigs + "llama-3.1-8b.json";
+  const auto graphs = [&](const std::string& line) {
+    const test::Outcome outcome = test::shell(scratch, line + " --gpu h100 --format json");
+    INFO(outcome.err);
+    return parse_json<Json>(outcome.out).at("cuda_graphs").get<int>();
+  };
+  const std::string flags = " --vllm-version 0.9.2";
+  for (const auto& [variable, count] : {std::pair{"VLLM_USE_V1=0 ", 35}, {"VLLM_USE_V1=1 ", 67}}) {
+    CHECK(graphs(variable + ("plimsoll plan " + model) + flags) == count);
+    CHECK(graphs("plimsoll plan --from '" + (variable + ("vllm serve " + model)) + "'" + flags) ==
+          count);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 
 #include "cli/drawn_runs.h"
@@ -194,14 +193,6 @@ std::string plan_line(const Scratch& scratch, Draw& draw) {
   scratch.write("pasted",
                 fmt::format(fmt::runtime(draw.of(kPastes)), samples ? test::kModel : model, flags));
   return fmt::format("plimsoll plan --from pasted {}", card);
-}
-
-std::string without_folders(const Scratch& scratch, std::string text) {
-  const std::string folder = std::filesystem::path(scratch.path("")).parent_path();
-  for (const auto& [from, to] : {std::pair{folder, "SCRATCH"}, {test::kModel, "MODEL"}})
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;)
-      text.replace(at, from.size(), to);
-  return text;
 }
 
 }  // namespace

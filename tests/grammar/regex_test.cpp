@@ -1,6 +1,6 @@
 // Automata of regular expressions against PCRE2: texts made of each pattern's own characters.
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 #include <pcre2.h>
 

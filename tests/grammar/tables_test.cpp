@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "grammar/grammar.h"
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 #include "reference/recognizer.h"
 
 using namespace plimsoll;

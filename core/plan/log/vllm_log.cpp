@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "vllm/launch/machine.h"
+
 namespace plimsoll::plan {
 namespace {
 
@@ -228,8 +230,7 @@ void add_cache(LogCheck& check, const VllmLog& log, const PlanResult& plan) {
 
 /// Whether the plan takes FlashInfer's sampler for granted; nothing: it is no question.
 std::optional<bool> planned_flashinfer(const PlanResult& plan) {
-  const auto fact =
-      std::ranges::find(plan.machine, "FlashInfer's sampler", &vllm::MachineFact::name);
+  const auto fact = std::ranges::find(plan.machine, vllm::kSamplerFact, &vllm::MachineFact::name);
   if (fact == plan.machine.end()) return std::nullopt;
   return fact->value == "yes";
 }

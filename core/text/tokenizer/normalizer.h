@@ -50,8 +50,6 @@ class Pattern {
       found(at, at + literal_.size());
     }
   }
-  /// The pattern's text when it is a plain string, else empty.
-  [[nodiscard]] const std::string& literal_text() const { return literal_; }
 
  private:
   Pattern(std::string literal, std::optional<Regex> regex)

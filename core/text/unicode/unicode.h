@@ -51,10 +51,6 @@ inline void append_character(std::string& text, char32_t character) {
   }
 }
 
-inline size_t encoded_length(char32_t character) {
-  return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-}
-
 /// Offset of the first byte of the character that holds byte `end - 1`. `end` > 0.
 inline size_t previous_character(std::string_view text, size_t end) {
   do --end;

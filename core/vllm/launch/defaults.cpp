@@ -2,7 +2,6 @@
 #include "vllm/launch/defaults.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "vllm/launch/class_rules.h"
 #include "vllm/launch/engine_choice.h"
 #include "vllm/launch/length.h"
+#include "vllm/launch/machine.h"
 #include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
@@ -35,12 +35,6 @@ struct BatchDefaults {
   int64_t seqs;
 };
 
-/// GB10: compute capability 12.1. Its driver does not tell its memory (NVML answers "not
-/// supported"), which vLLM takes for none; 0.33 keeps it small by name.
-bool is_spark(const hardware::Gpu* gpu) {
-  return gpu != nullptr && std::lround(gpu->compute_capability * 10) == 121;
-}
-
 BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (runs_first_engine(args)) return {2048, 256};
   if (args.usage == Usage::batch) return {2048, 128};
@@ -51,6 +45,8 @@ BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
   bool large = total >= 70 * kGiB;
   if (args.version >= VllmVersion{0, 9, 0}) large = large && !named("a100");
+  // Its driver does not tell its memory (NVML answers "not supported"), which vLLM takes for none;
+  // 0.33 keeps it small by name.
   large = large && !is_spark(gpu);
   if (args.version < VllmVersion{0, 8, 5}) large = named("h100") || named("h200");
   const bool many = large || args.version < VllmVersion{0, 8, 4};

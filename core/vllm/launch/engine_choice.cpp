@@ -1,9 +1,5 @@
 #include "vllm/launch/engine_choice.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -52,10 +48,11 @@ bool has_cache_type(const ConfigView& config, const EngineArgs& args, const hard
          (backend == "TRITON_ATTN_VLLM_V1" && has_fp8);
 }
 
-bool is_drafted_by_second(const std::string& method) {
-  constexpr auto kMethods =
-      std::to_array<std::string_view>({"ngram", "medusa", "eagle", "eagle3", "deepseek_mtp"});
-  return std::ranges::find(kMethods, method) != kMethods.end();
+/// Whether the second engine has this way of drafting tokens, by default or not.
+bool has_drafts(const std::string& method, const VllmVersion& version) {
+  if (method.empty() || method == "ngram" || method == "eagle" || method == "eagle3") return true;
+  const bool since_stages = method == "medusa" || method == "deepseek_mtp";
+  return !(since_stages ? kNoDrafts : kNoDraftModels).hold(version);
 }
 
 /// What the second engine lacks of the launch, by vLLM's name of it; empty: nothing.
@@ -76,12 +73,7 @@ std::string lacking(const ConfigView& config, const EngineArgs& args, const hard
                                  : args.quantization;
   if (stated == "bitsandbytes" && kNoBitsandbytes.hold(version))
     return "--quantization bitsandbytes";
-  const std::string& method = args.draft_method;
-  const bool ngram = method == "ngram";
-  if (!method.empty() && !ngram && kNoDrafts.hold(version) && !method.starts_with("eagle"))
-    return "Speculative Decoding";
-  if (!method.empty() && kNoDraftModels.hold(version) && !is_drafted_by_second(method))
-    return "Speculative Decoding";
+  if (!has_drafts(args.draft_method, version)) return "Speculative Decoding";
   if (backend == "XFORMERS" || backend == "TORCH_SDPA" ||
       (backend == "FLASHINFER" && kNoFlashInfer.hold(version)))
     return "VLLM_ATTENTION_BACKEND=" + backend;

@@ -1,4 +1,4 @@
-// Which of its two engines a release of vLLM runs: to 0.7 the first, from 0.10.2 on the second, and
+// Which of its two engines a release of vLLM runs: to 0.7 the first, from 0.11 on the second, and
 // between them the first where a launch asks for what the second has not yet.
 #pragma once
 

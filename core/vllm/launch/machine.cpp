@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,8 +20,7 @@ constexpr VllmVersion kFlashInferApart{0, 11, 0};     // logs before it have Fla
 constexpr VllmVersion kFlashInferOptional{0, 11, 1};  // asked for by a variable; before: if there
 constexpr VllmVersion kFlashInferSampler{0, 21, 0};   // from here on by default
 constexpr VllmVersion kEarlyCublas{0, 33, 0};
-constexpr VllmVersion kFromBaseline{0, 6,
-                                    5};  // before: all that torch does not hold, the context too
+constexpr VllmVersion kFromBaseline{0, 6, 5};    // before: with the context
 constexpr VllmVersion kLargerKernels{0, 18, 0};  // torch 2.10: more of what is loaded stays
 constexpr VllmVersion kFusedAllReduce{0, 16, 0};
 constexpr VllmVersion kFusedBesideOthers{0, 24, 0};  // before: not with stages or copies
@@ -70,16 +70,17 @@ const Measured& measured_alone(const EngineArgs& args, const hardware::Gpu* gpu)
   return recent ? kOther : kOldOther;
 }
 
-const Measured& measured_ranks(const EngineArgs& args, const hardware::Gpu* gpu) {
+const Measured& measured_ranks(const EngineArgs& args, const hardware::Gpu* gpu, bool recurrent) {
   const VllmVersion& version = args.version;
+  const Measured& joined = recurrent ? kStatesOnRanks : kCustomAllReduce;
   if (!joins_ranks_by_nvlink(args, gpu)) return kPcie;
   if (!at_least_hopper(gpu)) {
-    return args.interconnect == Interconnect::nvlink ? kCustomAllReduce : kUnknownJoin;
+    return args.interconnect == Interconnect::nvlink ? joined : kUnknownJoin;
   }
   // config/vllm.py: enable_allreduce_rms_fusion.
   const bool alone = args.pipeline_parallel == 1 && args.data_parallel == 1;
   const bool fused = version >= kFusedBesideOthers || (version >= kFusedAllReduce && alone);
-  if (!fused) return kCustomAllReduce;
+  if (!fused) return joined;
   if (version >= kSmallerAllReduce) return kNewRanks;
   return args.tensor_parallel == 2 ? kPair : kMoreRanks;
 }
@@ -90,9 +91,9 @@ bool is_of_host(const hardware::Gpu* gpu) {
   return gpu != nullptr && gpu->is_unified() && gpu->compute_capability != 9.0;
 }
 
-const Measured& measured(const EngineArgs& args, const hardware::Gpu* gpu) {
+const Measured& measured(const EngineArgs& args, const hardware::Gpu* gpu, bool recurrent) {
   if (is_of_host(gpu)) return kUnified;
-  if (args.tensor_parallel > 1) return measured_ranks(args, gpu);
+  if (args.tensor_parallel > 1) return measured_ranks(args, gpu, recurrent);
   return args.pipeline_parallel > 1 ? kStages : measured_alone(args, gpu);
 }
 
@@ -101,7 +102,7 @@ int64_t bytes_of(double gib) {
 }
 
 MachineFact sampler_fact(const EngineArgs& args, const hardware::Gpu* gpu) {
-  MachineFact fact{"FlashInfer's sampler", samples_with_flashinfer(args, gpu) ? "yes" : "no", "",
+  MachineFact fact{kSamplerFact, samples_with_flashinfer(args, gpu) ? "yes" : "no", "",
                    "--flashinfer-sampler"};
   if (args.flashinfer_sampler) {
     fact.source = "stated";
@@ -130,6 +131,10 @@ MachineFact join_fact(const EngineArgs& args, const hardware::Gpu* gpu) {
 }
 
 }  // namespace
+
+bool is_spark(const hardware::Gpu* gpu) {
+  return gpu != nullptr && std::lround(gpu->compute_capability * 10) == 121;
+}
 
 bool at_least_hopper(const hardware::Gpu* gpu) {
   // A card without a name is taken for a large one where it has the memory.
@@ -204,8 +209,7 @@ bool joins_ranks_by_nvlink(const EngineArgs& args, const hardware::Gpu* gpu) {
 }
 
 PlanPart non_torch_part(const EngineArgs& args, const hardware::Gpu* gpu, bool recurrent) {
-  const Measured& taken = measured(args, gpu);
-  const Measured& one = recurrent && &taken == &kCustomAllReduce ? kStatesOnRanks : taken;
+  const Measured& one = measured(args, gpu, recurrent);
   // Handles that are made before the first look at free memory: 20 to 60 MiB where products are
   // loaded, not measured by itself.
   const double early = has_early_cublas(args) ? 0.04 : 0;

@@ -17,6 +17,12 @@ struct Gpu;
 
 namespace plimsoll::vllm {
 
+/// The name of the fact whether FlashInfer's kernels draw tokens ("yes", "no").
+inline constexpr const char* kSamplerFact = "FlashInfer's sampler";
+
+/// GB10: compute capability 12.1.
+bool is_spark(const hardware::Gpu* gpu);
+
 /// Whether the card has the memory bus and libraries of Hopper or of a later data-centre card.
 bool at_least_hopper(const hardware::Gpu* gpu);
 

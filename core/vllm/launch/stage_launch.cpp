@@ -129,7 +129,7 @@ void fill_spread(StageLaunch& launch, const WholeLaunch& whole) {
   double above = 0;
   add_spreads(launch.figures, whole, below, above);
   // A GB10 with older firmware has 119.63 to 119.70 GiB in six logs of vLLM.
-  double cases_below = whole.gpu->name.starts_with("GB10-") ? 2.0 * static_cast<double>(kGiB) : 0;
+  double cases_below = is_spark(whole.gpu) ? 2.0 * static_cast<double>(kGiB) : 0;
   double cases_above = 0;
   for (const PlanPart& part : launch.figures.parts) {
     if (!part.inside_budget) continue;

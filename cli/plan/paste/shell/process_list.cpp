@@ -1,8 +1,11 @@
 #include "cli/plan/paste/shell/process_list.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -30,18 +33,23 @@ size_t command_at(const Words& words) {
   return 0;
 }
 
-/// Adds a word, or the rest of one whose braces are open.
-void add_word(Words& command, std::string word) {
-  const auto is_open = [](const std::string& text) {
-    return (text.front() == '{' || text.front() == '[') &&
-           std::ranges::count(text, '{') + std::ranges::count(text, '[') >
-               std::ranges::count(text, '}') + std::ranges::count(text, ']');
-  };
-  if (!command.empty() && is_open(command.back())) {
-    command.back() += " " + word;
-  } else {
-    command.push_back(std::move(word));
+/// The words as a shell would read them: what an open brace begins is one word to its end.
+std::string shell_line(std::span<const std::string> words) {
+  std::string line, json;
+  std::ptrdiff_t open = 0;  // braces
+  for (const std::string& word : words) {
+    if (open > 0 || word.front() == '{' || word.front() == '[') {
+      open += std::ranges::count(word, '{') + std::ranges::count(word, '[') -
+              std::ranges::count(word, '}') - std::ranges::count(word, ']');
+      json += json.empty() ? word : " " + word;
+      if (open > 0) continue;
+      open = 0;
+      line += shell_quoted(std::exchange(json, "")) + " ";
+    } else {
+      line += shell_quoted(word) + " ";
+    }
   }
+  return json.empty() ? line : line + shell_quoted(json);
 }
 
 }  // namespace
@@ -54,12 +62,7 @@ std::string commands_of_process_list(const std::string& text) {
     Words words;
     for (std::string word; stream >> word;) words.push_back(std::move(word));
     const size_t at = command_at(words);
-    if (at > 0) {
-      Words command;
-      for (size_t i = at; i < words.size(); ++i) add_word(command, std::move(words[i]));
-      line.clear();
-      for (const std::string& word : command) line += shell_quoted(word) + " ";
-    }
+    if (at > 0) line = shell_line(std::span(words).subspan(at));
     result += line + "\n";
   }
   return result;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 std::vector<uint32_t> longest_ways(const Dfa& dfa) {

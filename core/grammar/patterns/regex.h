@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 

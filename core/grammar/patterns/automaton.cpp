@@ -1,4 +1,4 @@
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 
 #include <algorithm>
 #include <deque>

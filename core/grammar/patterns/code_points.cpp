@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {

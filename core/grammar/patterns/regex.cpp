@@ -1,4 +1,4 @@
-#include "grammar/regex.h"
+#include "grammar/patterns/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "grammar/regex_reader.h"
+#include "grammar/patterns/regex_reader.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {

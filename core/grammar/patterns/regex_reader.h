@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/automaton.h"
+#include "grammar/patterns/automaton.h"
 
 namespace plimsoll::grammar {
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "grammar/regex.h"
-#include "grammar/regex_reader.h"
+#include "grammar/patterns/regex.h"
+#include "grammar/patterns/regex_reader.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::grammar {
