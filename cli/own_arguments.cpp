@@ -22,7 +22,7 @@ vllm::EngineArgs with_variables(const launch::LaunchRequest& flags,
     args.flashinfer_sampler = *environment.flashinfer_sampler != 0;
   if (environment.attention_backend && args.attention_backend.empty())
     args.attention_backend = vllm::stated_backend(*environment.attention_backend, args.version);
-  if (environment.second_engine) args.first_engine = *environment.second_engine == 0;
+  if (environment.second_engine) args.use_v1 = *environment.second_engine != 0;
   if (environment.second_runner) args.second_runner = *environment.second_runner != 0;
   return args;
 }

@@ -17,6 +17,7 @@
 #include "plan/plimsoll/plimsoll_plan.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -187,7 +188,8 @@ bool is_of_card(std::string_view flag) {
 }
 
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
-  const std::vector<std::string> ignored = ignored_flags(options);
+  std::vector<std::string> ignored = ignored_flags(options);
+  if (result.first_engine) std::erase_if(ignored, vllm::may_choose_engine);
   if (!ignored.empty()) {
     result.notes.push_back(fmt::format("moves no device memory: {}", fmt::join(ignored, ", ")));
   }

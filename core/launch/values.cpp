@@ -176,10 +176,14 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   const auto method = json.find("method");
   const bool named = method != json.end() && method->is_string();
   args.draft_method = named ? method->get<std::string>() : "draft_model";
-  if (args.draft_method == "[ngram]") args.draft_method = "ngram";
-  check_draft_method(args.draft_method);
   const auto model = json.find("model");
   if (model != json.end() && model->is_string()) args.draft_model = model->get<std::string>();
+  const auto is_ngram = [](const std::string& name) {
+    return name == "ngram" || name == "[ngram]";
+  };
+  if (is_ngram(args.draft_method) || (!named && is_ngram(args.draft_model)))
+    args.draft_method = "ngram";
+  check_draft_method(args.draft_method);
   args.draft_logits = json.value("draft_sample_method", Json()) == "probabilistic";
   read_draft_count(json, "num_speculative_tokens", 0, args.draft_tokens);
   read_draft_count(json, "prompt_lookup_min", 1, args.lookup_min);

@@ -76,13 +76,21 @@ std::string shortage_message(const EngineArgs& args, int64_t length, Amount need
   return too_long_message(args, length, needed.value(), usable.value(), longest);
 }
 
+/// Bytes of the cache that one request may take: in the first engine with stages its share of the
+/// blocks (worker/worker.py: raise_if_cache_size_invalid).
+Amount usable_by_one(const KvPlan& kv, Amount budget, int64_t blocks, const EngineArgs& args) {
+  const bool shared = vllm::runs_first_engine(args) && args.version >= vllm::kTwoEngines;
+  if (!shared || args.pipeline_parallel == 1) return kv.usable(budget);
+  return kv.bytes_per_block() * (blocks / args.pipeline_parallel);
+}
+
 /// What the cache comes to for a budget in bytes.
 CacheFigures cache_figures(const KvPlan& kv, Amount budget, int64_t length,
                            const EngineArgs& args) {
   CacheFigures figures;
   figures.kv_cache_bytes = std::max<int64_t>(0, budget.value());
   figures.num_gpu_blocks = kv.blocks_for(budget);
-  const Amount usable = kv.usable(budget);
+  const Amount usable = usable_by_one(kv, budget, figures.num_gpu_blocks, args);
   figures.longest = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
   const Amount needed = kv.bytes_per_request(length);
   const int64_t counted = needed > usable && figures.longest > 0 ? figures.longest : length;
@@ -108,7 +116,8 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
   result.fits = figures.fits;
   result.reason = std::move(figures.reason);
   result.estimated_max_model_len = figures.longest;
-  if (kv.bytes_per_request(length) > kv.usable(budget) && figures.longest > 0)
+  const Amount usable = usable_by_one(kv, budget, figures.num_gpu_blocks, args);
+  if (kv.bytes_per_request(length) > usable && figures.longest > 0)
     result.auto_max_model_len = figures.longest;
 }
 

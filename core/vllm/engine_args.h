@@ -13,7 +13,7 @@
 
 namespace plimsoll::vllm {
 
-using model::kFirstEngineOnly;
+using model::kTwoEngines;
 using model::kWithoutBitsandbytes;
 using model::parse_version;
 using model::version_text;
@@ -101,9 +101,13 @@ struct EngineArgs {
   GraphArgs graphs;
   std::optional<bool> estimate_graphs;  // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::optional<bool> second_runner;    // VLLM_USE_V2_MODEL_RUNNER
-  /// True: VLLM_USE_V1=0; false: VLLM_USE_V1=1. A launch has what launch/engine_choice.h chooses.
-  std::optional<bool> first_engine;
-  std::optional<bool> flashinfer_sampler;  // VLLM_USE_FLASHINFER_SAMPLER
+  std::optional<bool> use_v1;           // VLLM_USE_V1: the engine that is asked for
+  bool first_engine = false;  // what launch/engine_choice.h chose; see runs_first_engine()
+  /// Flags that plan reads for the choice of an engine alone, with their values ("" for none):
+  /// {"--scheduling-policy", "priority"}.
+  std::map<std::string, std::string> beside;
+  std::optional<bool> flashinfer_sampler;    // VLLM_USE_FLASHINFER_SAMPLER
+  std::optional<bool> flashinfer_installed;  // absent: not known
   /// --attention-backend; VLLM_ATTENTION_BACKEND in releases that read it. Empty: vLLM's choice.
   std::string attention_backend;
   bool sharded_sampling = false;  // --enable-batch-sharded-sampling

@@ -1,10 +1,10 @@
-"""Interfaces of vLLM's classes (`SupportsPP`, `SupportsLoRA`) by a release's sources, without importing them: names are followed through imports and
+"""Interfaces of vLLM's classes (`SupportsPP`, `SupportsLoRA`, `SupportsV0Only`, `HasInnerState`) by a release's sources, without importing them: names are followed through imports and
 bases. Where a package chooses its module by platform, the CUDA branch counts."""
 import ast
 
 MODELS = "vllm/model_executor/models/"
 INTERFACES = {"pipeline": "SupportsPP", "adapters": "SupportsLoRA"}
-FLAGS = {"supports_pp": "SupportsPP", "supports_lora": "SupportsLoRA"}  # set or unset in a class of its own
+FLAGS = {"supports_pp": "SupportsPP", "supports_lora": "SupportsLoRA", "supports_v0_only": "SupportsV0Only", "has_inner_state": "HasInnerState"}  # set or unset in a class of its own
 OLDEST = {"pipeline": (0, 6, 3), "adapters": (0, 5, 1)}  # before, other lists decided
 
 
@@ -96,3 +96,16 @@ def releases_with(interface, releases):
         return "none"
     change, has = [now for before, now in zip(known, known[1:]) if before[1] != now[1]][-1]
     return ("" if has else "-") + ".".join(map(str, change))
+
+
+def second_engine(releases):
+    """A field of classes.csv: since which of the releases with two engines (0.8.0 to 0.10.2) V1 runs the class. "0.9.2/0.10.2": where it is asked for since
+    the first, by default since the second (arg_utils.py: "Mamba"). Empty: in all."""
+    both = [(number, found) for number, found in releases if (0, 8, 0) <= number < (0, 11, 0)]
+    behind = [number for number, _ in both[1:]] + [(0, 11, 0)]
+    since = lambda lacks: next((after for (number, found), after in reversed(list(zip(both, behind))) if lacks(number, found)), None)
+    only = lambda number, found: "SupportsV0Only" in found
+    asked = since(only)
+    chosen = since(lambda number, found: only(number, found) or ((0, 9, 2) <= number < (0, 10, 2) and "HasInnerState" in found))
+    text = lambda number: ".".join(map(str, number)) if number else "0.8.0"
+    return "" if chosen is None else text(chosen) if asked == chosen else f"{text(asked)}/{text(chosen)}"

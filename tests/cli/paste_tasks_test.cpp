@@ -142,6 +142,39 @@ TEST_CASE("a line of ps is the command of its process") {
   }
 }
 
+TEST_CASE("ports and sizes do not make a line one of ps") {
+  for (const char* line : {"timeout 3600 docker run -p 8000:8000 vllm/vllm-openai:v0.9.2 --model m",
+                           "root 77 0.0 00:00:03 docker run -p 8000:8000 vllm/vllm-openai:v0.9.2 "
+                           "--model m"}) {
+    INFO(line);
+    PlanOptions options;
+    expand_pasted_line({"plan", "--from", line}, options);
+    CHECK(options.launch.args.version == vllm::VllmVersion{0, 9, 2});
+  }
+  PlanOptions options;
+  expand_pasted_line({"plan", "--from",
+                      "root 7 0:01 vllm serve m --speculative-config={\"method\": \"ngram\", "
+                      "\"num_speculative_tokens\": 3} --max-num-seqs 5"},
+                     options);
+  CHECK(options.launch.args.draft_tokens == 3);
+  CHECK(options.launch.args.max_num_seqs == 5);
+  CHECK(options.left_out.empty());
+}
+
+TEST_CASE("pasted flags that choose the engine alone") {
+  PlanOptions options;
+  expand_pasted_line({"plan", "--from",
+                      "vllm serve m --num-scheduler-steps 8 --scheduling-policy priority "
+                      "--disable-async-output-proc --seed 1"},
+                     options);
+  const std::map<std::string, std::string>& beside = options.launch.args.beside;
+  CHECK(beside.at("--num-scheduler-steps") == "8");
+  CHECK(beside.at("--scheduling-policy") == "priority");
+  CHECK(beside.contains("--disable-async-output-proc"));
+  CHECK_FALSE(beside.contains("--seed"));
+  CHECK(options.left_out.empty());
+}
+
 TEST_CASE("words of a hostile line of ps are read in one pass") {
   for (const char* open : {"{", "[", "x"}) {
     PlanOptions options;

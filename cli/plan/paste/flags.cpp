@@ -13,6 +13,7 @@
 #include "cli/plan/options.h"
 #include "cli/plan/paste/other_engines.h"
 #include "cli/plan/paste/vllm_flag_names.h"
+#include "vllm/launch/engine_choice.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -123,13 +124,15 @@ class FlagReader {
     while (is_among(kFlagsWithValues, name) && at_ + 1 < given_.size() &&
            looks_like_value(given_[at_ + 1]))
       values.push_back(given_[++at_]);
+    const bool chooses_engine = vllm::may_choose_engine(name);
+    if (chooses_engine) options_.launch.args.beside[name] = values.empty() ? "" : values.front();
     if (is_model) {
       if (!values.empty()) model_ = values.front();
     } else if (option != nullptr) {
       add(name, *option, values);
     } else if (is_unmoved(name)) {
       options_.ignored.push_back(name);
-    } else {
+    } else if (!chooses_engine) {
       const std::string nearest = nearest_flag(name, known_);
       options_.left_out.push_back(nearest.empty() || nearest == name
                                       ? name

@@ -75,9 +75,7 @@ void read_release(const PastedLaunch& launch, PlanOptions& options) {
   } else {
     return say_untold("the image " + image);
   }
-  // FlashInfer is installed in these images.
-  const bool told = launch.variables.contains("VLLM_USE_FLASHINFER_SAMPLER");
-  if (!told && vllm::depends_on_install(args)) args.flashinfer_sampler = true;
+  args.flashinfer_installed = true;  // in these images
 }
 
 }  // namespace plimsoll::cli

@@ -62,6 +62,10 @@ std::optional<KnownClass> find_class(std::string_view architecture) {
   known.wrapped = version_of(fields.at(8));
   known.pipeline = releases_of(fields.at(9));
   known.adapters = releases_of(fields.at(10));
+  if (const std::string& since = fields.at(11); !since.empty()) {
+    known.v1_if_asked = parse_version(since.substr(0, since.find('/')));
+    known.v1 = parse_version(since.substr(since.find('/') + 1));
+  }
   return known;
 }
 

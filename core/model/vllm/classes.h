@@ -17,9 +17,11 @@ namespace plimsoll::model {
 /// executes it while others still wait; the largest batch whose graph is captured, where its class
 /// says one; "all" where it can keep a recurrent state in every block
 /// (`SupportsMambaPrefixCaching`, 0.11.1 to 0.31); the release since which vLLM runs transformers'
-/// class in place of its own; and the releases whose class has the interfaces `SupportsPP` and
-/// `SupportsLoRA` (empty: all, "none", "0.14.0": since that one, "-0.27.0": before that one).
-/// tests/against/releases writes the first four and the last three from vLLM's sources and keeps
+/// class in place of its own; the releases whose class has the interfaces `SupportsPP` and
+/// `SupportsLoRA` (empty: all, "none", "0.14.0": since that one, "-0.27.0": before that one); and
+/// the release since which the second engine (V1) runs it ("0.9.2/0.10.2": where it is asked for
+/// since the first, by default since the second; empty: since that engine is there).
+/// tests/against/releases writes the first four and the last four from vLLM's sources and keeps
 /// the rest.
 const char* vllm_classes_text();
 
@@ -43,6 +45,7 @@ struct KnownClass {
   bool all_states = false;
   std::optional<VllmVersion> wrapped{};
   Releases pipeline{{0, 0, 0}}, adapters{{0, 0, 0}};  // whose class takes stages, LoRA
+  VllmVersion v1_if_asked{0, 0, 0}, v1{0, 0, 0};      // since when the second engine runs it
 
   /// True for releases that have this class no more. Patches of the last one still have it.
   [[nodiscard]] bool gone(const VllmVersion& version) const;

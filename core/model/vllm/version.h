@@ -16,8 +16,8 @@ struct VllmVersion {
 /// The newest release whose rules are known, and the default of `plan` and `shard`.
 inline constexpr VllmVersion kNewestRelease;
 
-/// Release before which messages and checks are those of the first engine (V0).
-inline constexpr VllmVersion kFirstEngineOnly{0, 8, 0};
+/// Release from which vLLM has its second engine (V1) beside the first (V0).
+inline constexpr VllmVersion kTwoEngines{0, 8, 0};
 /// Release from which bitsandbytes is a plugin.
 inline constexpr VllmVersion kWithoutBitsandbytes{0, 28, 0};
 

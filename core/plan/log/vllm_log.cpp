@@ -109,9 +109,10 @@ void read_boot(std::string_view line, VllmLog& log) {
 void read_choices(std::string_view line, VllmLog& log) {
   const auto has = [&](std::string_view words) { return line.find(words) != line.npos; };
   if (has("Using FlashInfer for top-p & top-k sampling")) log.flashinfer = true;
-  if (has("FlashInfer is not available. Falling back") ||
-      has("but it is not enabled. Falling back"))
-    log.flashinfer = false;
+  for (const char* words :
+       {"FlashInfer is not available. Falling back", "but it is not enabled. Falling back",
+        "required. Falling back to default sampling", "sampling sampler is disabled because"})
+    if (has(words)) log.flashinfer = false;
   if (has("Falling back to V0") || has("Initializing a V0 LLM engine")) log.first_engine = true;
   if (has("Initializing a V1 LLM engine")) log.first_engine = false;
 }

@@ -107,7 +107,8 @@ void KvPlan::resolve_block_size(const ModelShape& shape) {
   packed_ = shape.packs_pages;
   Amount state = 0;
   for (const KvLayer& layer : shape.kv_layers) {
-    if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
+    if (layer.kind == KvKind::state && !options_.attention_alone)
+      state = std::max(state, layer.token_bytes);
   }
   if (state > Amount{0}) {
     resolve_state_page(shape, state, std::lcm(rule.multiple, shape.block_multiple));
@@ -132,7 +133,10 @@ void KvPlan::resolve_state_page(const ModelShape& shape, Amount state, int64_t m
 }
 
 void KvPlan::make_specs(const ModelShape& shape) {
-  for (const KvLayer& layer : shape.kv_layers) {
+  for (size_t at = 0; at < shape.kv_layers.size(); ++at) {
+    const KvLayer& layer = shape.kv_layers[at];
+    if (options_.attention_alone && (layer.kind == KvKind::state || layer.kind == KvKind::crossed))
+      continue;
     KvSpec spec;
     spec.kind = layer.kind;
     spec.window = layer.window;
@@ -152,7 +156,7 @@ void KvPlan::make_specs(const ModelShape& shape) {
       spec.stride = stride_of(layer, spec.block_size);
     }
     spec.padded_page = spec.page;
-    spec.layer = specs_.size();
+    spec.layer = at;
     specs_.push_back(spec);
   }
   stated_ = specs_;

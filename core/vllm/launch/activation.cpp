@@ -162,6 +162,24 @@ void spread_encoder(PlanPart& encoder, int64_t passing, Amount above) {
   encoder.more = share_of(encoder.bytes, 1.3);
 }
 
+/// The first engine's states of recurrent layers, which the first step makes for as many sequences
+/// as a graph may have (model_executor/models/mamba_cache.py).
+PlanPart states_part(const EngineArgs& args, const EngineLimits& limits, const ModelShape& shape) {
+  constexpr int64_t kGraphStep = 8;
+  Amount each = 0;
+  int64_t layers = 0;
+  for (const KvLayer& layer : shape.kv_layers) {
+    if (layer.kind != KvKind::state) continue;
+    each += layer.token_bytes;
+    ++layers;
+  }
+  const Amount sequences =
+      args.enforce_eager ? Amount{limits.max_num_seqs} : padded_to(limits.max_num_seqs, kGraphStep);
+  return {"recurrent states", (each * sequences).value(),
+          fmt::format("{} sequences x {} B of {} layers", sequences.value(), each.value(), layers),
+          "model_executor/models/mamba_cache.py", true};
+}
+
 /// Indices of the keys that indexers choose, and their copies by the cache's blocks, of which each
 /// has a row more (v1/attention/backends/mla/index_group.py).
 PlanPart choice_part(const EngineArgs& args, const EngineLimits& limits, const Stage& stage) {
@@ -320,6 +338,7 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
                      attention.own.formula, "vllm/models/deepseek_v4/nvidia/flashinfer_sparse.py",
                      true});
   }
+  if (shape.recurrent && runs_first_engine(args)) parts.push_back(states_part(args, limits, shape));
   if (shape.choice.token_bytes > Amount{0}) parts.push_back(choice_part(args, limits, stage));
   if (shape.looked_up_bytes > Amount{0}) {
     parts.push_back({"n-grams looked up", (step.tokens * shape.looked_up_bytes).value(),

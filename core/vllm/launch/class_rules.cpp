@@ -30,4 +30,12 @@ const ClassRules& class_rules(const ConfigView& config) {
   return row == kRules.end() ? kNothing : *row;
 }
 
+bool caches_latents(const ConfigView& config) {
+  constexpr auto kTypes =
+      std::to_array<std::string_view>({"deepseek_mtp", "deepseek_v2", "deepseek_v3", "kimi_k2"});
+  const ConfigView text = text_config(config);
+  return text.integer({"kv_lora_rank"}, 0) > 0 &&
+         std::ranges::find(kTypes, text.text({"model_type"}, "")) != kTypes.end();
+}
+
 }  // namespace plimsoll::vllm

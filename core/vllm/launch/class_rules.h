@@ -26,4 +26,8 @@ struct ClassRules {
 /// The row of a config's class; one without any of these for others.
 const ClassRules& class_rules(const ConfigView& config);
 
+/// True for a model whose cache vLLM to 0.10 takes for one of latents (vllm/config.py:
+/// is_deepseek_mla).
+bool caches_latents(const ConfigView& config);
+
 }  // namespace plimsoll::vllm

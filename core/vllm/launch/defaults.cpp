@@ -12,6 +12,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/classes.h"
 #include "vllm/launch/class_rules.h"
+#include "vllm/launch/dtype.h"
 #include "vllm/launch/engine_choice.h"
 #include "vllm/launch/length.h"
 #include "vllm/launch/machine.h"
@@ -20,8 +21,9 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kSequencesCapped{0, 10, 1};  // by the tokens of a step
-constexpr VllmVersion kTokensCapped{0, 11, 1};     // by what all sequences hold
+constexpr VllmVersion kSequencesCapped{0, 10, 1};   // by the tokens of a step
+constexpr VllmVersion kTokensCapped{0, 11, 1};      // by what all sequences hold
+constexpr VllmVersion kFirstTokensCapped{0, 9, 0};  // in the first engine
 
 // The first engine's prompts, which it reads in parts where contexts are long.
 constexpr VllmVersion kLongInParts{0, 5, 3};
@@ -73,20 +75,21 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
   const bool images = version >= kImagesWhole && find_wrapper(architecture_name(config)) != nullptr;
   const bool states = class_rules(config).whole_prompts.hold(version);
   const bool cached = version < kCachedInParts && args.prefix_caching.value_or(false);
-  const bool latents = version >= kLatentsWhole && text.integer({"kv_lora_rank"}, 0) > 0;
+  const bool latents = version >= kLatentsWhole && caches_latents(config);
   return !windows && !images && !states && !cached && !latents && !args.lora &&
          args.draft_method.empty();
 }
 
-int64_t least_tokens_of_images(const ConfigView& config, const EngineArgs& args) {
-  constexpr VllmVersion kBegins{0, 6, 0}, kMore{0, 6, 3};
+int64_t least_tokens(const ConfigView& config, const EngineArgs& args) {
+  constexpr VllmVersion kBegins{0, 6, 0}, kMore{0, 6, 3}, kPooling{0, 6, 4};
   if (args.version < kBegins || !runs_first_engine(args)) return 0;
+  if (is_pooling(config) && args.version >= kPooling) return 32768;
   if (find_wrapper(architecture_name(config)) == nullptr) return 0;
   return args.version < kMore ? 4096 : 5120;
 }
 
-EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
-                            int64_t max_model_len) {
+EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu, int64_t max_model_len,
+                            int64_t least_tokens) {
   const BatchDefaults defaults = paced_defaults(args, gpu);
   EngineLimits limits;
   limits.utilization = args.gpu_memory_utilization;
@@ -100,8 +103,9 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
     int64_t tokens = defaults.tokens;
     if (old && chunked) tokens = args.version >= kLargerParts ? 2048 : 512;
     if (!chunked) tokens = std::max(max_model_len, tokens);
+    tokens = std::max(tokens, least_tokens);
     const Amount most = Amount{limits.max_num_seqs} * max_model_len;
-    const bool capped = args.version >= kTokensCapped;
+    const bool capped = args.version >= (old ? kFirstTokensCapped : kTokensCapped);
     limits.max_num_batched_tokens = capped ? std::min(most, Amount{tokens}).value() : tokens;
   }
   if (args.max_num_seqs == 0 && args.version >= kSequencesCapped && !runs_first_engine(args)) {

@@ -14,11 +14,12 @@ namespace plimsoll::vllm {
 /// none: as the release does with every model.
 std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args);
 
-/// The first engine's least tokens of a step where a model takes images (config.py:
-/// _MULTIMODAL_MODEL_MAX_NUM_BATCHED_TOKENS); 0: none.
-int64_t least_tokens_of_images(const ConfigView& config, const EngineArgs& args);
+/// The first engine's least tokens of a step, for models that take images or answer with vectors
+/// (config.py: _MULTIMODAL_MODEL_MAX_NUM_BATCHED_TOKENS, _POOLING_MODEL_...); 0: none.
+int64_t least_tokens(const ConfigView& config, const EngineArgs& args);
 
-EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
-                            int64_t max_model_len);
+/// `least_tokens`: of a step, where none are stated.
+EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu, int64_t max_model_len,
+                            int64_t least_tokens = 0);
 
 }  // namespace plimsoll::vllm

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/lower_case.h"
 #include "vllm/launch/quantization.h"
@@ -43,6 +44,16 @@ void join(Stage& last, const RankWeights& weights, const ModelShape& shape, cons
                         what + ", this rank's share", source});
 }
 
+/// vllm/config/speculative.py, before 0.11 vllm/config.py.
+void check_draft_model(const EngineArgs& args) {
+  constexpr VllmVersion kRefused{0, 10, 0}, kRuns{0, 15, 0};
+  if (args.version < kRefused || args.version >= kRuns) return;
+  fail(ExitCode::usage,
+       "Speculative decoding with draft model is not supported yet. Please consider using other "
+       "speculative decoding methods such as ngram, medusa, eagle, or {}. vLLM 0.15.0 has it.",
+       args.version < VllmVersion{0, 11, 0} ? "deepseek_mtp" : "mtp");
+}
+
 }  // namespace
 
 bool counts_draft(const ConfigView& config, const EngineArgs& args) {
@@ -68,6 +79,7 @@ void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options,
     const ModelShape shape = build_mtp(target.config, options, weights);
     return join(last, weights, shape, "layers of the model itself (mtp)", "config.json");
   }
+  if (method == "draft_model") check_draft_model(args);
   const ConfigView config = config_of(args);
   EngineArgs own = args;
   own.quantization.clear();  // --quantization is for the target model

@@ -26,18 +26,6 @@ std::string full_name(std::string dtype) {
   return dtype;
 }
 
-/// Models that answer with vectors: encoders, rewards, and configs that name no architecture.
-bool is_pooling(const ConfigView& config) {
-  const std::vector<std::string> names = config.texts({"architectures"});
-  if (names.empty()) return true;
-  const std::string& name = names.front();
-  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
-                           "RewardModel", "ForEmbedding"}) {
-    if (name.find(mark) != std::string::npos) return true;
-  }
-  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
-}
-
 /// The dtype of the checkpoint, by its config.
 std::string stated_dtype(const ConfigView& config) {
   const std::string outer = config.text({"dtype", "torch_dtype"}, "float32");
@@ -50,6 +38,17 @@ bool has_pooled_index(const ConfigView& config) {
 }
 
 }  // namespace
+
+bool is_pooling(const ConfigView& config) {
+  const std::vector<std::string> names = config.texts({"architectures"});
+  if (names.empty()) return false;
+  const std::string& name = names.front();
+  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
+                           "RewardModel", "ForEmbedding"}) {
+    if (name.find(mark) != std::string::npos) return true;
+  }
+  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
+}
 
 std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
                                 const hardware::Gpu* gpu) {
@@ -81,7 +80,9 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
   const bool wide = hardware::capability_of(gpu).bfloat16;
   std::string dtype = full_name(args.dtype);
   if (dtype == "auto") {
-    dtype = model::auto_dtype(stated_dtype(config), type, args.version, wide, is_pooling(config));
+    // A config that names no architecture is taken for one of vectors here.
+    const bool pooling = config.texts({"architectures"}).empty() || is_pooling(config);
+    dtype = model::auto_dtype(stated_dtype(config), type, args.version, wide, pooling);
   }
   if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {
     fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 or float32", dtype);

@@ -110,6 +110,8 @@ MachineFact sampler_fact(const EngineArgs& args, const hardware::Gpu* gpu) {
     fact.source = "default of the release, where the card has more than 16 multiprocessors";
   } else if (args.version >= kFlashInferOptional) {
     fact.source = "default of the release";
+  } else if (args.flashinfer_installed) {
+    fact.source = "the image has FlashInfer";
   } else {
     fact.source = "vLLM's images have it, a pip install has not; logs before 0.11 do";
   }
@@ -153,9 +155,10 @@ bool has_early_cublas(const EngineArgs& args) {
 
 bool samples_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (args.flashinfer_sampler) return *args.flashinfer_sampler;
-  if (args.version < kFlashInferSampler) {
-    return !runs_first_engine(args) && args.version < kFlashInferApart;
-  }
+  if (runs_first_engine(args)) return false;  // unless the variable asks for it
+  if (args.version < kFlashInferOptional)
+    return args.flashinfer_installed.value_or(args.version < kFlashInferApart);
+  if (args.version < kFlashInferSampler) return false;
   constexpr double kLeastCapability = 7.5;
   constexpr int64_t kTooFewProcessors = 16;
   if (gpu == nullptr) return true;
@@ -170,7 +173,8 @@ std::string stated_backend(const std::string& variable, const VllmVersion& versi
 }
 
 bool depends_on_install(const EngineArgs& args) {
-  return !args.flashinfer_sampler && !runs_first_engine(args) && args.version < kFlashInferOptional;
+  return !args.flashinfer_sampler && !args.flashinfer_installed && !runs_first_engine(args) &&
+         args.version < kFlashInferOptional;
 }
 
 bool attends_with_flashinfer(const EngineArgs& args, const hardware::Gpu* gpu,
@@ -239,7 +243,7 @@ int64_t context_bytes(const EngineArgs& args, const hardware::Gpu* gpu) {
 std::vector<MachineFact> machine_facts(const EngineArgs& args, const hardware::Gpu* gpu,
                                        const ModelShape& shape) {
   std::vector<MachineFact> facts;
-  if (args.version < kFirstEngineOnly) return facts;
+  if (args.version < kTwoEngines) return facts;
   if (!shape.pooling && !runs_first_engine(args)) facts.push_back(sampler_fact(args, gpu));
   if (args.tensor_parallel > 1) facts.push_back(join_fact(args, gpu));
   if (gpu == nullptr) return facts;

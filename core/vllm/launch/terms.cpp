@@ -20,7 +20,8 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kGroups{0, 9, 1};  // of layers; before: windows keep all where some do
+constexpr VllmVersion kWindows{0, 8, 3};  // before: each layer keeps every token
+constexpr VllmVersion kGroups{0, 9, 1};   // of layers; before: windows keep all where some do
 constexpr VllmVersion kWiderGroups{0, 18, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
@@ -97,11 +98,10 @@ Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hard
   check_state_flags(args);
   const ModelLength length = model_length(config, args.version);
   const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
-  terms.limits = resolve_limits(args, gpu, planned);
+  terms.limits = resolve_limits(args, gpu, planned, least_tokens(config, args));
   if (args.max_num_batched_tokens == 0) {
-    terms.limits.max_num_batched_tokens =
-        std::max({terms.limits.max_num_batched_tokens, least_tokens_of_images(config, args),
-                  std::min(least_batched_tokens(config, args), planned)});
+    terms.limits.max_num_batched_tokens = std::max(
+        terms.limits.max_num_batched_tokens, std::min(least_batched_tokens(config, args), planned));
   }
   check_arguments(config, args, terms.limits, length, planned);
   terms.max_model_len = planned;
@@ -139,7 +139,8 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
                      const ShapeOptions& layout) {
   const bool first = runs_first_engine(args);
   KvOptions options;
-  options.keeps_windows = !first;
+  options.keeps_windows = !first && args.version >= kWindows;
+  options.attention_alone = first;
   options.block_size = args.block_size;
   options.max_model_len = terms.max_model_len;
   const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling &&

@@ -17,11 +17,18 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kDigits = "0123456789";
 
-/// 0:14, 00:00:14, 2-03:04:05: what a process has computed, or when it started.
+/// 0:14, 00:00:14, 2-03:04:05: what a process has computed, or when it started. 8000:8000 is none.
 bool is_time(std::string_view word) {
-  return word.find(':') != std::string_view::npos && kDigits.find(word.front()) < kDigits.size() &&
-         kDigits.find(word.back()) < kDigits.size() &&
-         word.find_first_not_of("0123456789:-") == std::string_view::npos;
+  const size_t colon = word.find(':');
+  if (colon == 0 || colon == std::string_view::npos || kDigits.find(word[0]) >= kDigits.size() ||
+      word.find_first_not_of("0123456789-") != colon)
+    return false;
+  for (word.remove_prefix(colon); !word.empty(); word.remove_prefix(3)) {
+    const bool is_part = word.size() >= 3 && word[0] == ':' && word[1] >= '0' && word[1] <= '5' &&
+                         kDigits.find(word[2]) < kDigits.size();
+    if (!is_part) return false;
+  }
+  return true;
 }
 
 /// Place of the command's first word in a line of `ps`; 0: it is none.
@@ -33,12 +40,18 @@ size_t command_at(const Words& words) {
   return 0;
 }
 
+/// True for a word that begins JSON: {"a":1}, --flag={"a":1}.
+bool begins_json(std::string_view word) {
+  const size_t brace = word.find_first_of("{[");
+  return brace == 0 || (brace != std::string_view::npos && word[brace - 1] == '=');
+}
+
 /// The words as a shell would read them: what an open brace begins is one word to its end.
 std::string shell_line(std::span<const std::string> words) {
   std::string line, json;
   std::ptrdiff_t open = 0;  // braces
   for (const std::string& word : words) {
-    if (open > 0 || word.front() == '{' || word.front() == '[') {
+    if (open > 0 || begins_json(word)) {
       open += std::ranges::count(word, '{') + std::ranges::count(word, '[') -
               std::ranges::count(word, '}') - std::ranges::count(word, ']');
       json += json.empty() ? word : " " + word;
