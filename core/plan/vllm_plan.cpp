@@ -95,9 +95,8 @@ CacheFigures cache_figures(const KvPlan& kv, Amount budget, int64_t length,
   const Amount needed = kv.bytes_per_request(length);
   const int64_t counted = needed > usable && figures.longest > 0 ? figures.longest : length;
   figures.fits = needed <= usable || (args.max_model_len == -1 && counted < length);
-  if (!figures.fits) {
+  if (!figures.fits)
     figures.reason = shortage_message(args, length, needed, usable, figures.longest);
-  }
   figures.max_concurrency = kv.concurrency(figures.num_gpu_blocks, counted);
   figures.kv_tokens = kv.tokens(figures.num_gpu_blocks, counted);
   return figures;
@@ -116,9 +115,7 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
   result.fits = figures.fits;
   result.reason = std::move(figures.reason);
   result.estimated_max_model_len = figures.longest;
-  const Amount usable = usable_by_one(kv, budget, figures.num_gpu_blocks, args);
-  if (kv.bytes_per_request(length) > usable && figures.longest > 0)
-    result.auto_max_model_len = figures.longest;
+  if (figures.longest > 0 && figures.longest < length) result.auto_max_model_len = figures.longest;
 }
 
 /// The edges of what is estimated, and the first boot beside the later ones.

@@ -38,6 +38,20 @@ TEST_CASE("a line that is in hand at two deaths is told, others are not") {
   CHECK(third.deaths(6) == InFlight::kTooMany);
 }
 
+TEST_CASE("a line in hand at one death only is not told again by the next") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out");
+  die(scratch, "+4\n+5\n" + std::string(InFlight::kMark));
+  {
+    InFlight second(out);
+    second.begin(5);
+    second.mark_crash();
+  }
+  const InFlight third(out);
+  CHECK(third.deaths(4) == 1);
+  CHECK(third.deaths(5) == InFlight::kTooMany);
+}
+
 TEST_CASE("a death from outside says nothing of the lines, and forgets nothing") {
   const Scratch scratch;
   const std::string out = scratch.path("out");

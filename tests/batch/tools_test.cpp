@@ -132,6 +132,9 @@ TEST_CASE("calls in a chat's answers stand as OpenAI has them") {
   CHECK(choices[1]["message"]["content"] == "No call.");
   CHECK_FALSE(choices[1]["message"].contains("tool_calls"));
   CHECK(choices[1]["finish_reason"] == "stop");
+  const Json both = written_answer(
+      finished_chat(text, {kWrittenCall, kWrittenCall}))["response"]["body"]["choices"];
+  CHECK(both[0]["message"]["tool_calls"][0]["id"] != both[1]["message"]["tool_calls"][0]["id"]);
   // The line, the seed and nothing else decide ids.
   CHECK(written_answer(line)["response"]["body"]["choices"] == choices);
   OutputOptions seeded = kAnswerOptions;

@@ -42,6 +42,20 @@ TEST_CASE("with corrections a line that was answered and has another text now is
   CHECK(scratch.read("out") == scratch.read("whole"));
 }
 
+TEST_CASE("failures in a packed file of their own are run again, and again") {
+  const Scratch scratch;
+  const std::string bad = R"({"id":"x","prompt":"Ay","temperature":-1})";
+  scratch.write("in", prompts(2) + bad + "\n");
+  const std::string command = "plimsoll run $MODEL -q -i in -o out --errors failed.gz";
+  REQUIRE(shell(scratch, command).status == 3);
+  for (int i = 0; i < 2; ++i) {
+    const test::Outcome again = shell(scratch, command + " --retry-failed");
+    INFO(again.err);
+    CHECK(again.status == 3);
+    CHECK_THAT(shell(scratch, "gzip -dc failed.gz").out, Catch::Contains("temperature"));
+  }
+}
+
 TEST_CASE("lines that were too long are answered when they may be cut") {
   const Scratch scratch;
   std::string words;

@@ -1,16 +1,23 @@
 // Messages between the ranks of several processes, over a post office in place of MPI.
 #include "processes/messages.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <span>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "processes/control.h"
 
 using namespace plimsoll;
 
@@ -108,4 +115,28 @@ TEST_CASE("each rank of each replica gets the messages that are meant for it") {
       CHECK(receive(receiver.rank(replica, to, each), from, text.size()) == text);
     }
   }
+}
+
+TEST_CASE("a process that was stopped itself does not take the others for lost") {
+  using namespace std::chrono_literals;
+  PlimsollMpi mpi = post_office<0>();
+  mpi.probe = [](int, int, int* found, int*, size_t*) { return *found = 0; };
+  mpi.host = [](int) { return "there"; };
+  processes::Link link(mpi);
+  processes::Control control(
+      link, {.silence = 1000ms, .abort = [] {}, .leave = [](const processes::Fault&) {}});
+  const pid_t wakes = ::fork();
+  REQUIRE(wakes >= 0);
+  if (wakes == 0) {
+    ::usleep(1'500'000);
+    ::kill(::getppid(), SIGCONT);
+    ::_exit(0);
+  }
+  ::raise(SIGSTOP);
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(control.fault());
+  ::waitpid(wakes, nullptr, 0);
+  std::this_thread::sleep_for(1500ms);
+  CHECK(control.fault());
+  control.shut_down(ExitCode::done);
 }

@@ -129,6 +129,14 @@ TEST_CASE("each orientation turns as EXIF says") {
   CHECK(first_row(8) == std::vector{1, 3, 5});
 }
 
+TEST_CASE("a turned image has the transparent colour that it had") {
+  Image image{{1, 2}, {}};
+  image.rgb.resize(6);
+  image.clear = Colour{1, 2, 3};
+  for (Orientation orientation = 1; orientation <= 8; ++orientation)
+    CHECK(codecs::turn(image, orientation).clear == image.clear);
+}
+
 TEST_CASE("orientation is found in EXIF of both byte orders, and in XMP") {
   const auto bytes = [](std::string_view text) {
     return Bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());

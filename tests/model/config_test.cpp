@@ -327,6 +327,8 @@ TEST_CASE("generation_config gives sampling defaults and end tokens") {
   const Json config = {{"eos_token_id", 7}};
   CHECK(model::read_generation_config(folder.path, config).eos_token_ids ==
         std::vector<int32_t>{7});
+  CHECK(model::read_generation_config(folder.path, {{"text_config", config}}).eos_token_ids ==
+        std::vector<int32_t>{7});
   folder.write("generation_config.json",
                R"({"eos_token_id": [1, 2], "temperature": 0.6, "top_k": 20, "top_p": null})");
   const auto read = model::read_generation_config(folder.path, config);

@@ -69,6 +69,9 @@ TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embed
   CHECK(one.parameters == 849'635'328);
   CHECK(one.buffers == kTable);
   CHECK(one.kv_bytes_per_token == 2 * 8 * 128 * 2);
+  Json wide = third;  // the states of a wider target
+  wide["target_hidden_size"] = 8192;
+  CHECK(extra_of("eagle3", wide, 1).parameters - one.parameters == int64_t{3} * 4096 * 4096 * 2);
   const Extra two = extra_of("eagle3", third, 2);
   CHECK(two.parameters == 475'293'696);
   CHECK(two.kv_bytes_per_token == 2 * 4 * 128 * 2);

@@ -78,6 +78,11 @@ TEST_CASE("what prefixes save is forecast of one scheduler with one step under w
     CHECK(plan_of(llama_8b(), args).shared_windows == std::vector<int64_t>(row.forecast ? 1 : 0));
     CHECK(plan_of(hybrid(), args).shared_windows.empty());  // states have rules of their own
   }
+  EngineArgs ranks;  // that divide the context
+  ranks.tensor_parallel = 16;
+  CHECK(plan_of(llama_8b(), ranks).shared_windows.size() == 1);
+  ranks.context_ranks = 2;
+  CHECK(plan_of(llama_8b(), ranks).shared_windows.empty());
 }
 
 TEST_CASE("a plan's arguments are those that are resolved, each where it has its flag") {

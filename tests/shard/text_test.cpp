@@ -240,7 +240,7 @@ TEST_CASE("a mixture's stage without experts is refused, as vLLM refuses it") {
                     Catch::Contains("stage 0 has 1 layers, none of which has experts"));
 }
 
-TEST_CASE("Gemma 2 has no head of its own in vLLM") {
+TEST_CASE("Gemma 2 has no head of its own in vLLM, and to 0.9.1 a factor of its embedding") {
   const Scratch scratch;
   const Json config = {{"architectures", {"Gemma2ForCausalLM"}},
                        {"model_type", "gemma2"},
@@ -274,6 +274,13 @@ TEST_CASE("Gemma 2 has no head of its own in vLLM") {
   }
   write_model(scratch, config, {{"seed", 1}, {"tensors", tensors}});
   CHECK_THROWS_WITH(Source(scratch.path("model")), Catch::Contains("has no parameter"));
+  tensors.erase(0);
+  write_model(scratch, config, {{"seed", 1}, {"tensors", tensors}});
+  for (const int64_t patch : {1, 2}) {
+    const std::string out = "out" + std::to_string(patch);
+    write_to(scratch, {.release = {.minor = 9, .patch = static_cast<int>(patch)}}, out);
+    CHECK(tensors_of(scratch.path(out)).contains("model.normalizer") == (patch == 1));
+  }
 }
 
 }  // namespace plimsoll::shard
