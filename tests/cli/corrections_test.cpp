@@ -44,15 +44,16 @@ TEST_CASE("with corrections a line that was answered and has another text now is
 
 TEST_CASE("failures in a packed file of their own are run again, and again") {
   const Scratch scratch;
-  const std::string bad = R"({"id":"x","prompt":"Ay","temperature":-1})";
-  scratch.write("in", prompts(2) + bad + "\n");
-  const std::string command = "plimsoll run $MODEL -q -i in -o out --errors failed.gz";
-  REQUIRE(shell(scratch, command).status == 3);
-  for (int i = 0; i < 2; ++i) {
-    const test::Outcome again = shell(scratch, command + " --retry-failed");
-    INFO(again.err);
-    CHECK(again.status == 3);
-    CHECK_THAT(shell(scratch, "gzip -dc failed.gz").out, Catch::Contains("temperature"));
+  const std::string command = "plimsoll run $MODEL -q -i in -o out.gz --errors failed.gz";
+  for (const char* value : {"-1", "-2", "-3", "1"}) {
+    scratch.write("in", prompts(2) + R"({"id":"x","prompt":"Ay","max_tokens":2,"temperature":)" +
+                            value + "}\n");
+    const bool begins = value == std::string("-1"), answers = value == std::string("1");
+    const test::Outcome outcome = shell(scratch, command + (begins ? "" : " --retry-failed"));
+    INFO(value << ": " << outcome.err);
+    CHECK(outcome.status == (answers ? 0 : 3));
+    const std::string failed = shell(scratch, "gzip -dc failed.gz").out;
+    CHECK((failed.find(value) == std::string::npos) == answers);
   }
 }
 

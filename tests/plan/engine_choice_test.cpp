@@ -180,6 +180,13 @@ TEST_CASE("values that the second engine has choose nothing") {
   CHECK_FALSE(may_choose_engine("--seed"));
 }
 
+TEST_CASE("a model of vectors is one for a task that is left to vLLM too") {
+  Json config = llama_8b();
+  config["architectures"] = {"LlamaForSequenceClassification"};
+  CHECK(choice(config, {0, 9, 1}, beside("--task", "auto"), "h100").first);
+  CHECK_FALSE(choice(config, {0, 9, 1}, beside("--task", "generate"), "h100").first);
+}
+
 TEST_CASE("a class runs on the second engine since the release that has it there") {
   struct Row {
     const char* architecture;

@@ -159,7 +159,8 @@ std::string lacking_model(const ConfigView& config, const EngineArgs& args,
   if ((method == "bitsandbytes" && version < kBitsandbytes) ||
       (method == "gguf" && version < kGguf))
     return "--quantization " + method;
-  if (version < kPooling && is_pooling(config) && beside(args, "--task").empty()) return "--task";
+  const std::string task = beside(args, "--task");
+  if (version < kPooling && is_pooling(config) && (task.empty() || task == "auto")) return "--task";
   const std::string name = architecture_name(config);
   const auto known = model::find_class(name);
   return known && version < known->v1_if_asked ? name : "";
