@@ -280,6 +280,32 @@ std::vector<Suggestion> advice_on(const EngineArgs& args) {
 
 }  // namespace
 
+TEST_CASE("what a model without a cache offloads is not on the card") {
+  const Json bert = {{"architectures", {"BertModel"}},
+                     {"model_type", "bert"},
+                     {"hidden_size", 1024},
+                     {"intermediate_size", 4096},
+                     {"num_hidden_layers", 24},
+                     {"num_attention_heads", 16},
+                     {"vocab_size", 30522},
+                     {"max_position_embeddings", 512},
+                     {"torch_dtype", "float16"}};
+  hardware::Gpu card = hardware::find_gpu("l4");
+  EngineArgs args;
+  args.gpu_memory_utilization = 0.1;
+  const auto plan = [&] { return plan_vllm({bert, "config.json"}, args, &card); };
+  const PlanResult whole = plan();
+  REQUIRE(whole.fits == true);
+  REQUIRE(!whole.has_kv);
+  card.cuda_bytes = whole.weights_bytes + whole.activation_peak_bytes + whole.non_torch_bytes +
+                    whole.persistent_bytes;
+  CHECK(plan().fits == true);
+  card.cuda_bytes -= 100 << 20;
+  CHECK(plan().fits == false);
+  args.cpu_offload = 200 << 20;
+  CHECK(plan().fits == true);
+}
+
 TEST_CASE("changes are put together where none is enough, one of each subject") {
   const std::vector<Suggestion> advice = advice_on(settled());
   std::vector<std::string> helpful;
