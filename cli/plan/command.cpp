@@ -174,7 +174,8 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   }
   if (given.engine == "plimsoll") launch::check_values(given.launch.args);
   check_load_format(given.run, given.engine);
-  given.launch.args.beside["--load-format"] = given.run.load_format;
+  if (given.run.load_format != "auto")  // a pasted one stands there already
+    given.launch.args.beside["--load-format"] = given.run.load_format;
   const fs::path file = find_config(given, environment);
   if (given.engine == "llamacpp") {
     if (std::optional<plan::PlanResult> result = llamacpp_plan(file, given)) {

@@ -199,6 +199,11 @@ TEST_CASE("VLLM_USE_V1 counts in a pasted line and in the environment") {
     CHECK(graphs("plimsoll plan --from '" + (variable + ("vllm serve " + model)) + "'" + flags) ==
           count);
   }
+  for (const std::string& shards :
+       {"plimsoll plan " + model + " --load-format sharded_state",
+        "plimsoll plan --from 'vllm serve " + model + " --load-format sharded_state'"}) {
+    CHECK(graphs(shards + flags) == 35);
+  }
 }
 
 TEST_CASE("a log says which sampler and which engine its launch ran") {

@@ -5,7 +5,6 @@
 
 #include "cli/plan/options.h"
 #include "cli/plan/paste/pasted_launch.h"
-#include "vllm/launch/machine.h"
 
 namespace plimsoll::cli {
 namespace {
