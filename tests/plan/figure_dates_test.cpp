@@ -149,7 +149,12 @@ std::vector<Scene> scenes() {
        needs,
        {"10.1", "10.2", "26.0", "29.0"}},  // the class of 0.10.1 takes one stage alone
       {"groups of layers", uneven_windows(), same_step, "h100", groups, {"9.1", "18.0"}},
-      {"states without their own groups", hybrid(), without_groups, "h100", is_fit, {"9.1", "10.2", "27.0"}},
+      {"states without their own groups",
+       hybrid(),
+       without_groups,
+       "h100",
+       is_fit,
+       {"9.1", "10.2", "27.0"}},
       {"more sequences than blocks of state",
        hybrid(),
        [](EngineArgs& args) {

@@ -123,7 +123,12 @@ const auto kParameters = number(&StageFigures::parameter_bytes);
 std::vector<Scene> state_scenes() {
   return {
       {"states by default", nemotron(), two_ranks(), "h100", states, {"10.2", "28.0", "32.0"}},
-      {"states with prefixes", nemotron(), caching(), "h100", states, {"10.2", "11.1", "28.0", "32.0"}},
+      {"states with prefixes",
+       nemotron(),
+       caching(),
+       "h100",
+       states,
+       {"10.2", "11.1", "28.0", "32.0"}},
       {"all states asked for", nemotron(), caching("all"), "h100", states, {"15.0", "32.0"}},
       {"states at blocks asked for",
        nemotron(),
@@ -199,7 +204,12 @@ std::vector<Scene> state_scenes() {
        "h100",
        pages,
        {"10.2", "20.0"}},
-      {"the type of states that a config names", nemotron(), two_ranks(), "h100", pages, {"10.2", "13.0"}},
+      {"the type of states that a config names",
+       nemotron(),
+       two_ranks(),
+       "h100",
+       pages,
+       {"10.2", "13.0"}},
       {"groups of states", nemotron(), two_ranks(), "h100", group_sizes, {"10.2", "11.1"}},
   };
 }
