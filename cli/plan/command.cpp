@@ -24,13 +24,13 @@
 #include "cli/terminal.h"
 #include "engines/engine.h"
 #include "launch/arguments.h"
+#include "launch/overrides.h"
 #include "model/class_defaults.h"
 #include "model/config.h"
 #include "plan/log/vllm_log.h"
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
-#include "vllm/launch/overrides.h"
 #include "vllm/shapes/mistral_params.h"
 
 namespace plimsoll::cli {
@@ -190,7 +190,7 @@ Planned planned(const PlanOptions& asked, const Environment& environment) {
   Json config = checkpoint::read_config(file);
   vllm::adapt_mistral_params(config, file.string());
   if (given.engine == "vllm" && given.launch.args.overrides)
-    vllm::override_config(config, *given.launch.args.overrides);
+    launch::override_config(config, *given.launch.args.overrides);
   if (engines::find_engine(given.engine) != nullptr) {
     const std::optional<hardware::Gpu> card = choose_gpu(given);
     plan::PlanResult result =

@@ -20,6 +20,7 @@
 #include "model/config.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/launch/machine.h"
+#include "vllm/launch/runner.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::cli {
@@ -65,6 +66,30 @@ void read_processors(const fs::path& folder, vllm::EngineArgs& args) {
     vllm::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
                                   args.processor_file);
   }
+}
+
+/// Reads how vectors are made by sentence-transformers' files beside a model's config
+/// (vllm/transformers_utils/config.py: get_pooling_config); changes nothing where there are none.
+void read_sentences(const fs::path& folder, vllm::PoolingArgs& args) {
+  const fs::path file = folder / "modules.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return;
+  const Json modules = read_config_json(file);
+  const auto pools = [](const Json& module) {
+    const std::string type = module.is_object() ? module.value("type", Json()).dump() : "";
+    return type == "\"sentence_transformers.models.Pooling\"" ||
+           type == "\"sentence_transformers.sentence_transformer.modules.pooling.Pooling\"";
+  };
+  const auto module = std::ranges::find_if(modules, pools);
+  if (module == modules.end()) return;
+  args.sentences = true;
+  const Json path = module->value("path", Json());
+  if (!args.type.empty() || !path.is_string()) return;
+  const fs::path within = fs::path(path.get<std::string>()).lexically_normal();
+  if (within.is_absolute() || within.string().starts_with("..")) return;
+  const fs::path settings = folder / within / "config.json";
+  if (fs::is_regular_file(settings, ignored))
+    args.type = vllm::stated_pooling(read_config_json(settings));
 }
 
 /// The config of the draft model, where it is on this machine; plans without it say so.
@@ -123,6 +148,7 @@ PlanOptions completed(PlanOptions options, const Environment& environment, const
   options.launch.args = with_variables(options.launch, heard);
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);
+    read_sentences(config_file.parent_path(), options.launch.args.pooling);
   }
   if (options.engine == "vllm") {
     read_draft(environment, options.launch.args);

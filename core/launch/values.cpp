@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/choice.h"
 #include "base/json.h"
 #include "base/lower_case.h"
 #include "base/nearest_name.h"
@@ -23,6 +24,12 @@ Json read_json(const std::string& text) {
   } catch (const JsonError& error) {
     throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
   }
+}
+
+Json read_object(const std::string& text) {
+  Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  return json;
 }
 
 /// The mode in capitals; vLLM takes it in any case, and by number. Empty: none is named.
@@ -164,8 +171,7 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   constexpr auto kKeys = std::to_array<std::string_view>(
       {"method", "model", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max",
        "draft_sample_method"});
-  const Json json = read_json(text);
-  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  const Json json = read_object(text);
   // vLLM has more keys; a misspelt one of ours would count for nothing.
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(kKeys, key) != kKeys.end()) continue;
@@ -191,16 +197,14 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args) {
 }
 
 void read_overrides(const std::string& text, vllm::EngineArgs& args) {
-  const Json json = read_json(text);
-  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  const Json json = read_object(text);
   Json all = args.overrides ? *args.overrides : Json::object();
   all.update(json);
   args.overrides = std::make_shared<const Json>(std::move(all));
 }
 
 void read_tables(const std::string& text, vllm::EngineArgs& args) {
-  const Json json = read_json(text);
-  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  const Json json = read_object(text);
   args.tables = {.given = true};
   for (const auto& [key, value] : json.items()) {
     const bool known = key == "cpu_offload" || key == "embedding_across_dp" ||
@@ -215,6 +219,19 @@ void read_tables(const std::string& text, vllm::EngineArgs& args) {
     if (key == "embedding_across_dp") args.tables.over_replicas = on;
     if (key == "dp_shared_memory") args.tables.shared = on;
     if (key == "use_thp") args.tables.huge_pages = on;
+  }
+}
+
+void read_pooler(const std::string& text, vllm::EngineArgs& args) {
+  const Choices<std::string> types = {
+      {"LAST", "LAST"}, {"MEAN", "MEAN"}, {"CLS", "CLS"}, {"ALL", "ALL"}, {"STEP", "STEP"}};
+  const Json json = read_object(text);
+  for (const char* key : {"pooling_type", "seq_pooling_type", "tok_pooling_type"}) {
+    const auto stated = json.find(key);
+    if (stated == json.end() || stated->is_null()) continue;
+    if (!stated->is_string())
+      throw std::invalid_argument(fmt::format("expected a string for \"{}\"", key));
+    args.pooling.type = chosen(stated->get<std::string>(), types);
   }
 }
 
@@ -268,8 +285,7 @@ void read_modality_limits(const std::string& text, vllm::EngineArgs& args) {
 }
 
 void read_processor(const std::string& text, vllm::EngineArgs& args) {
-  const Json json = read_json(text);
-  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  const Json json = read_object(text);
   // Processors have more keys; a misspelt one of these would count for nothing.
   constexpr std::array<std::string_view, 14> kKeys = {
       "max_pixels",        "min_pixels",      "size",       "crop_size",  "max_image_size",

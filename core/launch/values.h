@@ -25,6 +25,8 @@ void read_speculation(const std::string& text, vllm::EngineArgs& args);
 void read_overrides(const std::string& text, vllm::EngineArgs& args);
 /// Reads --engram-config: where embeddings of n-grams lie, and over what they are divided.
 void read_tables(const std::string& text, vllm::EngineArgs& args);
+/// Reads --pooler-config: of which tokens a vector is made; other keys change no memory.
+void read_pooler(const std::string& text, vllm::EngineArgs& args);
 /// Reads --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.
 void read_modality_limits(const std::string& text, vllm::EngineArgs& args);

@@ -258,7 +258,8 @@ PlanResult plan_once(const ConfigView& config, const EngineArgs& given, const ha
     try {
       engine = choose_engine(config, args, gpu);
       args.first_engine = engine.first;
-      if (!args.chunked_prefill) args.chunked_prefill = usual_chunking(config, args);
+      args.chunked_prefill = resolve_chunking(config, args);
+      if (!args.prefix_caching) args.prefix_caching = usual_caching(config, args);
       args.kv_cache_dtype = resolve_cache_dtype(config, args, gpu);
       return resolve_terms(config, args, gpu);
     } catch (const Error& error) {
@@ -387,8 +388,8 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   EngineArgs shorter = launched;
   shorter.max_model_len = longest;
   const bool jumps = !given.chunked_prefill && longest > 0 && longest < result.max_model_len &&
-                     vllm::usual_chunking(config, launched) == true &&
-                     vllm::usual_chunking(config, shorter) == false;
+                     vllm::resolve_chunking(config, launched) == true &&
+                     vllm::resolve_chunking(config, shorter) == false;
   if (!jumps) return result;
   const std::optional<PlanResult> launch = longest_launch(config, given, gpu, longest);
   result.estimated_max_model_len = launch ? launch->max_model_len : 0;

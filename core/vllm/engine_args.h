@@ -66,6 +66,19 @@ struct TableArgs {
   bool huge_pages = false;        // use_thp
 };
 
+/// What the model answers with: --runner, --convert, --task and --pooler-config, and the files of
+/// sentence-transformers beside its config.
+struct PoolingArgs {
+  std::string runner = "auto", convert = "auto", task = "auto";
+  std::string type;        // of the vectors: LAST, MEAN, CLS, ALL, STEP; empty: the class's
+  bool sentences = false;  // modules.json names a pooling module
+
+  /// True where a flag says what the model answers with.
+  [[nodiscard]] bool asked() const {
+    return runner != "auto" || task != "auto" || (convert != "auto" && convert != "none");
+  }
+};
+
 struct EngineArgs {
   VllmVersion version;
   std::string development_build;  // the version asked for, where it lies between releases
@@ -123,6 +136,7 @@ struct EngineArgs {
   int64_t reserved = 0;                         // memory that other processes hold
   std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"
   bool language_only = false;
+  PoolingArgs pooling;
   bool skip_mm_profiling = false;
   // Numbers and switches of --mm-processor-kwargs ("size.longest_edge", "videos_kwargs.fps"), and
   // of the preprocessor_config.json beside the model's config.

@@ -78,6 +78,12 @@ const std::vector<Row> kVllm = {
     {"--decode-context-parallel-size 2 -tp 16"},
     {"--enable-batch-sharded-sampling -tp 2"},
     {"--enable-sleep-mode"},
+    {"--runner pooling"},
+    {"--convert classify"},
+    {"--vllm-version 0.12.0 --task embed"},
+    {"--runner pooling --pooler-config '{\"pooling_type\": \"MEAN\"}'"},
+    {"--vllm-version 0.11.0 --convert embed --override-pooler-config '{\"pooling_type\": "
+     "\"CLS\"}'"},
     {"--attention-backend FLASHINFER"},
     {"--skip-mm-profiling", "h100", kSees}};
 const std::vector<Row> kOwn = {{"--gpu-memory 40GiB"},       {"--reserved-memory 9GiB"},

@@ -180,7 +180,8 @@ TEST_CASE("each flag of run either belongs to a finished output or changes nothi
       "--max-lora-rank 8", "--speculative-config '{}'", "--flashinfer-sampler",
       "--interconnect pcie", "--disable-custom-all-reduce", "--assume worst",
       "--decode-context-parallel-size 2", "--enable-batch-sharded-sampling", "--enable-sleep-mode",
-      "--attention-backend FLASHINFER"};
+      "--runner pooling", "--convert embed", "--task embed", "--pooler-config '{}'",
+      "--override-pooler-config '{}'", "--attention-backend FLASHINFER"};
   std::set<std::string> named = {"-h",        "--help",      "-i",
                                  "-o",        "--overwrite", "--retry-failed",
                                  "--publish", "--merge",     "--dry-run"};

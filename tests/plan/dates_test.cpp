@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "plan/scene.h"
+#include "vllm/launch/activation.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;

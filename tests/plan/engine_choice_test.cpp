@@ -32,6 +32,10 @@ Change beside(const char* flag, const char* value) {
   return [=](EngineArgs& args) { args.beside[flag] = value; };
 }
 
+Change tasked(const char* task) {
+  return [task](EngineArgs& args) { args.pooling.task = task; };
+}
+
 /// Two stages on an executor.
 Change on(const char* executor) {
   return [=](EngineArgs& args) {
@@ -125,7 +129,7 @@ TEST_CASE("a release with two engines runs the first where the second lacks what
            {0, 11, 0},
            "embeds"},
           {"traces", beside("--otlp-traces-endpoint", "x"), "h100", {0, 10, 1}, {0, 10, 2}, "otlp"},
-          {"task", beside("--task", "embed"), "h100", {0, 9, 1}, {0, 9, 2}, "--task embed"},
+          {"task", tasked("embed"), "h100", {0, 9, 1}, {0, 9, 2}, "--task embed"},
           {"connector", beside("--kv-transfer-config", "{}"), "h100", {0, 8, 4}, {0, 8, 5}, "kv-t"},
           {"offload", offload, "h100", {0, 8, 2}, {0, 8, 3}, "--cpu-offload-gb"},
           {"float32", float32, "h100", {0, 9, 1}, {0, 9, 2}, "--dtype torch.float32"},
@@ -169,7 +173,6 @@ TEST_CASE("values that the second engine has choose nothing") {
         {"--scheduler-delay-factor", "0.0"},
         {"--guided-decoding-backend", "xgrammar"},
         {"--guided-decoding-backend", "xgrammar:disable-any-whitespace"},
-        {"--task", "generate"},
         {"--max-num-partial-prefills", "1"},
         {"--model-impl", "vllm"},
         {"--distributed-executor-backend", "mp"}}) {
@@ -183,8 +186,11 @@ TEST_CASE("values that the second engine has choose nothing") {
 TEST_CASE("a model of vectors is one for a task that is left to vLLM too") {
   Json config = llama_8b();
   config["architectures"] = {"LlamaForSequenceClassification"};
-  CHECK(choice(config, {0, 9, 1}, beside("--task", "auto"), "h100").first);
-  CHECK_FALSE(choice(config, {0, 9, 1}, beside("--task", "generate"), "h100").first);
+  CHECK(choice(config, {0, 9, 1}, tasked("auto"), "h100").first);
+  CHECK(choice(config, {0, 9, 1}, tasked("classify"), "h100").first);
+  CHECK_FALSE(choice(config, {0, 9, 2}, tasked("auto"), "h100").first);
+  CHECK_THROWS_WITH(choice(config, {0, 9, 1}, tasked("generate"), "h100"),
+                    "This model does not support the 'generate' task. Leave --task out.");
 }
 
 TEST_CASE("a class runs on the second engine since the release that has it there") {

@@ -11,7 +11,7 @@
 #include "plan/configs.h"
 #include "plan/report/report.h"
 #include "plan/vllm_plan.h"
-#include "vllm/launch/activation.h"
+#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/stage.h"
 #include "vllm_config.h"
 

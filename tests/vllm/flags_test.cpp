@@ -22,6 +22,7 @@ constexpr Served kServedFlags[] = {
     {"--async-scheduling", "0.10.0", ""},
     {"--attention-backend", "0.13.0", ""},
     {"--compilation-config", "0.6.5", ""},
+    {"--convert", "0.10.1", ""},
     {"--cuda-graph-sizes", "0.9.0", "0.12.0"},
     {"--cudagraph-capture-sizes", "0.11.1", ""},
     {"--data-parallel-size", "0.8.3", ""},
@@ -42,12 +43,16 @@ constexpr Served kServedFlags[] = {
     {"--mm-processor-cache-gb", "0.10.1", ""},
     {"--mm-processor-kwargs", "0.6.2", ""},
     {"--optimization-level", "0.12.0", ""},
+    {"--override-pooler-config", "0.6.4", "0.11.2"},
     {"--performance-mode", "0.17.0", ""},
+    {"--pooler-config", "0.11.0", ""},
     {"--rope-scaling", "0.4.3", "0.11.0"},
     {"--rope-theta", "0.5.0", "0.11.0"},
+    {"--runner", "0.10.0", ""},
     {"--skip-mm-profiling", "0.10.1", ""},
     {"--speculative-config", "0.8.2", ""},
     {"--swap-space", "0.4.0", "0.17.1"},
+    {"--task", "0.6.4", "0.12.0"},
 };
 
 // vllm/config/compilation.py of the wheels, before 0.10.1 vllm/config.py.

@@ -74,6 +74,13 @@ std::string backend_name(const std::string& text) {
                   did_you_mean(nearest_name(bare, kBackends))));
 }
 
+/// Words that stand for themselves.
+Choices<std::string> same_words(std::initializer_list<std::string> words) {
+  Choices<std::string> choices;
+  for (const std::string& word : words) choices.emplace_back(word, word);
+  return choices;
+}
+
 constexpr std::string_view kVllm = "vLLM's launch alone";
 constexpr std::string_view kItems = "Images, videos, audio";
 
@@ -138,6 +145,29 @@ std::vector<Parameter> of_vllm() {
        kAlone, on_off(&EngineArgs::sharded_sampling)},
       {kVllm, "--enable-sleep-mode", "", "weights and cache can be let go between requests", kAlone,
        on_off(&EngineArgs::sleep_mode)},
+      {kVllm, "--runner", "auto|generate|pooling",
+       "pooling: answers with vectors or classes (default auto: by class and files)", kAlone,
+       for_vllm([](const std::string& text, EngineArgs& args) {
+         args.pooling.runner =
+             chosen<std::string>(text, same_words({"auto", "generate", "pooling"}));
+       })},
+      {kVllm, "--convert", "auto|none|embed|...",
+       "what a model that generates becomes: embed, classify or reward (default: as --runner asks)",
+       kAlone, for_vllm([](const std::string& text, EngineArgs& args) {
+         args.pooling.convert =
+             chosen<std::string>(text, same_words({"auto", "none", "embed", "classify", "reward"}));
+       })},
+      {kVllm, "--task", "auto|generate|embed|...", "runner and conversion in one (to vLLM 0.12)",
+       kAlone, for_vllm([](const std::string& text, EngineArgs& args) {
+         args.pooling.task = chosen<std::string>(
+             text, same_words({"auto", "generate", "embedding", "embed", "encode", "classify",
+                               "score", "reward", "transcription", "draft"}));
+       })},
+      {kVllm, "--pooler-config", "JSON",
+       "of which tokens a vector is made: pooling_type (default: the model's)", kAlone,
+       for_vllm(read_pooler)},
+      {kVllm, "--override-pooler-config", "JSON", "the same (to vLLM 0.11)", kAlone,
+       for_vllm(read_pooler)},
       {kVllm, "--attention-backend", "NAME",
        "kernels of attention (VLLM_ATTENTION_BACKEND to 0.14)", kAlone,
        for_vllm([](const std::string& text, EngineArgs& args) {

@@ -135,8 +135,7 @@ void KvPlan::resolve_state_page(const ModelShape& shape, Amount state, int64_t m
 void KvPlan::make_specs(const ModelShape& shape) {
   for (size_t at = 0; at < shape.kv_layers.size(); ++at) {
     const KvLayer& layer = shape.kv_layers[at];
-    if (options_.attention_alone && (layer.kind == KvKind::state || layer.kind == KvKind::crossed))
-      continue;
+    if (options_.attention_alone && layer.kind == KvKind::state) continue;
     KvSpec spec;
     spec.kind = layer.kind;
     spec.window = layer.window;

@@ -34,8 +34,7 @@ struct KvOptions {
   int64_t in_flight_tokens = 0;  // scheduled and not yet finished
   bool hybrid = true;            // --disable-hybrid-kv-cache-manager unsets it
   bool keeps_windows = true;     // false: every layer keeps every token
-  bool attention_alone = false;  // states lie outside the blocks, and what an encoder read in those
-                                 // of the layer that reads it (the first engine)
+  bool attention_alone = false;  // states lie outside the blocks (the first engine)
   StateBlocks states;
   bool long_fp8_blocks = false;     // FlashAttention 4 reads an fp8 cache in blocks of 64
   bool latents_first = false;       // packed groups: those of every token before those of windows,

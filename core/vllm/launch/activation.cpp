@@ -11,7 +11,6 @@
 
 #include "base/amount.h"
 #include "hardware/capability.h"
-#include "model/vllm/classes.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/launch/engine_choice.h"
 #include "vllm/launch/machine.h"
@@ -154,27 +153,30 @@ void spread_forward(PlanPart& forward, const ModelShape& shape) {
 }
 
 /// Towers: of Gemma 3 and Mistral 3 logs show nothing above the language model's peak; of
-/// Qwen3-VL's on a GB10 twice what the formula says, of GLM-5.3-Flash's on eight H200 what it says
-/// without outputs and normalized pixels (4.04 GiB logged).
-/// `above`: bytes by which the tower exceeds the language model's peak, which is there in any case.
+/// Qwen3-VL's on a GB10 twice the formula, of GLM-5.3-Flash's on eight H200 what it says without
+/// outputs and normalized pixels (4.04 GiB logged). `above`: bytes by which the tower exceeds the
+/// language model's peak, which is there in any case.
 void spread_encoder(PlanPart& encoder, int64_t passing, Amount above) {
   encoder.less = std::max(share_of(encoder.bytes, 0.3), std::min(Amount{passing}, above).value());
   encoder.more = share_of(encoder.bytes, 1.3);
 }
 
-/// The first engine's states of recurrent layers, which the first step makes for as many sequences
-/// as a graph may have (model_executor/models/mamba_cache.py).
+/// The first engine's states of recurrent layers: Mamba's are made by the first step for as many
+/// sequences as a graph may have (mamba_cache.py), those of linear attention with the model, for as
+/// many as a step may have (minimax_text_01.py).
 PlanPart states_part(const EngineArgs& args, const EngineLimits& limits, const ModelShape& shape) {
   constexpr int64_t kGraphStep = 8;
   Amount each = 0;
   int64_t layers = 0;
+  bool padded = !args.enforce_eager;
   for (const KvLayer& layer : shape.kv_layers) {
     if (layer.kind != KvKind::state) continue;
+    padded = padded && layer.kernel != "lightning";
     each += layer.token_bytes;
     ++layers;
   }
   const Amount sequences =
-      args.enforce_eager ? Amount{limits.max_num_seqs} : padded_to(limits.max_num_seqs, kGraphStep);
+      padded ? padded_to(limits.max_num_seqs, kGraphStep) : Amount{limits.max_num_seqs};
   return {"recurrent states", (each * sequences).value(),
           fmt::format("{} sequences x {} B of {} layers", sequences.value(), each.value(), layers),
           "model_executor/models/mamba_cache.py", true};
@@ -238,23 +240,6 @@ bool compiles(const EngineArgs& args) {
 
 }  // namespace
 
-bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
-  const VllmVersion& version = args.version;
-  const std::string& method = args.draft_method;
-  if (!args.second_runner.value_or(true)) return false;
-  if (version >= VllmVersion{0, 29, 0}) {
-    const bool drafts = method == "suffix" || method == "medusa" || method == "mlp_speculator" ||
-                        method == "custom_class";
-    const bool looks_back = method.starts_with("ngram") && version < VllmVersion{0, 32, 0};
-    return !drafts && !looks_back;
-  }
-  if (shape.recurrent || shape.pooling || method.starts_with("ngram")) return false;
-  const bool asked = args.second_runner.value_or(false);
-  if (version >= VllmVersion{0, 25, 0} && (!shape.mixture || asked)) return true;
-  const auto known = model::find_class(shape.architecture);
-  return known && known->second_runner && version >= *known->second_runner;
-}
-
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,
                                        const hardware::Gpu* gpu, const EncoderMemory& encoder,
@@ -274,7 +259,7 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   if (attended.bytes > forward.bytes) forward = attended;
   spread_forward(forward, shape);
   std::vector<PlanPart> parts;
-  const bool samples = stage.last && !shape.pooling;
+  const bool samples = stage.last && !shape.pools;
   if (samples && sampler.bytes >= forward.bytes) {
     sampler.less = std::min(sampler.less, sampler.bytes - forward.bytes);
     const Amount above = Amount{forward.bytes} + forward.more - sampler.bytes;
@@ -317,7 +302,7 @@ std::vector<PlanPart> persistent_parts(const EngineArgs& args, const EngineLimit
   const Step step = step_of(limits, stage, element);
   std::vector<PlanPart> parts;
   const bool second = uses_second_runner(args, shape);
-  if (second && stage.last && !shape.pooling && !runs_first_engine(args)) {
+  if (second && stage.last && !shape.pools && !runs_first_engine(args)) {
     const Amount bytes = sampler_state(step, limits.max_num_seqs);
     parts.push_back({"sampler state", bytes.value(),
                      fmt::format("{} sequences x ({} tokens x (4 B + 1 bit) + 18048 B)",

@@ -16,9 +16,6 @@ namespace plimsoll::vllm {
 /// Release from which all that is gone from free memory is taken from the budget (mem_utils.py).
 inline constexpr VllmVersion kConsumed{0, 27, 0};
 
-/// The model runner that executes the model; the second has no float32 copy of the logits.
-bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
-
 /// Peak of activations while profiling, in named parts that add up to the peak.
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const Stage& stage, int64_t element,

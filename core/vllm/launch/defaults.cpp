@@ -16,6 +16,7 @@
 #include "vllm/launch/engine_choice.h"
 #include "vllm/launch/length.h"
 #include "vllm/launch/machine.h"
+#include "vllm/launch/runner.h"
 #include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
@@ -23,6 +24,7 @@ namespace {
 
 constexpr VllmVersion kSequencesCapped{0, 10, 1};   // by the tokens of a step
 constexpr VllmVersion kTokensCapped{0, 11, 1};      // by what all sequences hold
+constexpr VllmVersion kWholeAtLeast{0, 11, 1};      // tokens of whole prompts; before: a context's
 constexpr VllmVersion kFirstTokensCapped{0, 9, 0};  // in the first engine
 
 // The first engine's prompts, which it reads in parts where contexts are long.
@@ -63,10 +65,15 @@ BatchDefaults paced_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
 
 }  // namespace
 
-std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args) {
-  if (reads_whole_prompts(config)) return false;
+std::optional<bool> resolve_chunking(const ConfigView& config, const EngineArgs& args) {
+  constexpr VllmVersion kHeedsFlag{0, 12, 0};  // before: of the second engine's, vectors' alone
   const VllmVersion& version = args.version;
-  if (!runs_first_engine(args) || version < kLongInParts) return std::nullopt;
+  const bool first = runs_first_engine(args), pools = runner_of(config, args).pools;
+  if (args.chunked_prefill && (first || version >= kHeedsFlag)) return args.chunked_prefill;
+  if (reads_whole_prompts(config)) return false;
+  if (pools && (first || !pools_in_parts(config, args))) return false;
+  if (pools && args.chunked_prefill) return args.chunked_prefill;
+  if (!first || version < kLongInParts) return std::nullopt;
   constexpr int64_t kLong = 32768;
   const int64_t usual = model_length(config, version).usual;
   if ((args.max_model_len > 0 ? args.max_model_len : usual) <= kLong) return false;
@@ -83,7 +90,7 @@ std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& a
 int64_t least_tokens(const ConfigView& config, const EngineArgs& args) {
   constexpr VllmVersion kBegins{0, 6, 0}, kMore{0, 6, 3}, kPooling{0, 6, 4};
   if (args.version < kBegins || !runs_first_engine(args)) return 0;
-  if (is_pooling(config) && args.version >= kPooling) return 32768;
+  if (runner_of(config, args).pools && args.version >= kPooling) return 32768;
   if (find_wrapper(architecture_name(config)) == nullptr) return 0;
   return args.version < kMore ? 4096 : 5120;
 }
@@ -102,7 +109,8 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu, in
     const bool chunked = args.chunked_prefill.value_or(!old);
     int64_t tokens = defaults.tokens;
     if (old && chunked) tokens = args.version >= kLargerParts ? 2048 : 512;
-    if (!chunked) tokens = std::max(max_model_len, tokens);
+    const bool exactly = !old && args.version < kWholeAtLeast;
+    if (!chunked) tokens = exactly ? max_model_len : std::max(max_model_len, tokens);
     tokens = std::max(tokens, least_tokens);
     const Amount most = Amount{limits.max_num_seqs} * max_model_len;
     const bool capped = args.version >= (old ? kFirstTokensCapped : kTokensCapped);

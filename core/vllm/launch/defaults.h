@@ -10,9 +10,9 @@
 
 namespace plimsoll::vllm {
 
-/// Whether prompts are read in parts where no flag says so (engine/arg_utils.py: use_long_context);
-/// none: as the release does with every model.
-std::optional<bool> usual_chunking(const ConfigView& config, const EngineArgs& args);
+/// Whether prompts are read in parts: as a flag says, where the release heeds it, else by model and
+/// length (engine/arg_utils.py: use_long_context); none: as the release does with every model.
+std::optional<bool> resolve_chunking(const ConfigView& config, const EngineArgs& args);
 
 /// The first engine's least tokens of a step, for models that take images or answer with vectors
 /// (config.py: _MULTIMODAL_MODEL_MAX_NUM_BATCHED_TOKENS, _POOLING_MODEL_...); 0: none.

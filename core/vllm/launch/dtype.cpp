@@ -10,6 +10,7 @@
 #include "hardware/capability.h"
 #include "model/vllm/types.h"
 #include "vllm/launch/class_rules.h"
+#include "vllm/launch/runner.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
@@ -38,17 +39,6 @@ bool has_pooled_index(const ConfigView& config) {
 }
 
 }  // namespace
-
-bool is_pooling(const ConfigView& config) {
-  const std::vector<std::string> names = config.texts({"architectures"});
-  if (names.empty()) return false;
-  const std::string& name = names.front();
-  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
-                           "RewardModel", "ForEmbedding"}) {
-    if (name.find(mark) != std::string::npos) return true;
-  }
-  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
-}
 
 std::string resolve_cache_dtype(const ConfigView& config, const EngineArgs& args,
                                 const hardware::Gpu* gpu) {
@@ -81,7 +71,7 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
   std::string dtype = full_name(args.dtype);
   if (dtype == "auto") {
     // A config that names no architecture is taken for one of vectors here.
-    const bool pooling = config.texts({"architectures"}).empty() || is_pooling(config);
+    const bool pooling = config.texts({"architectures"}).empty() || runner_of(config, args).pools;
     dtype = model::auto_dtype(stated_dtype(config), type, args.version, wide, pooling);
   }
   if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {

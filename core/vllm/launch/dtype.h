@@ -9,9 +9,6 @@
 
 namespace plimsoll::vllm {
 
-/// True for models that answer with vectors: encoders and rewards, by the architecture's name.
-bool is_pooling(const ConfigView& config);
-
 /// The dtype that vLLM computes in: "bfloat16", "float16" or "float32".
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
                           const hardware::Gpu* gpu);

@@ -11,7 +11,7 @@
 #include "model/vllm/classes.h"
 #include "vllm/launch/class_rules.h"
 #include "vllm/launch/dtype.h"
-#include "vllm/shapes/model_shape.h"
+#include "vllm/launch/runner.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -62,7 +62,6 @@ constexpr FlagRule kFlagRules[] = {
     {"--guided-decoding-backend", {0, 10, 1}, "auto xgrammar guidance outlines", {}, "{0}={1}"},
     {"--enable-prompt-adapter", {0, 10, 0}},
     {"--enable-prompt-embeds", kSecondAlone},
-    {"--task", kPooling, "auto generate", {}, "{0} {1}"},
     {"--model-impl", {0, 8, 3}, {}, "transformers", "model_impl={1}"},
     {"--max-num-partial-prefills", kSecondAlone, "1", {}, "Concurrent Partial Prefill"},
     {"--max-long-partial-prefills", kSecondAlone, "1", {}, "Concurrent Partial Prefill"},
@@ -159,8 +158,9 @@ std::string lacking_model(const ConfigView& config, const EngineArgs& args,
   if ((method == "bitsandbytes" && version < kBitsandbytes) ||
       (method == "gguf" && version < kGguf))
     return "--quantization " + method;
-  const std::string task = beside(args, "--task");
-  if (version < kPooling && is_pooling(config) && (task.empty() || task == "auto")) return "--task";
+  const std::string& task = args.pooling.task;
+  if (version < kPooling && runner_of(config, args).pools)
+    return task == "auto" ? "--task" : "--task " + task;
   const std::string name = architecture_name(config);
   const auto known = model::find_class(name);
   return known && version < known->v1_if_asked ? name : "";
@@ -257,6 +257,23 @@ bool may_choose_engine(std::string_view flag) {
 
 bool runs_first_engine(const EngineArgs& args) {
   return args.version < kTwoEngines || (args.version < kSecondAlone && args.first_engine);
+}
+
+bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
+  const VllmVersion& version = args.version;
+  const std::string& method = args.draft_method;
+  if (!args.second_runner.value_or(true)) return false;
+  if (version >= VllmVersion{0, 29, 0}) {
+    const bool drafts = method == "suffix" || method == "medusa" || method == "mlp_speculator" ||
+                        method == "custom_class";
+    const bool looks_back = method.starts_with("ngram") && version < VllmVersion{0, 32, 0};
+    return !drafts && !looks_back;
+  }
+  if (shape.recurrent || shape.pools || method.starts_with("ngram")) return false;
+  const bool asked = args.second_runner.value_or(false);
+  if (version >= VllmVersion{0, 25, 0} && (!shape.mixture || asked)) return true;
+  const auto known = model::find_class(shape.architecture);
+  return known && known->second_runner && version >= *known->second_runner;
 }
 
 }  // namespace plimsoll::vllm

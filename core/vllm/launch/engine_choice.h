@@ -1,5 +1,6 @@
 // Which of its two engines a release of vLLM runs: to 0.7 the first (V0), from 0.11 on the second
-// (V1), and between them the first where a launch asks for what the second has not yet.
+// (V1), and between them the first where a launch asks for what the second has not yet. And which
+// of the second engine's two model runners.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 #include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
 #include "vllm/engine_args.h"
+#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 
@@ -28,5 +30,9 @@ bool may_choose_engine(std::string_view flag);
 
 /// Whether the launch runs the first engine. `args` has what choose_engine chose.
 bool runs_first_engine(const EngineArgs& args);
+
+/// Whether the second engine's second model runner executes the model, which has no float32 copy of
+/// the logits.
+bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
 
 }  // namespace plimsoll::vllm

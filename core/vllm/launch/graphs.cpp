@@ -195,7 +195,7 @@ GraphMode graph_mode(const EngineArgs& args, const hardware::Gpu* gpu, const Mod
   GraphMode mode = asked_mode(args);
   if (mode != GraphMode::none && compile_mode(args) != kVllmCompiler)
     mode = without_compiler(mode, args);
-  if (has_full_graphs(mode) && shape.pooling) mode = GraphMode::piecewise;
+  if (has_full_graphs(mode) && shape.pools) mode = GraphMode::piecewise;
   if (shape.encoder_decoder && mode != GraphMode::none) {
     if (args.version >= kDecodesEncoded) return GraphMode::decode;
     return GraphMode::piecewise;

@@ -63,7 +63,7 @@ std::vector<PlanPart> host_parts(const EngineArgs& args, const HostTerms& terms,
          fmt::format("{} B x {} ranks, pinned", shape.host_table_bytes.value(), holders.value()),
          "--engram-config"});
   }
-  if (!shape.pooling) {
+  if (!shape.pools) {
     const Amount rows = terms.max_num_seqs;
     parts.push_back({"tables of tokens", (rows * terms.max_model_len * kTokenId * ranks).value(),
                      fmt::format("{} sequences x {} tokens x {} B x {} ranks", terms.max_num_seqs,

@@ -244,7 +244,7 @@ std::vector<MachineFact> machine_facts(const EngineArgs& args, const hardware::G
                                        const ModelShape& shape) {
   std::vector<MachineFact> facts;
   if (args.version < kTwoEngines) return facts;
-  if (!shape.pooling && !runs_first_engine(args)) facts.push_back(sampler_fact(args, gpu));
+  if (!shape.pools && !runs_first_engine(args)) facts.push_back(sampler_fact(args, gpu));
   if (args.tensor_parallel > 1) facts.push_back(join_fact(args, gpu));
   if (gpu == nullptr) return facts;
   facts.push_back({"the card's total", size_text(gpu->visible_bytes()),

@@ -10,6 +10,7 @@
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
 #include "vllm/launch/engine_choice.h"
+#include "vllm/launch/runner.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -59,10 +60,15 @@ StateBlocks state_blocks(const EngineArgs& args, const ModelShape& shape, bool c
 
 }  // namespace
 
+std::optional<bool> usual_caching(const ConfigView& config, const EngineArgs& args) {
+  if (runner_of(config, args).pools && !pools_in_parts(config, args)) return false;
+  return std::nullopt;
+}
+
 PrefixCaching resolve_prefixes(const EngineArgs& args, const ModelShape& shape) {
   PrefixCaching caching;
   if (!shape.recurrent) {
-    const bool able = !shape.attention_free && !shape.encoder_decoder && !shape.pooling;
+    const bool able = !shape.attention_free && !shape.encoder_decoder && !shape.encoder;
     caching.on = args.prefix_caching.value_or(able && !runs_first_engine(args));
     return caching;
   }

@@ -16,6 +16,10 @@ struct PrefixCaching {
 /// vllm/model_executor/models/config.py: MambaModelConfig).
 PrefixCaching resolve_prefixes(const EngineArgs& args, const ModelShape& shape);
 
+/// Whether beginnings of prompts are cached where no flag says so; none: as resolve_prefixes has it
+/// by the model's layers.
+std::optional<bool> usual_caching(const ConfigView& config, const EngineArgs& args);
+
 /// Throws Error(usage), in the release's words, for --mamba-cache-mode and --mamba-block-size where
 /// it does not take them.
 void check_state_flags(const EngineArgs& args);

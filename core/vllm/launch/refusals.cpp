@@ -273,7 +273,7 @@ void check_stage(const ModelShape& stage, const EngineArgs& args) {
 void check_fp8_cache(const ModelShape& shape, const EngineArgs& args, const hardware::Gpu* gpu) {
   constexpr double kNative = 8.9, kBfloat16 = 8.0;
   if (args.version < kTritonFp8Checked || gpu == nullptr || gpu->compute_capability == 0) return;
-  const bool has_cache = !shape.attention_free && !shape.pooling && !shape.encoder_decoder;
+  const bool has_cache = !shape.attention_free && !shape.encoder && !shape.encoder_decoder;
   const bool plain =
       shape.kernel == AttentionKernel::flash || shape.kernel == AttentionKernel::large_head_flash;
   if (gpu->compute_capability >= kNative || !has_cache || !plain) return;

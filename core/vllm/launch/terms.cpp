@@ -85,6 +85,14 @@ bool keeps_groups(const EngineArgs& args, const ModelShape& shape) {
 
 Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hardware::Gpu* gpu) {
   Terms terms;
+  terms.runner = runner_of(config, args);
+  if (terms.runner.converts != Converts::nothing) {
+    const bool classes = terms.runner.converts == Converts::to_classes;
+    terms.notes.push_back(
+        fmt::format("answers with {}, as {} asks: no logits are computed and nothing is sampled",
+                    classes ? "classes" : "vectors",
+                    args.pooling.asked() ? "its command line" : "modules.json beside the model"));
+  }
   terms.dtype = resolve_dtype(config, args, gpu);
   terms.element = element_size(terms.dtype);
   terms.quantization = quantization_of(config, args);
@@ -128,6 +136,9 @@ ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const har
   options.ngrams_on_host = keeps_ngrams_on_host(args);
   if (args.tables.over_replicas) options.ngram_replicas = args.data_parallel;
   options.draft_tokens = args.draft_tokens;
+  options.first_engine = runs_first_engine(args);
+  options.pools = terms.runner.pools;
+  options.converts = terms.runner.converts;
   options.state_dtype = args.state_dtype;
   options.lora_slots = args.lora ? args.lora_slots : 0;
   options.lora_rank = args.lora ? args.lora_rank : 0;
@@ -143,7 +154,7 @@ KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShap
   options.attention_alone = first;
   options.block_size = args.block_size;
   options.max_model_len = terms.max_model_len;
-  const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling &&
+  const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling && !shape.pools &&
                         (args.pipeline_parallel == 1 || uses_second_runner(args, shape));
   int64_t batches = args.version >= kInFlightTwice ? args.pipeline_parallel : 1;
   if (overlaps) ++batches;

@@ -11,6 +11,7 @@
 #include "vllm/engine_args.h"
 #include "vllm/kv/kv_plan.h"
 #include "vllm/launch/quantization.h"
+#include "vllm/launch/runner.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
@@ -19,6 +20,7 @@ struct Terms {
   std::string dtype;
   int64_t element = 2;  // its size in bytes
   Quantization quantization;
+  Runner runner;
   EngineLimits limits;
   int64_t max_model_len = 0;
   std::vector<std::string> notes;  // on what was assumed

@@ -139,7 +139,7 @@ void adapt_vocabulary(std::string_view language, Builder& build) {
   const int64_t hidden = build.dims.hidden;
   const int64_t extra = options.version < kExtraTokens ? 256 : 0;
   const Amount vocabulary = Amount{build.dims.vocabulary} + extra;
-  const bool output = row->what == Adapts::both && !build.shape.pooling &&
+  const bool output = row->what == Adapts::both && !build.shape.encoder &&
                       options.pipeline_rank + 1 == options.pipeline_parallel;
   RankWeights& weights = build.weights;
   if (options.pipeline_rank == 0) {

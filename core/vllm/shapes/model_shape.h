@@ -181,6 +181,10 @@ struct DraftRows {
   bool embeds_images = false;  // it reads embeddings of images too, in the second model runner
 };
 
+/// What a class that generates is made into, to answer with vectors or classes
+/// (vllm/model_executor/models/adapters.py).
+enum class Converts : uint8_t { nothing, to_vectors, to_classes };
+
 /// Options of build_shape.
 struct ShapeOptions {
   model::VllmVersion version;
@@ -196,11 +200,14 @@ struct ShapeOptions {
   int64_t kv_element = 2;      // bytes of a cached element
   CacheType cache = CacheType::whole;
   std::vector<std::string> absent;  // modalities without requests: their towers are not built
-  std::string state_dtype;          // --mamba-ssm-cache-dtype
-  bool ngrams_on_host = false;      // embeddings of n-grams lie in the host's memory
-  int64_t ngram_replicas = 1;       // replicas over which these embeddings are divided
-  int64_t draft_tokens = 0;         // proposed for each step
-  int64_t lora_slots = 0;           // adapters held at once; 0: none
+  bool first_engine = false;        // V0's states of linear attention, and its caches of a decoder
+  bool pools = false;               // answers with vectors or classes
+  Converts converts = Converts::nothing;
+  std::string state_dtype;      // --mamba-ssm-cache-dtype
+  bool ngrams_on_host = false;  // embeddings of n-grams lie in the host's memory
+  int64_t ngram_replicas = 1;   // replicas over which these embeddings are divided
+  int64_t draft_tokens = 0;     // proposed for each step
+  int64_t lora_slots = 0;       // adapters held at once; 0: none
   int64_t lora_rank = 0;
   ExpertKernel mxfp4;
 };
@@ -224,7 +231,8 @@ struct ModelShape {
   bool multimodal = false;
   int64_t block_multiple = 1;  // tokens, of which a hybrid's block is one for its indexers
   bool packs_pages = false;    // caches of unequal pages lie side by side in a block
-  bool pooling = false;        // no cache and no generation (encoders)
+  bool encoder = false;        // attends both ways: no cache and no generation
+  bool pools = false;          // answers with vectors or classes: nothing is sampled
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   bool flashinfer = true;      // its kernels take these heads: their sizes, no sinks

@@ -126,8 +126,10 @@ bool classifies_steps(std::string_view architecture) {
 }
 
 bool add_pooling_head(Builder& build) {
+  if (build.options.converts == Converts::to_classes) add_classes(build);
+  if (build.options.converts != Converts::nothing) return true;
   const std::string& name = build.shape.architecture;
-  const bool encoder = build.shape.pooling;
+  const bool encoder = build.shape.encoder;
   const PoolingHead head = head_of(name);
   if (add_named_head(head, build)) return head != PoolingHead::classes;
   if (has_class_for_each_token(name) || (encoder && name.ends_with("ForSequenceClassification"))) {
@@ -137,7 +139,7 @@ bool add_pooling_head(Builder& build) {
   } else if (name.find("SequenceClassification") != std::string::npos) {
     add_classes(build);
   } else {
-    return encoder;
+    return build.shape.pools;
   }
   return true;
 }

@@ -92,8 +92,9 @@ void build_described(Builder& build, std::string_view family) {
   const ShapeOptions& options = build.options;
   build.dims = dims_of(spec);
   build.shape.attention_free = spec.vllm.attention_free;
-  build.shape.pooling =
+  build.shape.encoder =
       model::find_architecture(family)->transformer == model::Transformer::encoder;
+  build.shape.pools = build.shape.encoder || options.pools;
   fill_sizes(build);
   model::StageOfMany stage{
       .layers = model::layers_of_stage(build.dims.layers, options.pipeline_rank,

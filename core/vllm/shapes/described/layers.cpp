@@ -106,7 +106,7 @@ class Layers {
       note_compressed_sizes(attention);
       return add_compressed_caches(attention, build_);
     }
-    if (attention.keys_of < 0 && !shape_.pooling) add_cache(attention, latent);
+    if (attention.keys_of < 0 && !shape_.encoder) add_cache(attention, latent);
     if (latent) add_latent(attention);
     constexpr int64_t kLargestCommonHead = 256;
     if (unlike_heads_ && attention.head_dim > kLargestCommonHead) {
@@ -126,7 +126,8 @@ class Layers {
   /// Adds keys and values of an encoder's output.
   void add_crossed(const AttentionSpec& attention) {
     const int64_t own = weights_.kv_heads(attention.kv_heads), size = attention.head_dim;
-    shape_.kv_layers.push_back(attention_cache(build_, own, size, size, 0, KvKind::crossed));
+    if (!build_.options.first_engine)
+      shape_.kv_layers.push_back(attention_cache(build_, own, size, size, 0, KvKind::crossed));
     shape_.encoder_decoder = true;
     weights_.attention_scales();
   }
@@ -334,6 +335,15 @@ class Layers {
   const bool generic_ = runs_transformers(spec_, build_);
 };
 
+/// The first engine lays out a cache for each layer that the config counts: of a model with encoder
+/// and decoder, the encoder's (vllm/worker/cache_engine.py).
+void lay_out_counted(Builder& build) {
+  std::vector<KvLayer>& caches = build.shape.kv_layers;
+  const auto counted = static_cast<size_t>(
+      build.config.integer({"num_hidden_layers", "encoder_layers"}, 0, {0, 1 << 12}));
+  while (!caches.empty() && caches.size() < counted) caches.push_back(KvLayer(caches.back()));
+}
+
 }  // namespace
 
 bool runs_transformers(const ModelSpec& spec, const Builder& build) {
@@ -377,6 +387,7 @@ void add_layers(const DescribedModel& model, const model::StageOfMany& stage, Bu
     if (layer.has_experts()) build.shape.lacks_mixture = false;
   }
   layers.add_generic();
+  if (build.options.first_engine && build.shape.encoder_decoder) lay_out_counted(build);
 }
 
 }  // namespace plimsoll::vllm

@@ -165,7 +165,8 @@ void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool be
   }
   if (mixer.kind != RecurrentKind::short_conv) {
     const Amount own = weights.share(mixer.heads, "the number of heads with a state");
-    const int64_t linear = spec.vllm.float_states ? kFloat32 : element;
+    const bool floats = spec.vllm.float_states || build.options.first_engine;
+    const int64_t linear = floats ? kFloat32 : element;
     const int64_t size =
         mixer.kind == RecurrentKind::linear
             ? linear

@@ -1,8 +1,8 @@
-#include "vllm/launch/overrides.h"
+#include "launch/overrides.h"
 
 #include "base/json.h"
 
-namespace plimsoll::vllm {
+namespace plimsoll::launch {
 
 void override_config(Json& config, const Json& overrides) {
   for (const auto& [key, value] : overrides.items()) {
@@ -18,4 +18,4 @@ void override_config(Json& config, const Json& overrides) {
   }
 }
 
-}  // namespace plimsoll::vllm
+}  // namespace plimsoll::launch

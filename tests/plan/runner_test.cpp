@@ -1,0 +1,194 @@
+// What a launch for vLLM answers with, text or vectors, and what that changes in its memory.
+#include "vllm/launch/runner.h"
+
+#include <catch2/catch.hpp>
+
+#include "plan/scene.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
+
+namespace {
+
+Json of_class(const char* architecture) {
+  return with(llama_8b(), {{"architectures", {architecture}}});
+}
+
+Runner runner(const Json& config, const PoolingArgs& pooling) {
+  EngineArgs args;
+  args.pooling = pooling;
+  return runner_of(ConfigView(config, "config.json"), args);
+}
+
+bool in_parts(const Json& config, VllmVersion version, const PoolingArgs& pooling) {
+  EngineArgs args;
+  args.version = version;
+  args.pooling = pooling;
+  return pools_in_parts(ConfigView(config, "config.json"), args);
+}
+
+/// Vectors of a model that generates.
+void embeds(EngineArgs& args) {
+  args.pooling.runner = "pooling";
+}
+
+EngineArgs asking(const Ask& ask, VllmVersion version = {}) {
+  EngineArgs args;
+  args.version = version;
+  ask(args);
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("flags, files and the class say whether a launch answers with vectors") {
+  struct Row {
+    const char* architecture;
+    PoolingArgs pooling;
+    bool pools;
+    Converts converts;
+  };
+  constexpr auto kNothing = Converts::nothing, kVectors = Converts::to_vectors,
+                 kClasses = Converts::to_classes;
+  for (const Row& row : std::vector<Row>{
+           {"LlamaForCausalLM", {}, false, kNothing},
+           {"LlamaForCausalLM", {.runner = "pooling"}, true, kVectors},
+           {"LlamaForCausalLM", {.runner = "generate"}, false, kNothing},
+           {"LlamaForCausalLM", {.convert = "embed"}, true, kVectors},
+           {"LlamaForCausalLM", {.convert = "reward"}, true, kVectors},
+           {"LlamaForCausalLM", {.convert = "classify"}, true, kClasses},
+           {"LlamaForCausalLM", {.convert = "none"}, false, kNothing},
+           {"LlamaForCausalLM", {.task = "embed"}, true, kVectors},
+           {"LlamaForCausalLM", {.task = "score"}, true, kClasses},
+           {"LlamaForCausalLM", {.task = "classify"}, true, kClasses},
+           {"LlamaForCausalLM", {.task = "generate"}, false, kNothing},
+           {"LlamaForCausalLM", {.task = "transcription"}, false, kNothing},
+           {"LlamaForCausalLM", {.sentences = true}, true, kVectors},
+           // Flags come before files.
+           {"LlamaForCausalLM", {.runner = "generate", .sentences = true}, false, kNothing},
+           {"LlamaForCausalLM", {.task = "generate", .sentences = true}, false, kNothing},
+           {"LlamaForCausalLM", {.convert = "none", .sentences = false}, false, kNothing},
+           {"LlamaModel", {}, true, kNothing},
+           {"LlamaForSequenceClassification", {}, true, kNothing},
+           {"Qwen2ForRewardModel", {}, true, kNothing},
+           {"BertForMaskedLM", {}, true, kNothing},
+           {"GPT2LMHeadModel", {}, false, kNothing},
+           {"ChatGLMModel", {}, true, kNothing},
+           {"InternVLChatModel", {}, false, kNothing}}) {
+    INFO(row.architecture << " " << row.pooling.runner << " " << row.pooling.convert << " "
+                          << row.pooling.task << " " << row.pooling.sentences);
+    const Runner found = runner(of_class(row.architecture), row.pooling);
+    CHECK(found.pools == row.pools);
+    CHECK(found.converts == row.converts);
+  }
+  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), {.runner = "generate"}),
+                    Catch::Contains("does not support `--runner generate`"));
+  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), {.task = "generate"}),
+                    Catch::Contains("does not support the 'generate' task"));
+  CHECK_THROWS_WITH(
+      runner(of_class("LlamaForCausalLM"), {.runner = "pooling", .convert = "none"}),
+      Catch::Contains("does not support `--runner pooling`. You can pass `--convert"));
+}
+
+TEST_CASE("the pooling of sentence-transformers' file is read in its spellings") {
+  for (const auto& [text, type] :
+       {std::pair{R"({"pooling_mode_lasttoken": true})", "LAST"},
+        {R"({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false})", "MEAN"},
+        {R"({"pooling_mode_cls_token": true, "word_embedding_dimension": 8})", "CLS"},
+        {R"({"pooling_mode": "mean"})", "MEAN"},
+        {R"({"pooling_mode": "lasttoken"})", "LAST"},
+        {R"({"include_prompt": true})", ""},
+        {R"({"pooling_mode_max_tokens": true})", ""},
+        {R"({"pooling_mode_cls_token": 1})", ""},
+        {"[]", ""},
+        {"{}", ""}}) {
+    INFO(text);
+    CHECK(stated_pooling(parse_json<Json>(text)) == type);
+  }
+}
+
+TEST_CASE("prompts are read in parts where a vector is made of tokens that the parts have") {
+  const Json llama = llama_8b();
+  for (const char* type : {"MEAN", "CLS", "STEP"}) {
+    INFO(type);
+    CHECK_FALSE(in_parts(llama, {0, 11, 0}, {.type = type}));
+    CHECK_FALSE(in_parts(llama, {0, 33, 0}, {.type = type}));
+  }
+  CHECK(in_parts(llama, {0, 8, 0}, {.type = "LAST"}));
+  CHECK_FALSE(in_parts(llama, {0, 10, 0}, {}));  // a type that nothing states is none
+  CHECK(in_parts(llama, {0, 10, 1}, {}));
+  CHECK_FALSE(in_parts(llama, {0, 12, 0}, {.type = "ALL"}));
+  CHECK(in_parts(llama, {0, 13, 0}, {.type = "ALL"}));
+  CHECK_FALSE(in_parts(llama, {0, 12, 0}, {.convert = "reward"}));
+  CHECK(in_parts(llama, {0, 13, 0}, {.convert = "reward"}));
+  CHECK_FALSE(in_parts(of_class("Qwen2ForRewardModel"), {0, 12, 0}, {}));
+  CHECK(in_parts(of_class("Qwen2ForRewardModel"), {0, 13, 0}, {}));
+  CHECK_FALSE(in_parts(of_class("Qwen2ForProcessRewardModel"), {0, 33, 0}, {}));
+}
+
+TEST_CASE("a model that is made to answer with vectors has no head and samples nothing") {
+  constexpr int64_t kHead = int64_t{128256} * 4096 * 2;
+  const Json llama = llama_8b();
+  const PlanResult text = plan_of(llama), vectors = plan_of(llama, asking(embeds));
+  CHECK(text.weights_bytes - vectors.weights_bytes == kHead);
+  CHECK(part_bytes(text, "sampler state") > 0);
+  CHECK(part_bytes(vectors, "sampler state") == 0);
+  CHECK(vectors.kv_bytes > text.kv_bytes + kHead);
+  // Decoding is not all that its steps do: whole graphs are of no use.
+  CHECK(vectors.cuda_graphs < text.cuda_graphs);
+  CHECK_THAT(notes(vectors), Catch::Contains("answers with vectors, as its command line asks"));
+  CHECK_THAT(notes(text), !Catch::Contains("answers with"));
+
+  // Two classes, in float32 on each rank.
+  EngineArgs classes = asking(embeds);
+  classes.pooling.convert = "classify";
+  const PlanResult classified = plan_of(llama, classes);
+  CHECK(classified.weights_bytes - vectors.weights_bytes == 4096 * 2 * 4);
+  CHECK_THAT(notes(classified), Catch::Contains("answers with classes"));
+
+  EngineArgs by_file;
+  by_file.pooling.sentences = true;
+  const PlanResult sentences = plan_of(llama, by_file);
+  CHECK(sentences.kv_bytes == vectors.kv_bytes);
+  CHECK_THAT(notes(sentences), Catch::Contains("as modules.json beside the model asks"));
+  CHECK(plan_of(of_class("LlamaModel")).weights_bytes == vectors.weights_bytes);
+}
+
+TEST_CASE("a step of whole prompts holds the longest one") {
+  const Json llama = llama_8b();
+  const auto tokens = [&](const Ask& ask, VllmVersion version) {
+    return plan_of(llama, asking(ask, version), "h200").max_num_batched_tokens;
+  };
+  const Ask mean = [](EngineArgs& args) {
+    embeds(args);
+    args.pooling.type = "MEAN";
+    args.max_model_len = 4000;
+  };
+  CHECK(tokens(embeds, {0, 33, 0}) == 8192);
+  CHECK(tokens(mean, {0, 33, 0}) == 8192);
+  CHECK(tokens(mean, {0, 11, 0}) == 4000);
+  CHECK(tokens(mean, {0, 11, 1}) == 8192);
+  const Ask longest = [&](EngineArgs& args) {
+    mean(args);
+    args.max_model_len = 20000;
+  };
+  CHECK(tokens(longest, {0, 33, 0}) == 20000);
+  const Ask whole = [](EngineArgs& args) {
+    args.chunked_prefill = false;
+    args.max_model_len = 20000;
+  };
+  CHECK(tokens(whole, {0, 11, 2}) == 8192);  // generating models read in parts all the same
+  CHECK(tokens(whole, {0, 12, 0}) == 20000);
+  const Ask whole_vectors = [&](EngineArgs& args) {
+    whole(args);
+    embeds(args);
+  };
+  CHECK(tokens(whole_vectors, {0, 11, 0}) == 20000);
+  const Ask parts = [&](EngineArgs& args) {
+    longest(args);
+    args.chunked_prefill = true;
+  };
+  CHECK(tokens(parts, {0, 11, 0}) == 20000);  // the mean is not made of parts
+  CHECK(tokens(parts, {0, 12, 0}) == 8192);
+}
