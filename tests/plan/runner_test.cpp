@@ -1,7 +1,9 @@
 // What a launch for vLLM answers with, text or vectors, and what that changes in its memory.
 #include "vllm/launch/runner.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "plan/scene.h"
 
@@ -13,6 +15,22 @@ namespace {
 
 Json of_class(const char* architecture) {
   return with(llama_8b(), {{"architectures", {architecture}}});
+}
+
+/// "convert=embed sentences": settings as words.
+PoolingArgs asks(const std::string& words) {
+  PoolingArgs args;
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;) {
+    const size_t at = std::min(word.find('='), word.size());
+    const std::string key = word.substr(0, at), value = word.substr(std::min(at + 1, word.size()));
+    if (key == "runner") args.runner = value;
+    if (key == "convert") args.convert = value;
+    if (key == "task") args.task = value;
+    if (key == "type") args.type = value;
+    if (key == "sentences") args.sentences = true;
+  }
+  return args;
 }
 
 Runner runner(const Json& config, const PoolingArgs& pooling) {
@@ -51,44 +69,60 @@ TEST_CASE("flags, files and the class say whether a launch answers with vectors"
   };
   constexpr auto kNothing = Converts::nothing, kVectors = Converts::to_vectors,
                  kClasses = Converts::to_classes;
-  for (const Row& row : std::vector<Row>{
-           {"LlamaForCausalLM", {}, false, kNothing},
-           {"LlamaForCausalLM", {.runner = "pooling"}, true, kVectors},
-           {"LlamaForCausalLM", {.runner = "generate"}, false, kNothing},
-           {"LlamaForCausalLM", {.convert = "embed"}, true, kVectors},
-           {"LlamaForCausalLM", {.convert = "reward"}, true, kVectors},
-           {"LlamaForCausalLM", {.convert = "classify"}, true, kClasses},
-           {"LlamaForCausalLM", {.convert = "none"}, false, kNothing},
-           {"LlamaForCausalLM", {.task = "embed"}, true, kVectors},
-           {"LlamaForCausalLM", {.task = "score"}, true, kClasses},
-           {"LlamaForCausalLM", {.task = "classify"}, true, kClasses},
-           {"LlamaForCausalLM", {.task = "generate"}, false, kNothing},
-           {"LlamaForCausalLM", {.task = "transcription"}, false, kNothing},
-           {"LlamaForCausalLM", {.sentences = true}, true, kVectors},
-           // Flags come before files.
-           {"LlamaForCausalLM", {.runner = "generate", .sentences = true}, false, kNothing},
-           {"LlamaForCausalLM", {.task = "generate", .sentences = true}, false, kNothing},
-           {"LlamaForCausalLM", {.convert = "none", .sentences = false}, false, kNothing},
-           {"LlamaModel", {}, true, kNothing},
-           {"LlamaForSequenceClassification", {}, true, kNothing},
-           {"Qwen2ForRewardModel", {}, true, kNothing},
-           {"BertForMaskedLM", {}, true, kNothing},
-           {"GPT2LMHeadModel", {}, false, kNothing},
-           {"ChatGLMModel", {}, true, kNothing},
-           {"InternVLChatModel", {}, false, kNothing}}) {
+  for (const Row& row :
+       std::vector<Row>{{"LlamaForCausalLM", {}, false, kNothing},
+                        {"LlamaForCausalLM", asks("runner=pooling"), true, kVectors},
+                        {"LlamaForCausalLM", asks("runner=generate"), false, kNothing},
+                        {"LlamaForCausalLM", asks("convert=embed"), true, kVectors},
+                        {"LlamaForCausalLM", asks("convert=reward"), true, kVectors},
+                        {"LlamaForCausalLM", asks("convert=classify"), true, kClasses},
+                        {"LlamaForCausalLM", asks("convert=none"), false, kNothing},
+                        {"LlamaForCausalLM", asks("task=embed"), true, kVectors},
+                        {"LlamaForCausalLM", asks("task=score"), true, kClasses},
+                        {"LlamaForCausalLM", asks("task=classify"), true, kClasses},
+                        {"LlamaForCausalLM", asks("task=generate"), false, kNothing},
+                        {"LlamaForCausalLM", asks("task=transcription"), false, kNothing},
+                        {"LlamaForCausalLM", asks("sentences"), true, kVectors},
+                        // Flags come before files.
+                        {"LlamaForCausalLM", asks("runner=generate sentences"), false, kNothing},
+                        {"LlamaForCausalLM", asks("task=generate sentences"), false, kNothing},
+                        {"LlamaForCausalLM", asks("convert=none"), false, kNothing},
+                        {"LlamaModel", {}, true, kNothing},
+                        {"LlamaForSequenceClassification", {}, true, kNothing},
+                        {"Qwen2ForRewardModel", {}, true, kNothing},
+                        {"BertForMaskedLM", {}, true, kNothing},
+                        {"GPT2LMHeadModel", {}, false, kNothing},
+                        {"ChatGLMModel", {}, false, kNothing},
+                        {"UltravoxModel", {}, false, kNothing},
+                        {"Qwen3Model", {}, true, kNothing},
+                        {"InternVLChatModel", {}, false, kNothing}}) {
     INFO(row.architecture << " " << row.pooling.runner << " " << row.pooling.convert << " "
                           << row.pooling.task << " " << row.pooling.sentences);
     const Runner found = runner(of_class(row.architecture), row.pooling);
     CHECK(found.pools == row.pools);
     CHECK(found.converts == row.converts);
   }
-  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), {.runner = "generate"}),
+  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), asks("runner=generate")),
                     Catch::Contains("does not support `--runner generate`"));
-  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), {.task = "generate"}),
+  CHECK_THROWS_WITH(runner(of_class("LlamaModel"), asks("task=generate")),
                     Catch::Contains("does not support the 'generate' task"));
   CHECK_THROWS_WITH(
-      runner(of_class("LlamaForCausalLM"), {.runner = "pooling", .convert = "none"}),
+      runner(of_class("LlamaForCausalLM"), asks("runner=pooling convert=none")),
       Catch::Contains("does not support `--runner pooling`. You can pass `--convert"));
+}
+
+TEST_CASE("models that generate answer with vectors since 0.6.5") {
+  const Json llama = llama_8b();
+  const auto pools = [&](VllmVersion version, const PoolingArgs& pooling) {
+    EngineArgs args = at(version);
+    args.pooling = pooling;
+    return runner_of(ConfigView(llama, "config.json"), args).pools;
+  };
+  CHECK_FALSE(pools({0, 6, 4}, asks("sentences")));
+  CHECK(pools({0, 6, 5}, asks("sentences")));
+  CHECK(pools({0, 6, 5}, asks("task=embedding")));
+  CHECK_THROWS_WITH(pools({0, 6, 4}, asks("task=embedding")),
+                    "This model does not support the 'embedding' task. vLLM 0.6.5 has it.");
 }
 
 TEST_CASE("the pooling of sentence-transformers' file is read in its spellings") {
@@ -112,16 +146,16 @@ TEST_CASE("prompts are read in parts where a vector is made of tokens that the p
   const Json llama = llama_8b();
   for (const char* type : {"MEAN", "CLS", "STEP"}) {
     INFO(type);
-    CHECK_FALSE(in_parts(llama, {0, 11, 0}, {.type = type}));
-    CHECK_FALSE(in_parts(llama, {0, 33, 0}, {.type = type}));
+    CHECK_FALSE(in_parts(llama, {0, 11, 0}, asks(std::string("type=") + type)));
+    CHECK_FALSE(in_parts(llama, {0, 33, 0}, asks(std::string("type=") + type)));
   }
-  CHECK(in_parts(llama, {0, 8, 0}, {.type = "LAST"}));
+  CHECK(in_parts(llama, {0, 8, 0}, asks("type=LAST")));
   CHECK_FALSE(in_parts(llama, {0, 10, 0}, {}));  // a type that nothing states is none
   CHECK(in_parts(llama, {0, 10, 1}, {}));
-  CHECK_FALSE(in_parts(llama, {0, 12, 0}, {.type = "ALL"}));
-  CHECK(in_parts(llama, {0, 13, 0}, {.type = "ALL"}));
-  CHECK_FALSE(in_parts(llama, {0, 12, 0}, {.convert = "reward"}));
-  CHECK(in_parts(llama, {0, 13, 0}, {.convert = "reward"}));
+  CHECK_FALSE(in_parts(llama, {0, 12, 0}, asks("type=ALL")));
+  CHECK(in_parts(llama, {0, 13, 0}, asks("type=ALL")));
+  CHECK_FALSE(in_parts(llama, {0, 12, 0}, asks("convert=reward")));
+  CHECK(in_parts(llama, {0, 13, 0}, asks("convert=reward")));
   CHECK_FALSE(in_parts(of_class("Qwen2ForRewardModel"), {0, 12, 0}, {}));
   CHECK(in_parts(of_class("Qwen2ForRewardModel"), {0, 13, 0}, {}));
   CHECK_FALSE(in_parts(of_class("Qwen2ForProcessRewardModel"), {0, 33, 0}, {}));
@@ -134,7 +168,7 @@ TEST_CASE("a model that is made to answer with vectors has no head and samples n
   CHECK(text.weights_bytes - vectors.weights_bytes == kHead);
   CHECK(part_bytes(text, "sampler state") > 0);
   CHECK(part_bytes(vectors, "sampler state") == 0);
-  CHECK(vectors.kv_bytes > text.kv_bytes + kHead);
+  CHECK(vectors.kv_cache_bytes > text.kv_cache_bytes + kHead);
   // Decoding is not all that its steps do: whole graphs are of no use.
   CHECK(vectors.cuda_graphs < text.cuda_graphs);
   CHECK_THAT(notes(vectors), Catch::Contains("answers with vectors, as its command line asks"));
@@ -150,7 +184,7 @@ TEST_CASE("a model that is made to answer with vectors has no head and samples n
   EngineArgs by_file;
   by_file.pooling.sentences = true;
   const PlanResult sentences = plan_of(llama, by_file);
-  CHECK(sentences.kv_bytes == vectors.kv_bytes);
+  CHECK(sentences.kv_cache_bytes == vectors.kv_cache_bytes);
   CHECK_THAT(notes(sentences), Catch::Contains("as modules.json beside the model asks"));
   CHECK(plan_of(of_class("LlamaModel")).weights_bytes == vectors.weights_bytes);
 }

@@ -13,6 +13,7 @@
 namespace plimsoll::vllm {
 namespace {
 
+constexpr VllmVersion kAdapts{0, 6, 5};        // classes that generate, and heeds modules.json
 constexpr VllmVersion kTypeOfClass{0, 10, 1};  // before: a type that nothing states is none
 constexpr VllmVersion kAllButSome{0, 12, 0};   // before: the last token's vector alone
 constexpr VllmVersion kEachToken{0, 13, 0};    // vectors of all tokens
@@ -26,17 +27,22 @@ bool is_pooling_class(const ConfigView& config) {
                            "RewardModel", "ForEmbedding"}) {
     if (name.find(mark) != std::string::npos) return true;
   }
-  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
+  // Those that registry.py has among text and multimodal generation.
+  constexpr auto kGenerating = std::to_array<std::string_view>(
+      {"AquilaModel", "BartModel", "ChatGLMModel", "MiDashengLMModel", "MossAudioModel",
+       "Qwen2_5OmniModel", "UltravoxModel"});
+  return name.ends_with("Model") && !name.ends_with("LMHeadModel") &&
+         !name.ends_with("ChatModel") && std::ranges::find(kGenerating, name) == kGenerating.end();
 }
 
 /// Whether flags or files ask for a runner of vectors; nothing: neither does.
-std::optional<bool> asks_for_pooling(const PoolingArgs& args) {
+std::optional<bool> asks_for_pooling(const PoolingArgs& args, const VllmVersion& version) {
   constexpr auto kGenerating =
       std::to_array<std::string_view>({"generate", "transcription", "draft"});
   if (args.runner != "auto") return args.runner == "pooling";
   if (args.convert != "auto" && args.convert != "none") return true;
   if (args.task != "auto") return std::ranges::find(kGenerating, args.task) == kGenerating.end();
-  if (args.sentences) return true;
+  if (args.sentences && version >= kAdapts) return true;
   return std::nullopt;
 }
 
@@ -60,7 +66,7 @@ Converts conversion(const PoolingArgs& args) {
 Runner runner_of(const ConfigView& config, const EngineArgs& args) {
   const bool by_class = is_pooling_class(config);
   Runner runner;
-  runner.pools = asks_for_pooling(args.pooling).value_or(by_class);
+  runner.pools = asks_for_pooling(args.pooling, args.version).value_or(by_class);
   if (!runner.pools && by_class) {
     const std::string& task = args.pooling.task;
     if (args.pooling.runner == "auto") {
@@ -73,6 +79,10 @@ Runner runner_of(const ConfigView& config, const EngineArgs& args) {
       fail(ExitCode::usage,
            "This model does not support `--runner pooling`. You can pass `--convert "
            "<embed|classify> to adapt it into a pooling model.");
+    }
+    if (args.version < kAdapts) {
+      fail(ExitCode::usage, "This model does not support the '{}' task. vLLM 0.6.5 has it.",
+           args.pooling.task);
     }
     runner.converts = conversion(args.pooling);
   }
