@@ -12,6 +12,7 @@
 #include "launch/parameters.h"
 #include "launch/values.h"
 #include "vllm/launch/flags.h"
+#include "vllm/launch/runner.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -78,6 +79,8 @@ std::optional<std::pair<std::string, OrderedJson>> spelled(const std::string& fl
   const std::string largest = "--max-cudagraph-capture-size";
   if (flag == "--cuda-graph-sizes" && vllm::takes_flag(largest, version))
     return std::pair(largest, value);
+  if (flag == "--override-pooler-config" && vllm::takes_flag("--pooler-config", version))
+    return std::pair(std::string("--pooler-config"), value);
   const bool overrides = vllm::takes_flag("--hf-overrides", version);
   if (flag == "--rope-scaling" && overrides)
     return std::pair(std::string("--hf-overrides"), OrderedJson{{"rope_scaling", value}});
@@ -152,6 +155,9 @@ void add_given(plan::PlanResult& result, const PlanOptions& options) {
       } else {
         result.arguments.emplace_back("--compilation-config.cudagraph_capture_sizes", sizes);
       }
+    } else if (flag == "--task" && !vllm::takes_flag(flag, args.version)) {
+      for (const auto& [name, word] : vllm::flags_of_task(value))
+        result.arguments.emplace_back(name, word);
     } else if (const auto written = spelled(flag, value_of(flag, value), args.version)) {
       const auto& [name, read] = *written;
       if (!read.is_object()) {

@@ -80,10 +80,11 @@ const std::vector<Row> kVllm = {
     {"--enable-sleep-mode"},
     {"--runner pooling"},
     {"--convert classify"},
-    {"--vllm-version 0.12.0 --task embed"},
+    {"--task embed"},
+    {"--task classify"},
+    {"--task generate"},
+    {"--convert embed --override-pooler-config '{\"pooling_type\": \"CLS\"}'"},
     {"--runner pooling --pooler-config '{\"pooling_type\": \"MEAN\"}'"},
-    {"--vllm-version 0.11.0 --convert embed --override-pooler-config '{\"pooling_type\": "
-     "\"CLS\"}'"},
     {"--attention-backend FLASHINFER"},
     {"--skip-mm-profiling", "h100", kSees}};
 const std::vector<Row> kOwn = {{"--gpu-memory 40GiB"},       {"--reserved-memory 9GiB"},

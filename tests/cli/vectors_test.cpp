@@ -40,7 +40,7 @@ TEST_CASE("modules.json beside a config asks for vectors, as --runner pooling do
   const Json text = plan(scratch, "");
   const Json asked =
       plan(scratch, "--runner pooling --pooler-config '{\"pooling_type\": \"MEAN\"}'");
-  CHECK(asked["kv_bytes"] > text["kv_bytes"]);
+  CHECK(asked["kv_cache_bytes"] > text["kv_cache_bytes"]);
   CHECK(text["max_num_batched_tokens"] == 8192);
   CHECK(asked["max_num_batched_tokens"] == 32768);  // whole prompts, for the mean of their tokens
 
@@ -48,11 +48,11 @@ TEST_CASE("modules.json beside a config asks for vectors, as --runner pooling do
   CHECK(plan(scratch, "")["max_num_batched_tokens"] == 8192);  // the last token's vector
   scratch.write("model/1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true})");
   const Json found = plan(scratch, "");
-  CHECK(found["kv_bytes"] == asked["kv_bytes"]);
+  CHECK(found["kv_cache_bytes"] == asked["kv_cache_bytes"]);
   CHECK(found["max_num_batched_tokens"] == 32768);
   CHECK(plan(scratch, "--pooler-config '{\"pooling_type\": \"LAST\"}'")["max_num_batched_tokens"] ==
         8192);
-  CHECK(plan(scratch, "--runner generate")["kv_bytes"] == text["kv_bytes"]);
+  CHECK(plan(scratch, "--runner generate")["kv_cache_bytes"] == text["kv_cache_bytes"]);
 
   // Nothing outside the model's folder is read.
   scratch.write("config.json", R"({"pooling_mode_mean_tokens": true})");
@@ -66,12 +66,29 @@ TEST_CASE("modules.json beside a config asks for vectors, as --runner pooling do
                             R"([{"type": "sentence_transformers.models.Normalize"}])"}) {
     INFO(other);
     scratch.write("model/modules.json", other);
-    CHECK(plan(scratch, "")["kv_bytes"] == text["kv_bytes"]);
+    CHECK(plan(scratch, "")["kv_cache_bytes"] == text["kv_cache_bytes"]);
   }
   scratch.write("model/modules.json", "[");
   const test::Outcome broken = shell(scratch, "plimsoll plan model --engine vllm --gpu h100 2>&1");
-  CHECK(broken.status == 3);
+  CHECK(broken.status == 5);
   CHECK_THAT(broken.out, Catch::Contains("modules.json"));
+}
+
+TEST_CASE("flags of older releases say the same, and --format args prints them") {
+  const Scratch scratch;
+  fs::create_directories(scratch.path("model"));
+  scratch.write("model/config.json", kConfig);
+  const auto args = [&](const std::string& flags) {
+    return shell(scratch, "plimsoll plan model --gpu h100 --format args " + flags).out;
+  };
+  CHECK(plan(scratch, "--vllm-version 0.12.0 --task embed")["kv_cache_bytes"] ==
+        plan(scratch, "--vllm-version 0.12.0 --runner pooling")["kv_cache_bytes"]);
+  CHECK_THAT(args("--vllm-version 0.12.0 --task embed"), Catch::Contains("--task embed"));
+  const std::string older =
+      "--vllm-version 0.11.0 --runner pooling --override-pooler-config '{\"pooling_type\": "
+      "\"CLS\"}'";
+  CHECK(plan(scratch, older)["max_num_batched_tokens"] == 32768);
+  CHECK_THAT(args(older), Catch::Contains("--override-pooler-config.pooling_type CLS"));
 }
 
 TEST_CASE("flags of vectors are refused where they say nothing, and noted for other engines") {

@@ -74,7 +74,6 @@ TEST_CASE("flags, files and the class say whether a launch answers with vectors"
                         {"LlamaForCausalLM", asks("runner=pooling"), true, kVectors},
                         {"LlamaForCausalLM", asks("runner=generate"), false, kNothing},
                         {"LlamaForCausalLM", asks("convert=embed"), true, kVectors},
-                        {"LlamaForCausalLM", asks("convert=reward"), true, kVectors},
                         {"LlamaForCausalLM", asks("convert=classify"), true, kClasses},
                         {"LlamaForCausalLM", asks("convert=none"), false, kNothing},
                         {"LlamaForCausalLM", asks("task=embed"), true, kVectors},
@@ -125,6 +124,23 @@ TEST_CASE("models that generate answer with vectors since 0.6.5") {
                     "This model does not support the 'embedding' task. vLLM 0.6.5 has it.");
 }
 
+TEST_CASE("conversions have their releases") {
+  const Json llama = llama_8b();
+  const auto converts = [&](VllmVersion version, const std::string& words) {
+    EngineArgs args = at(version);
+    args.pooling = asks(words);
+    return runner_of(ConfigView(llama, "config.json"), args).converts;
+  };
+  CHECK(converts({0, 22, 0}, "convert=embed") == Converts::to_vectors);
+  CHECK_THROWS_WITH(converts({0, 21, 0}, "convert=embed"),
+                    Catch::Contains("for --runner pooling alone: add it"));
+  CHECK(converts({0, 21, 0}, "runner=pooling convert=embed") == Converts::to_vectors);
+  CHECK(converts({0, 21, 0}, "convert=embed sentences") == Converts::to_vectors);
+  CHECK(converts({0, 15, 1}, "runner=pooling convert=reward") == Converts::to_vectors);
+  CHECK_THROWS_WITH(converts({0, 16, 0}, "runner=pooling convert=reward"),
+                    Catch::Contains("vLLM has it from 0.10.1 to 0.15.1"));
+}
+
 TEST_CASE("the pooling of sentence-transformers' file is read in its spellings") {
   for (const auto& [text, type] :
        {std::pair{R"({"pooling_mode_lasttoken": true})", "LAST"},
@@ -154,8 +170,9 @@ TEST_CASE("prompts are read in parts where a vector is made of tokens that the p
   CHECK(in_parts(llama, {0, 10, 1}, {}));
   CHECK_FALSE(in_parts(llama, {0, 12, 0}, asks("type=ALL")));
   CHECK(in_parts(llama, {0, 13, 0}, asks("type=ALL")));
-  CHECK_FALSE(in_parts(llama, {0, 12, 0}, asks("convert=reward")));
-  CHECK(in_parts(llama, {0, 13, 0}, asks("convert=reward")));
+  const PoolingArgs rewards = asks("runner=pooling convert=reward");
+  CHECK_FALSE(in_parts(llama, {0, 12, 0}, rewards));
+  CHECK(in_parts(llama, {0, 13, 0}, rewards));
   CHECK_FALSE(in_parts(of_class("Qwen2ForRewardModel"), {0, 12, 0}, {}));
   CHECK(in_parts(of_class("Qwen2ForRewardModel"), {0, 13, 0}, {}));
   CHECK_FALSE(in_parts(of_class("Qwen2ForProcessRewardModel"), {0, 33, 0}, {}));
@@ -203,6 +220,12 @@ TEST_CASE("a step of whole prompts holds the longest one") {
   CHECK(tokens(mean, {0, 33, 0}) == 8192);
   CHECK(tokens(mean, {0, 11, 0}) == 4000);
   CHECK(tokens(mean, {0, 11, 1}) == 8192);
+  const Ask given = [&](EngineArgs& args) {
+    mean(args);
+    args.max_num_batched_tokens = 6000;
+  };
+  CHECK(tokens(given, {0, 10, 0}) == 4000);  // the flag is overridden
+  CHECK(tokens(given, {0, 10, 1}) == 6000);
   const Ask longest = [&](EngineArgs& args) {
     mean(args);
     args.max_model_len = 20000;

@@ -25,6 +25,7 @@ namespace {
 constexpr VllmVersion kSequencesCapped{0, 10, 1};   // by the tokens of a step
 constexpr VllmVersion kTokensCapped{0, 11, 1};      // by what all sequences hold
 constexpr VllmVersion kWholeAtLeast{0, 11, 1};      // tokens of whole prompts; before: a context's
+constexpr VllmVersion kHeedsTokens{0, 10, 1};       // of the flag, beside whole prompts
 constexpr VllmVersion kFirstTokensCapped{0, 9, 0};  // in the first engine
 
 // The first engine's prompts, which it reads in parts where contexts are long.
@@ -104,9 +105,9 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu, in
     limits.utilization = args.version >= VllmVersion{0, 20, 0} ? 0.92 : 0.90;
   limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
   limits.max_num_batched_tokens = args.max_num_batched_tokens;
+  const bool old = runs_first_engine(args);
+  const bool chunked = args.chunked_prefill.value_or(!old);
   if (args.max_num_batched_tokens == 0) {
-    const bool old = runs_first_engine(args);
-    const bool chunked = args.chunked_prefill.value_or(!old);
     int64_t tokens = defaults.tokens;
     if (old && chunked) tokens = args.version >= kLargerParts ? 2048 : 512;
     const bool exactly = !old && args.version < kWholeAtLeast;
@@ -115,8 +116,10 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu, in
     const Amount most = Amount{limits.max_num_seqs} * max_model_len;
     const bool capped = args.version >= (old ? kFirstTokensCapped : kTokensCapped);
     limits.max_num_batched_tokens = capped ? std::min(most, Amount{tokens}).value() : tokens;
+  } else if (!old && !chunked && args.version < kHeedsTokens) {
+    limits.max_num_batched_tokens = max_model_len;
   }
-  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped && !runs_first_engine(args)) {
+  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped && !old) {
     limits.max_num_seqs = std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
   }
   return limits;

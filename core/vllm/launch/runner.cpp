@@ -15,6 +15,8 @@ namespace {
 
 constexpr VllmVersion kAdapts{0, 6, 5};        // classes that generate, and heeds modules.json
 constexpr VllmVersion kTypeOfClass{0, 10, 1};  // before: a type that nothing states is none
+constexpr VllmVersion kAlone{0, 22, 0};        // --convert without --runner pooling
+constexpr VllmVersion kNoRewards{0, 16, 0};    // --convert reward
 constexpr VllmVersion kAllButSome{0, 12, 0};   // before: the last token's vector alone
 constexpr VllmVersion kEachToken{0, 13, 0};    // vectors of all tokens
 
@@ -35,13 +37,19 @@ bool is_pooling_class(const ConfigView& config) {
          !name.ends_with("ChatModel") && std::ranges::find(kGenerating, name) == kGenerating.end();
 }
 
+bool generates(std::string_view task) {
+  return task == "generate" || task == "transcription" || task == "draft";
+}
+
+bool makes_classes(std::string_view task) {
+  return task == "classify" || task == "score";
+}
+
 /// Whether flags or files ask for a runner of vectors; nothing: neither does.
 std::optional<bool> asks_for_pooling(const PoolingArgs& args, const VllmVersion& version) {
-  constexpr auto kGenerating =
-      std::to_array<std::string_view>({"generate", "transcription", "draft"});
   if (args.runner != "auto") return args.runner == "pooling";
   if (args.convert != "auto" && args.convert != "none") return true;
-  if (args.task != "auto") return std::ranges::find(kGenerating, args.task) == kGenerating.end();
+  if (args.task != "auto") return !generates(args.task);
   if (args.sentences && version >= kAdapts) return true;
   return std::nullopt;
 }
@@ -56,15 +64,29 @@ std::string_view usual_pooling(const ConfigView& config, const PoolingArgs& args
 }
 
 Converts conversion(const PoolingArgs& args) {
-  const bool classes =
-      args.convert == "classify" || args.task == "classify" || args.task == "score";
+  const bool classes = args.convert == "classify" || makes_classes(args.task);
   return classes ? Converts::to_classes : Converts::to_vectors;
+}
+
+/// Throws for conversions that the release does not have.
+void check_conversion(const PoolingArgs& args, const VllmVersion& version) {
+  if (args.convert == "reward" && version >= kNoRewards) {
+    fail(ExitCode::usage,
+         "argument --convert: invalid choice: 'reward' (choose from auto, classify, embed, none); "
+         "vLLM has it from 0.10.1 to 0.15.1");
+  }
+  const bool alone = args.runner == "auto" && args.task == "auto" && !args.sentences;
+  if (version < kAlone && alone && args.asked()) {
+    fail(ExitCode::usage,
+         "vLLM before 0.22 converts a model that generates for --runner pooling alone: add it");
+  }
 }
 
 }  // namespace
 
 Runner runner_of(const ConfigView& config, const EngineArgs& args) {
   const bool by_class = is_pooling_class(config);
+  if (!by_class) check_conversion(args.pooling, args.version);
   Runner runner;
   runner.pools = asks_for_pooling(args.pooling, args.version).value_or(by_class);
   if (!runner.pools && by_class) {
@@ -87,6 +109,13 @@ Runner runner_of(const ConfigView& config, const EngineArgs& args) {
     runner.converts = conversion(args.pooling);
   }
   return runner;
+}
+
+std::vector<std::pair<std::string, std::string>> flags_of_task(const std::string& task) {
+  if (task == "auto") return {};
+  if (generates(task)) return {{"--runner", "generate"}};
+  if (makes_classes(task)) return {{"--runner", "pooling"}, {"--convert", "classify"}};
+  return {{"--runner", "pooling"}};
 }
 
 std::string stated_pooling(const Json& pooling) {

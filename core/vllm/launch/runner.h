@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/config_view.h"
 #include "base/json.h"
@@ -20,6 +22,9 @@ struct Runner {
 /// model's class (vllm/config/model.py). Throws Error(usage), in vLLM's words, where the class has
 /// no such runner.
 Runner runner_of(const ConfigView& config, const EngineArgs& args);
+
+/// What releases from 0.13 on have in place of a --task: {{"--runner", "pooling"}}.
+std::vector<std::pair<std::string, std::string>> flags_of_task(const std::string& task);
 
 /// Of which tokens a vector is made by sentence-transformers' file, its pooling module's
 /// config.json (vllm/transformers_utils/config.py: parse_pooling_type): "LAST"; empty: it does not
