@@ -139,7 +139,7 @@ bool add_pooling_head(Builder& build) {
   } else if (name.find("SequenceClassification") != std::string::npos) {
     add_classes(build);
   } else {
-    return build.shape.pools;
+    return encoder;
   }
   return true;
 }
