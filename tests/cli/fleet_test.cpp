@@ -242,9 +242,14 @@ TEST_CASE("ranks of a replica are divided over the processes in their order") {
   here.exchange(0, 1, bytes_of("abc"), {});
   there.exchange(1, 0, {}, std::as_writable_bytes(std::span(text)));
   CHECK(text == "abc");
+  there.send(0, bytes_of("def"));  // nothing else was sent before it
+  here.receive(1, std::as_writable_bytes(std::span(text)));
+  CHECK(text == "def");
   // Lengths are those of the plan.
-  here.send(1, bytes_of("four"));
-  CHECK_THROWS_AS(there.receive(0, std::as_writable_bytes(std::span(text))), std::logic_error);
+  for (const char* other : {"four", "ab"}) {
+    here.send(1, bytes_of(other));
+    CHECK_THROWS_AS(there.receive(0, std::as_writable_bytes(std::span(text))), std::logic_error);
+  }
 }
 
 TEST_CASE("pulses tell that a process lives, and their absence that it does not") {
