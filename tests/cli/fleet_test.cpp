@@ -81,7 +81,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("processes find the least of their values, whoever has it, time after time") {
+TEST_CASE("all find the least of their values, whoever has it, time after time") {
   Launch launch;
   std::array<std::vector<uint64_t>, kAll> found;
   const std::array<std::array<uint64_t, kAll>, 4> rounds = {
@@ -136,7 +136,7 @@ TEST_CASE("the first fact that differs ends the launch, and is told with both va
   }
 }
 
-TEST_CASE("a process's account reaches the first one, which waits until all have ended") {
+TEST_CASE("accounts reach the first one, which waits until all have ended") {
   Launch launch;
   std::array<std::string, kAll> accounts;
   double seconds = 0;
@@ -161,7 +161,7 @@ TEST_CASE("a process's account reaches the first one, which waits until all have
   for (Fleet* fleet : {&launch[0], &launch[1], &launch[2]}) CHECK_FALSE(fleet->fault());
 }
 
-TEST_CASE("a fault in one process wakes the others once, and the first one's code is theirs") {
+TEST_CASE("a fault in one wakes the others once, and the first one's code is theirs") {
   Launch launch;
   std::atomic<int> woken = 0, forgotten = 0, late = 0;
   const int who = 0, gone = 0;
@@ -210,7 +210,7 @@ TEST_CASE("a fault in one process wakes the others once, and the first one's cod
         std::map<int64_t, ExitCode>{{1, ExitCode::does_not_fit}, {2, ExitCode::does_not_fit}});
 }
 
-TEST_CASE("a launch that has nothing to do lets all processes go") {
+TEST_CASE("a launch that has nothing to do lets all go") {
   Launch launch;
   launch[0].end_idle();
   for (const size_t other : {1, 2}) {
@@ -222,7 +222,7 @@ TEST_CASE("a launch that has nothing to do lets all processes go") {
   CHECK(sent(1, 0, Kind::left) == 0);
 }
 
-TEST_CASE("ranks of a replica are divided over the processes in their order") {
+TEST_CASE("ranks of a replica are divided over all in their order") {
   Launch launch;
   constexpr int64_t kRanks = 6;
   launch[0].rank(1, 1, kRanks).send(4, bytes_of("1 to 4"));
@@ -252,7 +252,7 @@ TEST_CASE("ranks of a replica are divided over the processes in their order") {
   }
 }
 
-TEST_CASE("pulses tell that a process lives, and their absence that it does not") {
+TEST_CASE("pulses tell who lives, and their absence who does not") {
   clear_post();
   processes::Link near(kMpi[0]), far(kMpi[1]), third(kMpi[2]);
   std::atomic<int> left = 0;

@@ -203,7 +203,7 @@ TEST_CASE("flags of text are refused beside --skip-tokenizer-init, names of shar
   }
 }
 
-TEST_CASE("processes that cannot share a copy's ranks are told how many could") {
+TEST_CASE("a number that cannot share a copy's ranks is told which could") {
   vllm::EngineArgs args;
   const auto refusal = [&](int count) {
     return cli::sharing_refusal(args, {.process = 0, .count = count, .variable = "PMI_SIZE"});
@@ -222,7 +222,7 @@ TEST_CASE("processes that cannot share a copy's ranks are told how many could") 
   CHECK_THAT(refusal(24), Contains("-pp 3 (each has a share of all -dp copies); 1, 2, 3,"));
 }
 
-TEST_CASE("processes of a launcher share a run, unless each has a part of its own") {
+TEST_CASE("all that a launcher started share a run, unless each has a part of its own") {
   RunOptions options;
   Environment environment;
   const auto follows = [&](int process, int count) {
@@ -249,7 +249,7 @@ TEST_CASE("processes of a launcher share a run, unless each has a part of its ow
   CHECK(follows(1, 2));
 }
 
-TEST_CASE("cards with unlike numbers of processors are of unlike kinds") {
+TEST_CASE("cards of one name and unlike sizes are of unlike kinds") {
   vllm::EngineArgs args;
   args.tensor_parallel = 2;
   std::vector<backend::DeviceInfo> cards(
