@@ -140,6 +140,11 @@ TEST_CASE("a run that ends early says with what it ended, and whether the same c
   const Outcome printed = shell(scratch, fed);
   CHECK(printed.status == 7);
   CHECK_THAT(printed.err, Contains("; the finished lines are in ") && !Contains("goes on"));
+  // A line that failed is finished, too.
+  std::string broken = fed;
+  broken.replace(broken.find("\"a\""), 3, "7");
+  CHECK_THAT(shell(scratch, broken + "--overwrite -o out").err,
+             Contains("; the finished lines are in out.part"));
   const Outcome kept = shell(scratch, fed + "--overwrite -o out");
   CHECK(kept.status == 7);
   CHECK_THAT(kept.err,
