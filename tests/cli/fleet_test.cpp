@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/post_office.h"
+#include "processes/mpi_library.h"
 
 using namespace plimsoll;
 using namespace std::chrono_literals;
@@ -310,4 +311,11 @@ TEST_CASE("an MPI that fails is a fault that names its reason") {
   CHECK(control.fault()->code == ExitCode::device_lost);
   CHECK(control.fault()->text == "MPI: a cut wire");
   control.shut_down(ExitCode::device_lost);
+}
+
+TEST_CASE("a plug-in for MPI that is nowhere is told with all places where it was looked for") {
+  CHECK_THROWS_WITH(processes::open_mpi({"/nowhere", "/none"}, {"a.so", "b.so"}),
+                    Contains("/nowhere/a.so") && Contains("/none/a.so") &&
+                        Contains("/nowhere/b.so") && Contains("/none/b.so") &&
+                        Contains("libopenmpi3") && Contains("libmpich12"));
 }
