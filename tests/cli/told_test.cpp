@@ -66,6 +66,12 @@ std::string on_terminal(const std::function<void()>& act) {
   return text;
 }
 
+Environment terminal_that_is(bool dumb) {
+  Environment environment;
+  environment.dumb_terminal = dumb;
+  return environment;
+}
+
 }  // namespace
 
 TEST_CASE("progress is drawn over on a terminal, unless it is dumb or somebody says otherwise") {
@@ -74,7 +80,7 @@ TEST_CASE("progress is drawn over on a terminal, unless it is dumb or somebody s
     RunOptions options;
     options.progress = asked;
     options.quiet = quiet;
-    return cli::progress_mode(options, Environment{.dumb_terminal = dumb});
+    return cli::progress_mode(options, terminal_that_is(dumb));
   };
   // The test's own standard error may be anything.
   CHECK(mode("bar") == ProgressMode::bar);
@@ -82,11 +88,13 @@ TEST_CASE("progress is drawn over on a terminal, unless it is dumb or somebody s
   CHECK(mode("none") == ProgressMode::none);
   CHECK(mode("bar", true) == ProgressMode::none);
   CHECK(mode("auto", false, true) == ProgressMode::lines);
+  Environment narrow;
+  narrow.columns = 50;
   const std::string said = on_terminal([&] {
-    const bool all =
-        mode("auto") == ProgressMode::bar && mode("auto", false, true) == ProgressMode::lines &&
-        mode("auto", true) == ProgressMode::none && cli::terminal_width(Environment{}) == 77 &&
-        cli::terminal_width(Environment{.columns = 50}) == 50;
+    const bool all = mode("auto") == ProgressMode::bar &&
+                     mode("auto", false, true) == ProgressMode::lines &&
+                     mode("auto", true) == ProgressMode::none &&
+                     cli::terminal_width(Environment{}) == 77 && cli::terminal_width(narrow) == 50;
     cli::write_error_stream(all ? "as said" : "otherwise");
   });
   CHECK(said == "as said");
@@ -97,7 +105,7 @@ TEST_CASE("progress of shards has bytes, rate and the time that is left") {
     return on_terminal([=] {
       using Clock = std::chrono::steady_clock;
       const auto before = Clock::now();
-      cli::ByteProgress progress(4'000'000'000, quiet, Environment{.dumb_terminal = dumb});
+      cli::ByteProgress progress(4'000'000'000, quiet, terminal_that_is(dumb));
       const auto started = Clock::now();
       progress.show(500'000'000);  // too soon
       std::this_thread::sleep_for(1100ms);
@@ -179,7 +187,9 @@ TEST_CASE("metrics are there from the beginning, and a descriptor that is not op
   sink.begin(scratch.path("out"));
   const std::string first = scratch.read("m.prom");
   CHECK_THAT(first, Contains("plimsoll_lines_done{output=\"" + scratch.path("out") + "\"} 0\n"));
-  sink.publish(batch::ProgressSample{.done = 3});
+  batch::ProgressSample sample;
+  sample.done = 3;
+  sink.publish(sample);
   CHECK_THAT(scratch.read("m.prom"), Contains("} 3\n"));
   options.metrics_file = scratch.path("none/m.prom");
   cli::StatusSink nowhere(options);
@@ -231,11 +241,11 @@ TEST_CASE("all that a launcher started share a run, unless each has a part of it
   RunOptions options;
   Environment environment;
   const auto follows = [&](int process, int count) {
-    environment.mpi = {.process = process, .count = count};
+    environment.mpi = {.process = process, .count = count, .variable = {}};
     const bool shares = cli::sharing_processes(options, environment) == count && count > 1;
-    const bool follows = cli::is_follower(environment, options);
-    CHECK(follows == (shares && process > 0));
-    return follows;
+    const bool is_follower = cli::is_follower(environment, options);
+    CHECK(is_follower == (shares && process > 0));
+    return is_follower;
   };
   CHECK_FALSE(cli::is_follower(environment, options));
   CHECK(cli::sharing_processes(options, environment) == 1);
