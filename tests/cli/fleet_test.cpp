@@ -18,19 +18,10 @@
 #include "cli/post_office.h"
 #include "processes/mpi_library.h"
 
-using namespace plimsoll;
+namespace plimsoll::processes {
+
 using namespace std::chrono_literals;
 using Catch::Contains;
-using processes::Control;
-using processes::Fault;
-using processes::Fleet;
-using processes::Kind;
-using test::clear_post;
-using test::comes;
-using test::kAll;
-using test::kMpi;
-using test::post;
-using test::sent;
 
 namespace {
 
@@ -255,13 +246,13 @@ TEST_CASE("ranks of a replica are divided over all in their order") {
 
 TEST_CASE("pulses tell who lives, and their absence who does not") {
   clear_post();
-  processes::Link near(kMpi[0]), far(kMpi[1]), third(kMpi[2]);
+  Link near(kMpi[0]), far(kMpi[1]), third(kMpi[2]);
   std::atomic<int> left = 0;
   std::atomic<int> early = 0;
-  const auto start_of = [&](processes::Link& link, std::atomic<int>& leaves) {
+  const auto start_of = [&](Link& link, std::atomic<int>& leaves) {
     return std::make_unique<Control>(
         link,
-        processes::ControlOptions{
+        ControlOptions{
             .silence = 2000ms, .patience = 700ms, .leave = [&leaves](const Fault&) { ++leaves; }});
   };
   const auto first = start_of(near, left), second = start_of(far, early),
@@ -305,7 +296,7 @@ TEST_CASE("an MPI that fails is a fault that names its reason") {
   clear_post();
   PlimsollMpi broken = kMpi[0];
   broken.probe = [](int, int, int*, int*, size_t*) { return 1; };
-  processes::Link link(broken);
+  Link link(broken);
   Control control(link, {.abort = [] {}, .leave = [](const Fault&) {}});
   REQUIRE(comes([&] { return control.fault().has_value(); }));
   CHECK(control.fault()->code == ExitCode::device_lost);
@@ -314,8 +305,10 @@ TEST_CASE("an MPI that fails is a fault that names its reason") {
 }
 
 TEST_CASE("a plug-in for MPI that is nowhere is told with all places where it was looked for") {
-  CHECK_THROWS_WITH(processes::open_mpi({"/nowhere", "/none"}, {"a.so", "b.so"}),
+  CHECK_THROWS_WITH(open_mpi({"/nowhere", "/none"}, {"a.so", "b.so"}),
                     Contains("/nowhere/a.so") && Contains("/none/a.so") &&
                         Contains("/nowhere/b.so") && Contains("/none/b.so") &&
                         Contains("libopenmpi3") && Contains("libmpich12"));
 }
+
+}  // namespace plimsoll::processes

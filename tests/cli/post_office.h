@@ -16,7 +16,7 @@
 
 #include "processes/control.h"
 
-namespace plimsoll::test {
+namespace plimsoll::processes {
 
 constexpr int kAll = 3;  // processes; the last one is on a machine of its own
 
@@ -116,7 +116,7 @@ inline void clear_post() {
   post.unplugged.clear();
 }
 
-inline int sent(int from, int to, processes::Kind kind) {
+inline int sent(int from, int to, Kind kind) {
   const std::lock_guard lock(post.mutex);
   return post.sent[{from, to, static_cast<int32_t>(kind)}];
 }
@@ -128,4 +128,4 @@ inline bool comes(const std::function<bool()>& there) {
   return there();
 }
 
-}  // namespace plimsoll::test
+}  // namespace plimsoll::processes

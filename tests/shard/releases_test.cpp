@@ -18,7 +18,8 @@
 namespace plimsoll::shard {
 namespace {
 
-model::ModelSpec spec_of(const char* architecture, const char* model_type, const Json& more = {}) {
+model::ModelSpec small_spec(const char* architecture, const char* model_type,
+                            const Json& more = {}) {
   Json config = {{"architectures", {architecture}},
                  {"model_type", model_type},
                  {"hidden_size", 64},
@@ -36,7 +37,7 @@ model::ModelSpec spec_of(const char* architecture, const char* model_type, const
   return model::make_model_spec(config);
 }
 
-bool has(const model::ModelSpec& spec, const Release& release, const std::string& name) {
+bool holds_name(const model::ModelSpec& spec, const Release& release, const std::string& name) {
   const std::vector<Stage> stages = make_stages(spec, {.release = release});
   return std::ranges::any_of(stages.front(),
                              [&](const ShardTensor& tensor) { return tensor.name == name; });
@@ -54,12 +55,12 @@ void make_text_model(const Scratch& scratch, const std::string& name) {
 }  // namespace
 
 TEST_CASE("names change with the release of vLLM that changed them, and with no patch before it") {
-  const model::ModelSpec llama = spec_of("LlamaForCausalLM", "llama");
-  const model::ModelSpec mixtral = spec_of("MixtralForCausalLM", "mixtral");
+  const model::ModelSpec llama = small_spec("LlamaForCausalLM", "llama");
+  const model::ModelSpec mixtral = small_spec("MixtralForCausalLM", "mixtral");
   const model::ModelSpec qwen =
-      spec_of("Qwen3MoeForCausalLM", "qwen3_moe",
-              {{"decoder_sparse_step", 1}, {"mlp_only_layers", Json::array()}});
-  const model::ModelSpec gemma = spec_of("Gemma2ForCausalLM", "gemma2");
+      small_spec("Qwen3MoeForCausalLM", "qwen3_moe",
+                 {{"decoder_sparse_step", 1}, {"mlp_only_layers", Json::array()}});
+  const model::ModelSpec gemma = small_spec("Gemma2ForCausalLM", "gemma2");
   const std::string layer = "model.layers.0.";
   struct Row {
     const model::ModelSpec& spec;
@@ -81,12 +82,12 @@ TEST_CASE("names change with the release of vLLM that changed them, and with no 
       before.patch = 9;
     }
     if (!row.gone.empty()) {
-      CHECK(has(row.spec, before, row.gone));
-      CHECK_FALSE(has(row.spec, row.first, row.gone));
+      CHECK(holds_name(row.spec, before, row.gone));
+      CHECK_FALSE(holds_name(row.spec, row.first, row.gone));
     }
     if (!row.come.empty()) {
-      CHECK_FALSE(has(row.spec, before, row.come));
-      CHECK(has(row.spec, row.first, row.come));
+      CHECK_FALSE(holds_name(row.spec, before, row.come));
+      CHECK(holds_name(row.spec, row.first, row.come));
     }
   }
   // What the gate was called between these is not known.
@@ -101,9 +102,9 @@ TEST_CASE("names change with the release of vLLM that changed them, and with no 
     if (!known)
       CHECK_THROWS_WITH(make_stages(qwen, layout), Catch::Contains("changed its name several"));
   }
-  CHECK(has(qwen, {.minor = 14, .patch = 9}, layer + "mlp.gate.weight"));
-  CHECK(has(qwen, {.minor = 24}, layer + "mlp.experts.gate.weight") !=
-        has(qwen, {.minor = 24}, layer + "mlp.gate.weight"));
+  CHECK(holds_name(qwen, {.minor = 14, .patch = 9}, layer + "mlp.gate.weight"));
+  CHECK(holds_name(qwen, {.minor = 24}, layer + "mlp.experts.gate.weight") !=
+        holds_name(qwen, {.minor = 24}, layer + "mlp.gate.weight"));
 }
 
 TEST_CASE("a head of the checkpoint's own is read since 0.29.0, stages are written since 0.32.0") {
@@ -111,7 +112,7 @@ TEST_CASE("a head of the checkpoint's own is read since 0.29.0, stages are writt
   make_text_model(scratch, "llama, tied in config.json, with a head of its own");
   CHECK_FALSE(Source(scratch.path("model"), {.minor = 28, .patch = 9}).has_own_head());
   CHECK(Source(scratch.path("model"), {.minor = 29}).has_own_head());
-  const model::ModelSpec llama = spec_of("LlamaForCausalLM", "llama");
+  const model::ModelSpec llama = small_spec("LlamaForCausalLM", "llama");
   CHECK_THROWS_WITH(
       make_stages(llama, {.pipeline_parallel = 2, .release = {.minor = 31, .patch = 9}}),
       Catch::Contains("writes the stages over each other; 0.32.0 is the first"));
@@ -121,8 +122,8 @@ TEST_CASE("a head of the checkpoint's own is read since 0.29.0, stages are writt
 
 TEST_CASE("KV heads divide the ranks, or the ranks divide them") {
   const model::ModelSpec spec =
-      spec_of("LlamaForCausalLM", "llama",
-              {{"num_attention_heads", 24}, {"num_key_value_heads", 6}, {"hidden_size", 192}});
+      small_spec("LlamaForCausalLM", "llama",
+                 {{"num_attention_heads", 24}, {"num_key_value_heads", 6}, {"hidden_size", 192}});
   for (const int64_t ranks : {1, 2, 3, 6, 12}) {
     INFO(ranks);
     CHECK(failure([&] { make_stages(spec, {.tensor_parallel = ranks}); }, "rows") !=
