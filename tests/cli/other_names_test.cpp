@@ -91,5 +91,6 @@ TEST_CASE("a word is quoted for a shell where it needs to be, and is the same be
     INFO(word);
     CHECK(shell(scratch, "printf %s " + cli::shell_quoted(word)).out == word);
   }
+  CHECK(cli::shell_quoted("") == "''");
   CHECK(cli::shell_quoted("a-b_c.d/e=f") == "a-b_c.d/e=f");
 }

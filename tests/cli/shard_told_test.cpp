@@ -60,6 +60,8 @@ TEST_CASE("what is peculiar to shards is said of those, and not of plain ones") 
   CHECK_THAT(said_of(scratch, "text_shards.json", tied, " --vllm-version 0.28.0"),
              !Contains(kOwnHead));
   CHECK_THAT(said_of(scratch, "text_shards.json", tied, " -q"), Catch::Equals(""));
+  CHECK_THAT(said_of(scratch, "text_shards.json", "qwen3, attention biases"),
+             Contains(kLeftOut + " (model.layers.0.self_attn.o_proj.bias), because"));
   const std::string biases =
       said_of(scratch, "text_shards.json", "laguna, router biases that vLLM drops");
   CHECK_THAT(biases, Contains(kLeftOut + " (model.layers.1.mlp.experts.e_score_correction_bias), "

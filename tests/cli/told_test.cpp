@@ -357,4 +357,11 @@ TEST_CASE("each of vLLM's variables comes to the field that the plan asks") {
   CHECK(found.allow_long == 4);
   CHECK(found.kv_cache_space == "5");
   CHECK(found.layer_partition == "6,7");
+  for (const char* name :
+       {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_USE_V1",
+        "VLLM_USE_V2_MODEL_RUNNER", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "VLLM_MM_INPUT_CACHE_GIB"}) {
+    INFO(name);
+    const Variable off(name, "0");
+    CHECK(cli::read_environment().fault.empty());
+  }
 }
