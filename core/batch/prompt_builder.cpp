@@ -128,6 +128,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
   }
   for (size_t i = 0; i < encoded.size(); ++i) {
     TokenIds& ids = encoded[i];
+    const int64_t dropped_before = built.dropped_tokens;
     if (ids.empty()) {
       throw LineError(code::bad_field, fmt::format("{}: is empty", prompt_field(head)),
                       prompt_field(head));
@@ -155,9 +156,10 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
     if (!fields.echo || !options_.tokenizer) continue;
     const auto* text =
         i < request.prompts.size() ? std::get_if<std::string>(&request.prompts[i]) : nullptr;
-    prompt.text = text && built.dropped_tokens == 0
+    const TokenIds& kept = prompt.parts.size() > 1 ? ids : prompt.parts.front();
+    prompt.text = text && built.dropped_tokens == dropped_before
                       ? *text
-                      : options_.tokenizer->decode(prompt.parts.front(), text::Specials::keep);
+                      : options_.tokenizer->decode(kept, text::Specials::keep);
   }
   return built;
 }

@@ -163,3 +163,21 @@ TEST_CASE("a conversation is split in its last user message, the others stay in 
   CHECK(split.request.prompts.at(0).parts.size() == 3);
   CHECK(letters_of_message == 150);
 }
+
+TEST_CASE("each prompt of a line is echoed by itself, and whole where it is split") {
+  const Built cut =
+      build(plain(R"("prompt":["abcdefgh","ab","cd"],"echo":true,"truncate_prompt_tokens":3)"));
+  REQUIRE(cut.request.prompts.size() == 3);
+  CHECK(cut.request.dropped_tokens == 6);
+  CHECK(cut.request.prompts[0].text == "fgh");
+  CHECK(cut.request.prompts[1].text == "ab");  // as the line has it, without the mark before it
+  CHECK(cut.request.prompts[2].text == "cd");
+  const PromptOptions split{.max_model_len = 4, .long_prompt = LongPrompt::split};
+  for (const char* prompt : {R"("abcdefgh")", "[0,1,2,3,4,5,6,7]"}) {
+    INFO(prompt);
+    const Built parts =
+        build(plain(std::string(R"("echo":true,"max_tokens":1,"prompt":)") + prompt), split);
+    REQUIRE(parts.request.prompts.at(0).parts.size() >= 3);
+    CHECK(parts.request.prompts[0].text == "abcdefgh");
+  }
+}
