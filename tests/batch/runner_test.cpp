@@ -103,6 +103,18 @@ std::string line_of(int tokens, const std::string& more = "") {
          std::to_string(tokens) + more + "}\n";
 }
 
+/// A line whose answer ends within its reasoning: two tokens, then the one that ends it.
+std::string reasoning_line() {
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+                     {"allowed_token_ids", {97, 98}},
+                     {"logit_bias", {{"98", 100}}},
+                     {"min_tokens", 2},
+                     {"max_tokens", 9},
+                     {"stop_token_ids", {98}},
+                     {"structured_outputs", {{"regex", "c+"}}}};
+  return chat.dump() + "\n";
+}
+
 std::string code_of(const Json& line) {
   return line["error"].is_null() ? "" : line["error"]["code"].get<std::string>();
 }
@@ -112,15 +124,7 @@ std::string code_of(const Json& line) {
 TEST_CASE("an answer that ends before its form begins fails its line alone") {
   Pipeline pipeline;
   pipeline.options.output.formats.reasoning = text::find_reasoning_format("deepseek_r1");
-  // Two tokens of reasoning, then the one that ends the answer.
-  const Json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
-                     {"allowed_token_ids", {97, 98}},
-                     {"logit_bias", {{"98", 100}}},
-                     {"min_tokens", 2},
-                     {"max_tokens", 9},
-                     {"stop_token_ids", {98}},
-                     {"structured_outputs", {{"regex", "c+"}}}};
-  const Json lines = pipeline.run(chat.dump() + "\n" + line_of(2));
+  const Json lines = pipeline.run(reasoning_line() + line_of(2));
   REQUIRE(lines.size() == 2);
   INFO(lines[0].dump());
   CHECK(code_of(lines[0]) == "invalid_answer");
@@ -329,4 +333,67 @@ TEST_CASE("lines in hand are named, up to twenty") {
   for (int i = 0; i < 21; ++i) input += line_of(3);
   pipeline.run(input);
   CHECK_THAT(named, Catch::StartsWith("2, 3, 4, ") && Catch::EndsWith(", 21 and others"));
+}
+
+TEST_CASE("tokens that are cut from prompts are counted, of every line") {
+  Pipeline pipeline;
+  pipeline.run(line_of(1, R"(,"truncate_prompt_tokens":2)") + line_of(1) +
+               line_of(1, R"(,"truncate_prompt_tokens":1)"));
+  CHECK(pipeline.counts.dropped_tokens == 1 + 2);
+  CHECK(pipeline.counts.prompt_tokens == 2 + 3 + 1);
+}
+
+TEST_CASE("a line that has its record is not in hand any more, answered or failed") {
+  Pipeline pipeline;
+  pipeline.options.output.formats.reasoning = text::find_reasoning_format("deepseek_r1");
+  const std::string notes = pipeline.scratch.path("out");
+  {
+    InFlight noted(notes);
+    pipeline.options.in_flight = &noted;
+    const Json lines = pipeline.run(line_of(2) + reasoning_line() + "{broken\n");
+    CHECK(code_of(lines[1]) == "invalid_answer");
+    CHECK(pipeline.counts.failed == 2);
+    noted.begin(9);
+    noted.mark_crash();
+  }
+  const InFlight after(notes);
+  for (const uint64_t line : {1, 2, 3}) CHECK(after.deaths(line) == 0);
+  CHECK(after.deaths(9) == 1);
+}
+
+TEST_CASE("a sample's share is of lines, or of bytes where they are not counted") {
+  DoneLines done;
+  done.slots = {DoneLines::State::ok, DoneLines::State::failed, DoneLines::State::failed};
+  done.ok = 1;
+  done.failed = 2;
+  std::vector<ProgressSample> samples;
+  const auto note = [&](const Runner& runner, uint64_t) { samples.push_back(runner.sample()); };
+  Pipeline counted;
+  counted.options.done = &done;
+  counted.options.total_lines = 5;
+  counted.on_answer = note;
+  counted.run("{x\n{x\n{x\n" + line_of(1) + line_of(1));
+  CHECK(samples.back().before == Approx(3.0 / 5));
+  CHECK(samples.back().done == 4);  // the last line is counted behind its record
+  samples.clear();
+  Pipeline uncounted;
+  uncounted.sequences = 1;
+  uncounted.on_answer = note;
+  std::string input;
+  for (int i = 0; i < 20; ++i) input += std::string(size_t{32} << 10, ' ') + line_of(1);
+  uncounted.run(input);
+  REQUIRE(samples.size() == 20);
+  CHECK(*samples.front().fraction > 0);
+  CHECK(*samples.front().fraction < 0.5);
+  CHECK(*samples.back().fraction == 1);
+  CHECK(std::ranges::is_sorted(samples, {}, [](const auto& sample) { return *sample.fraction; }));
+  CHECK(samples.back().before == 0);
+}
+
+TEST_CASE("each unknown field is told, with the line that has it first") {
+  Pipeline pipeline;
+  pipeline.run(line_of(1, R"(,"colour":1)") + line_of(1, R"(,"shape":1,"colour":1)"));
+  CHECK(pipeline.counts.unknown_fields ==
+        std::map<std::string, uint64_t>{{"colour", 2}, {"shape", 1}});
+  CHECK_THAT(pipeline.notes, Contains("line 1: colour: ") && Contains("line 2: shape: "));
 }
