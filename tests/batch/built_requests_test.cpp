@@ -22,7 +22,7 @@ const text::Tokenizer& letters() {
   return tokenizer;
 }
 
-struct Built {
+struct BuiltLine {
   BuiltRequest request;
   std::string code;
   [[nodiscard]] const TokenIds& ids(size_t prompt = 0, size_t part = 0) const {
@@ -31,7 +31,7 @@ struct Built {
   [[nodiscard]] const engine::SamplingParams& sampling() const { return request.sampling.at(0); }
 };
 
-Built build(const std::string& json, PromptOptions options = {}) {
+BuiltLine build_line(const std::string& json, PromptOptions options = {}) {
   if (options.tokenizer == nullptr) options.tokenizer = &letters();
   if (options.max_model_len == 0) options.max_model_len = 100;
   ChatOptions chat;
@@ -40,7 +40,7 @@ Built build(const std::string& json, PromptOptions options = {}) {
   Line line;
   line.number = 1;
   line.text = json;
-  Built built;
+  BuiltLine built;
   try {
     LineHead head;
     OrderedJson body = read_envelope(line, Envelope::plain, head);
@@ -72,15 +72,15 @@ std::string of_batch(const std::string& body) {
 
 TEST_CASE("a text begins with the tokenizer's marks, a chat with its template's, unless told") {
   const std::string chat = R"("messages":[{"role":"user","content":"ab"}])";
-  CHECK(build(plain(R"("prompt":"ab")")).ids() == TokenIds{9, 0, 1});
-  CHECK(build(plain(R"("prompt":"ab","add_special_tokens":false)")).ids() == TokenIds{0, 1});
-  CHECK(build(plain(chat)).ids() == TokenIds{0, 1, 8});
-  CHECK(build(plain(chat + R"(,"add_special_tokens":true)")).ids() == TokenIds{9, 0, 1, 8});
+  CHECK(build_line(plain(R"("prompt":"ab")")).ids() == TokenIds{9, 0, 1});
+  CHECK(build_line(plain(R"("prompt":"ab","add_special_tokens":false)")).ids() == TokenIds{0, 1});
+  CHECK(build_line(plain(chat)).ids() == TokenIds{0, 1, 8});
+  CHECK(build_line(plain(chat + R"(,"add_special_tokens":true)")).ids() == TokenIds{9, 0, 1, 8});
 }
 
 TEST_CASE("a prompt that is cut leaves room for the answer that its line is to have") {
   PromptOptions cut{.long_prompt = LongPrompt::truncate_right};
-  const auto length = [&](const std::string& line) { return build(line, cut).ids().size(); };
+  const auto length = [&](const std::string& line) { return build_line(line, cut).ids().size(); };
   const std::string most = ids_prompt(200, R"(,"max_tokens":40)");
   CHECK(length(plain(ids_prompt(200))) == 75);
   CHECK(length(of_batch(ids_prompt(200))) == 84);  // OpenAI's completions have 16 tokens
@@ -96,25 +96,25 @@ TEST_CASE("a prompt that is cut leaves room for the answer that its line is to h
 
 TEST_CASE("an echo is the prompt that was computed: of a cut one, what is left") {
   const std::string text = R"("prompt":"abcdefgh","echo":true,"add_special_tokens":false)";
-  const auto echo = [](const Built& built) { return built.request.prompts.at(0).text; };
-  CHECK(echo(build(plain(text))) == "abcdefgh");
-  CHECK(echo(build(plain(text + R"(,"truncate_prompt_tokens":3)"))) == "fgh");
-  CHECK(echo(build(plain(text + R"(,"truncate_prompt_tokens":3,"truncation_side":"right")"))) ==
-        "abc");
-  CHECK(echo(build(plain(R"("prompt":[2,3],"echo":true)"))) == "cd");
-  CHECK(echo(build(plain(R"("prompt":"ab")"))).empty());
+  const auto echo = [](const BuiltLine& built) { return built.request.prompts.at(0).text; };
+  CHECK(echo(build_line(plain(text))) == "abcdefgh");
+  CHECK(echo(build_line(plain(text + R"(,"truncate_prompt_tokens":3)"))) == "fgh");
+  CHECK(echo(build_line(
+            plain(text + R"(,"truncate_prompt_tokens":3,"truncation_side":"right")"))) == "abc");
+  CHECK(echo(build_line(plain(R"("prompt":[2,3],"echo":true)"))) == "cd");
+  CHECK(echo(build_line(plain(R"("prompt":"ab")"))).empty());
 }
 
 TEST_CASE("log probabilities of a prompt are computed for an echo of it, and where a line asks") {
   const auto asked = [](const std::string& more) {
-    return build(plain(R"("prompt":"ab")" + more)).sampling().prompt_logprobs;
+    return build_line(plain(R"("prompt":"ab")" + more)).sampling().prompt_logprobs;
   };
   CHECK(asked(R"(,"logprobs":2)") == std::nullopt);
   CHECK(asked(R"(,"echo":true)") == std::nullopt);
   CHECK(asked(R"(,"logprobs":2,"echo":true)") == 2);
   CHECK(asked(R"(,"logprobs":2,"echo":true,"prompt_logprobs":5)") == 5);
   CHECK(asked(R"(,"prompt_logprobs":5)") == 5);
-  const Built chat = build(
+  const BuiltLine chat = build_line(
       R"({"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":2,"echo":true})");
   CHECK(chat.sampling().logprobs == 2);
   CHECK(chat.sampling().prompt_logprobs == std::nullopt);
@@ -127,7 +127,8 @@ TEST_CASE("an answer has no more tokens at least than at most, and an echo alone
                               .grammars = std::make_shared<grammar::Compiler>(
                                   bytes, grammar::CompilerOptions{.vocab_size = 257})};
   const auto sampling = [&](const std::string& more) {
-    const Built built = build(plain(R"("prompt":[1,2],"guided_regex":"a+")" + more), options);
+    const BuiltLine built =
+        build_line(plain(R"("prompt":[1,2],"guided_regex":"a+")" + more), options);
     REQUIRE(built.code == "");
     return built.sampling();
   };
@@ -149,7 +150,7 @@ TEST_CASE("a conversation is split in its last user message, the others stay in 
   const std::string line = R"({"max_tokens":20,"messages":[)" + message("user", 'a', 10) + "," +
                            message("assistant", 'b', 5) + "," + message("user", 'c', 150) + "," +
                            message("assistant", 'd', 3) + "]}";
-  const Built split = build(line, {.long_prompt = LongPrompt::split});
+  const BuiltLine split = build_line(line, {.long_prompt = LongPrompt::split});
   REQUIRE(split.code == "");
   size_t letters_of_message = 0;
   for (const TokenIds& part : split.request.prompts.at(0).parts) {
@@ -165,8 +166,8 @@ TEST_CASE("a conversation is split in its last user message, the others stay in 
 }
 
 TEST_CASE("each prompt of a line is echoed by itself, and whole where it is split") {
-  const Built cut =
-      build(plain(R"("prompt":["abcdefgh","ab","cd"],"echo":true,"truncate_prompt_tokens":3)"));
+  const BuiltLine cut = build_line(
+      plain(R"("prompt":["abcdefgh","ab","cd"],"echo":true,"truncate_prompt_tokens":3)"));
   REQUIRE(cut.request.prompts.size() == 3);
   CHECK(cut.request.dropped_tokens == 6);
   CHECK(cut.request.prompts[0].text == "fgh");
@@ -175,8 +176,8 @@ TEST_CASE("each prompt of a line is echoed by itself, and whole where it is spli
   const PromptOptions split{.max_model_len = 4, .long_prompt = LongPrompt::split};
   for (const char* prompt : {R"("abcdefgh")", "[0,1,2,3,4,5,6,7]"}) {
     INFO(prompt);
-    const Built parts =
-        build(plain(std::string(R"("echo":true,"max_tokens":1,"prompt":)") + prompt), split);
+    const BuiltLine parts =
+        build_line(plain(std::string(R"("echo":true,"max_tokens":1,"prompt":)") + prompt), split);
     REQUIRE(parts.request.prompts.at(0).parts.size() >= 3);
     CHECK(parts.request.prompts[0].text == "abcdefgh");
   }

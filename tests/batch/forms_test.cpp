@@ -26,7 +26,7 @@ const text::Tokenizer& bytes() {
 }
 
 /// What is said of a line's form when its grammar is made.
-std::string said_of(const std::string& fields) {
+std::string said_of_fields(const std::string& fields) {
   const Read line = read(tool_chat(fields));
   INFO(line.message);
   REQUIRE(line.request.fields.constraint);
@@ -92,19 +92,19 @@ TEST_CASE("a schema that is refused is told by its place in the request") {
   const std::string broken = R"(,"parameters":{"type":"no"})";
   const std::string good = tool("f", R"(,"parameters":{"type":"object"})");
   CHECK_THAT(
-      said_of(required(good + "," + tool("g", bad))),
+      said_of_fields(required(good + "," + tool("g", bad))),
       Catch::StartsWith("tools: ") && Contains(" at \"tools[1].function.parameters/properties/a"));
-  CHECK_THAT(said_of(required(good + "," + tool("g", broken))),
+  CHECK_THAT(said_of_fields(required(good + "," + tool("g", broken))),
              Contains(" at \"tools[1].function.parameters"));
-  CHECK_THAT(said_of(required(good + "," + tool("g", broken))), !Contains("$defs"));
+  CHECK_THAT(said_of_fields(required(good + "," + tool("g", broken))), !Contains("$defs"));
   // A name that begins with another one's is another tool.
-  CHECK_THAT(said_of(required(good + "," + tool("ff", bad))),
+  CHECK_THAT(said_of_fields(required(good + "," + tool("ff", bad))),
              Contains(" at \"tools[1].function.parameters/properties/a"));
-  CHECK_THAT(said_of(named(good + "," + tool("g", bad), "g")),
+  CHECK_THAT(said_of_fields(named(good + "," + tool("g", bad), "g")),
              Contains(" at \"tools[1].function.parameters/properties/a"));
-  CHECK_THAT(said_of(R"("guided_json":{"properties":{"a":{"type":"no"}}})"),
+  CHECK_THAT(said_of_fields(R"("guided_json":{"properties":{"a":{"type":"no"}}})"),
              Catch::StartsWith("guided_json: ") && Contains(" at \"/properties/a"));
-  CHECK(said_of(required(good)).empty());
+  CHECK(said_of_fields(required(good)).empty());
 }
 
 TEST_CASE("a function's schema is taken to the letter where one of them says so") {

@@ -18,10 +18,10 @@ using testing::Read;
 
 namespace {
 
-const std::string kFolder = PLIMSOLL_SOURCE_DIR "/tests/data/images";
-const std::string kOdd = kFolder + "/odd_37x53.png";
+const std::string kPictures = PLIMSOLL_SOURCE_DIR "/tests/data/images";
+const std::string kOddPicture = kPictures + "/odd_37x53.png";
 
-ImageRules rules(const std::string& folder = kFolder) {
+ImageRules rules_within(const std::string& folder = kPictures) {
   auto vision = std::make_shared<model::VisionSpec>();
   vision->kind = model::VisionKind::qwen2_vl;
   vision->merge = 2;
@@ -44,7 +44,7 @@ OpenedImage opened(ImageLoader& loader, MediaKind kind, const std::vector<std::s
 /// The code and the message of an error of these files.
 std::pair<std::string, std::string> refused(MediaKind kind, const std::string& folder,
                                             const std::vector<std::string>& files) {
-  ImageLoader loader(rules(folder));
+  ImageLoader loader(rules_within(folder));
   try {
     (void)opened(loader, kind, files);
     return {};
@@ -122,7 +122,7 @@ TEST_CASE("bytes in an address are bounded as those of a file are") {
 }
 
 TEST_CASE("an address that is none says what it should have been") {
-  const MediaReader reader(kFolder);
+  const MediaReader reader(kPictures);
   const auto told = [&](const std::string& source) -> std::string {
     try {
       (void)reader.read(source, "field", 1 << 20);
@@ -140,28 +140,29 @@ TEST_CASE("an address that is none says what it should have been") {
     CHECK_THAT(told(exactly), Contains("base64 goes behind"));
     CHECK_THAT(told(exactly.substr(1)), !Contains("base64 goes behind"));
   }
-  CHECK_THAT(told(kOdd + std::string("\0.jpg", 5)), Contains("has a zero byte"));
-  CHECK_THAT(told("file://" + kOdd + std::string("\0", 1)), Contains("has a zero byte"));
-  CHECK(told("file:" + kOdd).empty());
-  CHECK(told("FiLe://" + kOdd).empty());
+  CHECK_THAT(told(kOddPicture + std::string("\0.jpg", 5)), Contains("has a zero byte"));
+  CHECK_THAT(told("file://" + kOddPicture + std::string("\0", 1)), Contains("has a zero byte"));
+  CHECK(told("file:" + kOddPicture).empty());
+  CHECK(told("FiLe://" + kOddPicture).empty());
   CHECK_THAT(told("ftp://a/b.png"), Contains("image_not_allowed") && Contains("over ftp;"));
 }
 
 TEST_CASE("an image and a video of the same bytes are different things") {
-  ImageLoader loader(rules());
-  const auto key = [&](MediaKind kind) { return opened(loader, kind, {kOdd}).key; };
+  ImageLoader loader(rules_within());
+  const auto key = [&](MediaKind kind) { return opened(loader, kind, {kOddPicture}).key; };
   CHECK(key(MediaKind::image) == key(MediaKind::image));
   CHECK(key(MediaKind::video) == key(MediaKind::video));
   CHECK_FALSE(key(MediaKind::image) == key(MediaKind::video));
 }
 
 TEST_CASE("images that are prepared are counted once, those of the cache are not") {
-  ImageLoader loader(rules());
+  ImageLoader loader(rules_within());
   CHECK(loader.prepared().count == 0);
-  for (int time = 0; time < 3; ++time) loader.load(opened(loader, MediaKind::image, {kOdd})).get();
+  for (int time = 0; time < 3; ++time)
+    loader.load(opened(loader, MediaKind::image, {kOddPicture})).get();
   CHECK(loader.prepared().count == 1);
   CHECK(loader.prepared().processor_seconds > 0);
-  loader.load(opened(loader, MediaKind::video, {kOdd, kOdd})).get();
+  loader.load(opened(loader, MediaKind::video, {kOddPicture, kOddPicture})).get();
   CHECK(loader.prepared().count == 2);
 }
 

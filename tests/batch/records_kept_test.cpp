@@ -25,12 +25,12 @@ using test::Scratch;
 
 namespace {
 
-std::string answer(uint64_t line) {
+std::string answer_to(uint64_t line) {
   return "{\"id\":\"a" + std::to_string(line) + "\",\"choices\":[],\"error\":null}\n";
 }
 
 /// A part of an input of six lines, whose texts have these digests; empty: it keeps none.
-std::string make_part(const Scratch& scratch, const std::string& name, uint64_t first,
+std::string part_from(const Scratch& scratch, const std::string& name, uint64_t first,
                       const std::vector<uint64_t>& texts, uint64_t count,
                       const std::string& errors = "") {
   RunFilesOptions options;
@@ -40,7 +40,7 @@ std::string make_part(const Scratch& scratch, const std::string& name, uint64_t 
                  {"lines", lines_json({.first = first, .count = count}, 6)}};
   options.notes = {{"errors", options.errors}};
   RunFiles files(options, nullptr);
-  for (uint64_t i = 0; i < count; ++i) files.output().put(i, answer(first + i));
+  for (uint64_t i = 0; i < count; ++i) files.output().put(i, answer_to(first + i));
   if (!texts.empty()) {
     files::PagedArray<uint64_t> all;
     for (const uint64_t text : texts) all.push_back(text);
@@ -106,9 +106,9 @@ TEST_CASE("a run that was published in order is whole, and again nothing of it w
 
 TEST_CASE("joined parts have the texts of all their lines, in the input's order") {
   const Scratch scratch;
-  const std::string a = make_part(scratch, "a", 0, {11, 12}, 2);
-  const std::string none = make_part(scratch, "none", 2, {}, 0);
-  const std::string b = make_part(scratch, "b", 2, {13, 14, 15, 16}, 4);
+  const std::string a = part_from(scratch, "a", 0, {11, 12}, 2);
+  const std::string none = part_from(scratch, "none", 2, {}, 0);
+  const std::string b = part_from(scratch, "b", 2, {13, 14, 15, 16}, 4);
   const auto join = [&](const std::vector<std::string>& parts, const std::string& to) {
     const Merged merged = merge_parts({.parts = parts, .output = scratch.path(to), .errors = ""});
     CHECK(merged.ok == 6);
@@ -127,14 +127,14 @@ TEST_CASE("parts with failures keep the texts when they are joined, if each of t
   for (const bool has_all : {true, false}) {
     INFO("each has its texts: " << has_all);
     const Scratch scratch;
-    const std::string a = make_part(scratch, "a", 0, {11, 12}, 2);
+    const std::string a = part_from(scratch, "a", 0, {11, 12}, 2);
     RunFilesOptions options;
     options.output = scratch.path("b");
     options.job = {{"errors", false}, {"lines", lines_json({.first = 2, .count = 4}, 6)}};
     options.notes = {{"errors", ""}};
     {
       RunFiles files(options, nullptr);
-      for (uint64_t i = 0; i < 3; ++i) files.output().put(i, answer(2 + i));
+      for (uint64_t i = 0; i < 3; ++i) files.output().put(i, answer_to(2 + i));
       files.output().put(3, failure);
       files::PagedArray<uint64_t> texts;
       for (const uint64_t text : {13, 14, 15, 16}) texts.push_back(text);
@@ -164,8 +164,8 @@ TEST_CASE("where parts have their failures decides whether a file of failures is
       return error.what();
     }
   };
-  const std::string together = make_part(scratch, "a", 0, {}, 6);
-  const std::string apart = make_part(scratch, "b", 0, {}, 6, "bad");
+  const std::string together = part_from(scratch, "a", 0, {}, 6);
+  const std::string apart = part_from(scratch, "b", 0, {}, 6, "bad");
   CHECK_THAT(told(together, scratch.path("all-bad")),
              Contains("in their outputs; leave out --errors"));
   CHECK_THAT(told(apart, ""), Contains("in files of their own; give --errors FILE"));
@@ -182,7 +182,7 @@ TEST_CASE("answers name the model as in a run's first life, and its report goes 
   files::InputFile input = files::InputFile::open(scratch.path("in"));
   {
     RunFiles files(options_of(scratch, "first"), &input);
-    files.output().put(1, answer(1));
+    files.output().put(1, answer_to(1));
     files.note_report(R"({"too":"early"})");
     CHECK(record().report.is_null());
     files.publish(1, 0, 1);
@@ -197,9 +197,9 @@ TEST_CASE("answers name the model as in a run's first life, and its report goes 
   CHECK(record().notes["model"] == "first");
   CHECK(record().report.is_null());
   CHECK(record().state == RunState::running);
-  files.output().put(0, answer(0));
+  files.output().put(0, answer_to(0));
   files.publish(2, 0, 0);
-  CHECK(scratch.read("out") == answer(0) + answer(1));
+  CHECK(scratch.read("out") == answer_to(0) + answer_to(1));
   CHECK(record().notes["model"] == "first");
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("records are counted of files, not of streams") {
     options.output = scratch.path(apart ? "with" : "without");
     if (apart) options.errors = scratch.path("pipe");
     RunFiles files(options, nullptr);
-    files.output().put(0, answer(0));
+    files.output().put(0, answer_to(0));
     CHECK(files.records() == (apart ? std::nullopt : std::optional<uint64_t>(1)));
     CHECK(files.kept_at() == options.output + ".part");
   }

@@ -16,7 +16,7 @@ constexpr int64_t bytes(double gib) {
   return static_cast<int64_t>(gib * 0x1p30);
 }
 
-PlanPart part(const char* name, double size, double less, double more, bool inside = true) {
+PlanPart logged_part(const char* name, double size, double less, double more, bool inside = true) {
   return {.name = name,
           .bytes = bytes(size),
           .formula = "",
@@ -37,7 +37,7 @@ CacheFigures cache(double size, int64_t blocks, double requests) {
 }
 
 /// Two cards of 80 GiB with 15 GiB of weights and 40 GiB of cache, on the first boot 32.
-PlanResult made_up() {
+PlanResult made_up_plan() {
   PlanResult plan;
   plan.engine = "vllm";
   plan.version = "0.24.0";
@@ -51,9 +51,10 @@ PlanResult made_up() {
   plan.max_model_len = 8192;
   plan.max_num_seqs = 256;
   plan.max_num_batched_tokens = 2048;
-  plan.parts = {part("weights: layers", 10, 0, 0), part("weights: embedding", 5, 0, 0),
-                part("activation: step", 2, 0.25, 1), part("non-torch", 1, 0.25, 0.5),
-                part("cuda graphs", 0.5, 0.125, 0.25)};
+  plan.parts = {logged_part("weights: layers", 10, 0, 0),
+                logged_part("weights: embedding", 5, 0, 0),
+                logged_part("activation: step", 2, 0.25, 1), logged_part("non-torch", 1, 0.25, 0.5),
+                logged_part("cuda graphs", 0.5, 0.125, 0.25)};
   plan.bounds = {cache(30, 15000, 30), cache(40, 20000, 40), cache(44, 22000, 44)};
   plan.cold = ColdBoot{.activation_peak_bytes = bytes(3),
                        .cache = cache(32, 16000, 32),
@@ -61,7 +62,7 @@ PlanResult made_up() {
   return plan;
 }
 
-std::vector<LoggedPart> parts_of(const VllmLog& log, const PlanResult& plan = made_up()) {
+std::vector<LoggedPart> parts_of(const VllmLog& log, const PlanResult& plan = made_up_plan()) {
   return check_log(log, plan).parts;
 }
 
@@ -162,13 +163,13 @@ TEST_CASE("parts of a plan are summed by their names, with the spread of each") 
   check_part(parts, "peak activation", "GiB", 2, 1.75, 3);
   check_part(parts, "non-torch", "GiB", 1, 0.75, 1.5);
   check_part(parts, "CUDA graphs", "GiB", 0.5, 0.375, 0.75);
-  PlanResult quantized = made_up();
+  PlanResult quantized = made_up_plan();
   quantized.quantized = true;
   check_part(parts_of(log, quantized), "weights", "GiB", 15, 15 * 0.997, 15 * 1.02);
   // From 0.27 on the peak has the graphs' estimate in it, if the budget has.
   log.consumed = 16;
   check_part(parts_of(log), "peak activation", "GiB", 2.5, 1.75 + 0.375, 3 + 0.75);
-  PlanResult beside = made_up();
+  PlanResult beside = made_up_plan();
   beside.parts.back().inside_budget = false;
   check_part(parts_of(log, beside), "peak activation", "GiB", 2, 1.75, 3);
   check_part(parts_of(log, beside), "CUDA graphs", "GiB", 0.5, 0.375, 0.75);
@@ -195,13 +196,13 @@ TEST_CASE("a cold boot is compared with the first boot's figures, an unknown one
   check_part(parts, "KV cache", "blocks", 16000, 14000, 17500);
   check_part(parts, "KV cache", "tokens", 256000, 224000, 280000);
   check_part(parts, "KV cache", "requests", 32, 28, 35);
-  PlanResult exact = made_up();
+  PlanResult exact = made_up_plan();
   exact.bounds.reset();
   CHECK(parts_of(log, exact).size() == 1);  // the activation
 }
 
 TEST_CASE("a cause is said where its figure differs by more than logs round") {
-  const auto causes = [](const VllmLog& log, const PlanResult& plan = made_up()) {
+  const auto causes = [](const VllmLog& log, const PlanResult& plan = made_up_plan()) {
     return check_log(log, plan).causes;
   };
   VllmLog log;
@@ -221,7 +222,7 @@ TEST_CASE("a cause is said where its figure differs by more than logs round") {
   VllmLog less;
   less.utilization = 0.8994, less.total = 79.89;
   CHECK(causes(less).size() == 2);
-  PlanResult first = made_up();
+  PlanResult first = made_up_plan();
   first.first_engine = true;
   VllmLog second;
   second.first_engine = false;
@@ -234,7 +235,7 @@ TEST_CASE("a cache below the warm boot's bounds was a cold boot, if the log does
   const auto causes = [](double available, std::optional<bool> warm) {
     VllmLog log;
     log.available = available, log.warm = warm;
-    return check_log(log, made_up()).causes;
+    return check_log(log, made_up_plan()).causes;
   };
   const std::vector<std::string> guessed = {
       "less cache than a warm boot has: the compile cache was empty (a cold boot)"};
@@ -247,7 +248,7 @@ TEST_CASE("a cache below the warm boot's bounds was a cold boot, if the log does
 
 TEST_CASE("memory outside torch is judged by its edges, and by the number of cards") {
   const auto causes = [](double non_torch, int64_t gpus) {
-    PlanResult plan = made_up();
+    PlanResult plan = made_up_plan();
     plan.gpus = gpus;
     VllmLog log;
     log.non_torch = non_torch;
@@ -267,9 +268,9 @@ TEST_CASE("the table has a row for each part and a row for reports") {
   log.version = "0.24.1", log.warm = true, log.utilization = 0.9;
   log.weights = 20.25, log.activation = 2.5, log.consumed = 21.5, log.graphs_estimated = 0.625;
   log.available = 39.5, log.tokens = 316000, log.concurrency = 38.57;
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_plan();
   plan.quantized = true;
-  plan.parts.front() = part("weights: layers", 15, 0, 0);
+  plan.parts.front() = logged_part("weights: layers", 15, 0, 0);
   const std::vector<std::string> lines = log_table(check_log(log, plan), log, plan);
   REQUIRE(lines.size() == 12);
   CHECK(lines[0] == "part                      logged     planned                    bounds");
