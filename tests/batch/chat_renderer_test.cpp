@@ -79,7 +79,11 @@ TEST_CASE("many templates in turn are each rendered as the line says") {
 
 TEST_CASE("the time that templates ask for is the run's") {
   ChatOptions options;
-  options.now = std::tm{.tm_mday = 9, .tm_mon = 1, .tm_year = 101};
+  std::tm now{};
+  now.tm_mday = 9;
+  now.tm_mon = 1;
+  now.tm_year = 101;
+  options.now = now;
   CHECK(rendered("{{ strftime_now('%Y-%m-%d') }}", kUser, {}, options) == "2001-02-09");
 }
 
