@@ -263,7 +263,9 @@ TEST_CASE("what is loaded, taken for granted, held by the host and advised follo
                  "\nNote: two\n"));
   plan.advice = {plan.advice.back()};
   CHECK_THAT(text_of(plan), !Contains("What would help") && Contains("\n\nWhat would not\n"));
-  plan.refused = true, plan.max_model_len = 0;
+  plan.refused = true;
+  CHECK_THAT(text_of(plan), Contains("Limits: context 8192,"));
+  plan.max_model_len = 0;
   CHECK_THAT(text_of(plan), !Contains("Limits") && !Contains("While loading"));
 }
 
