@@ -79,11 +79,11 @@ TEST_CASE("many templates in turn are each rendered as the line says") {
 
 TEST_CASE("the time that templates ask for is the run's") {
   ChatOptions options;
-  std::tm now{};
-  now.tm_mday = 9;
-  now.tm_mon = 1;
-  now.tm_year = 101;
-  options.now = now;
+  std::tm day{};
+  day.tm_mday = 9;
+  day.tm_mon = 1;
+  day.tm_year = 101;
+  options.now = day;
   CHECK(rendered("{{ strftime_now('%Y-%m-%d') }}", kUser, {}, options) == "2001-02-09");
 }
 

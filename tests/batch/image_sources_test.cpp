@@ -18,10 +18,10 @@ using testing::Read;
 
 namespace {
 
-const std::string kPictures = PLIMSOLL_SOURCE_DIR "/tests/data/images";
-const std::string kOddPicture = kPictures + "/odd_37x53.png";
+const std::string kImageFolder = PLIMSOLL_SOURCE_DIR "/tests/data/images";
+const std::string kOddImage = kImageFolder + "/odd_37x53.png";
 
-ImageRules rules_within(const std::string& folder = kPictures) {
+ImageRules source_rules(const std::string& folder = kImageFolder) {
   auto vision = std::make_shared<model::VisionSpec>();
   vision->kind = model::VisionKind::qwen2_vl;
   vision->merge = 2;
@@ -37,16 +37,16 @@ ImageRules rules_within(const std::string& folder = kPictures) {
           .cache_bytes = size_t{1} << 20};
 }
 
-OpenedImage opened(ImageLoader& loader, MediaKind kind, const std::vector<std::string>& files) {
+OpenedImage opened_of(ImageLoader& loader, MediaKind kind, const std::vector<std::string>& files) {
   return std::move(loader.open({{kind, files, "field"}}, OrderedJson::object()).front());
 }
 
 /// The code and the message of an error of these files.
 std::pair<std::string, std::string> refused(MediaKind kind, const std::string& folder,
                                             const std::vector<std::string>& files) {
-  ImageLoader loader(rules_within(folder));
+  ImageLoader loader(source_rules(folder));
   try {
-    (void)opened(loader, kind, files);
+    (void)opened_of(loader, kind, files);
     return {};
   } catch (const LineError& error) {
     CHECK(error.param() == "field");
@@ -122,7 +122,7 @@ TEST_CASE("bytes in an address are bounded as those of a file are") {
 }
 
 TEST_CASE("an address that is none says what it should have been") {
-  const MediaReader reader(kPictures);
+  const MediaReader reader(kImageFolder);
   const auto told = [&](const std::string& source) -> std::string {
     try {
       (void)reader.read(source, "field", 1 << 20);
@@ -140,29 +140,29 @@ TEST_CASE("an address that is none says what it should have been") {
     CHECK_THAT(told(exactly), Contains("base64 goes behind"));
     CHECK_THAT(told(exactly.substr(1)), !Contains("base64 goes behind"));
   }
-  CHECK_THAT(told(kOddPicture + std::string("\0.jpg", 5)), Contains("has a zero byte"));
-  CHECK_THAT(told("file://" + kOddPicture + std::string("\0", 1)), Contains("has a zero byte"));
-  CHECK(told("file:" + kOddPicture).empty());
-  CHECK(told("FiLe://" + kOddPicture).empty());
+  CHECK_THAT(told(kOddImage + std::string("\0.jpg", 5)), Contains("has a zero byte"));
+  CHECK_THAT(told("file://" + kOddImage + std::string("\0", 1)), Contains("has a zero byte"));
+  CHECK(told("file:" + kOddImage).empty());
+  CHECK(told("FiLe://" + kOddImage).empty());
   CHECK_THAT(told("ftp://a/b.png"), Contains("image_not_allowed") && Contains("over ftp;"));
 }
 
 TEST_CASE("an image and a video of the same bytes are different things") {
-  ImageLoader loader(rules_within());
-  const auto key = [&](MediaKind kind) { return opened(loader, kind, {kOddPicture}).key; };
+  ImageLoader loader(source_rules());
+  const auto key = [&](MediaKind kind) { return opened_of(loader, kind, {kOddImage}).key; };
   CHECK(key(MediaKind::image) == key(MediaKind::image));
   CHECK(key(MediaKind::video) == key(MediaKind::video));
   CHECK_FALSE(key(MediaKind::image) == key(MediaKind::video));
 }
 
 TEST_CASE("images that are prepared are counted once, those of the cache are not") {
-  ImageLoader loader(rules_within());
+  ImageLoader loader(source_rules());
   CHECK(loader.prepared().count == 0);
   for (int time = 0; time < 3; ++time)
-    loader.load(opened(loader, MediaKind::image, {kOddPicture})).get();
+    loader.load(opened_of(loader, MediaKind::image, {kOddImage})).get();
   CHECK(loader.prepared().count == 1);
   CHECK(loader.prepared().processor_seconds > 0);
-  loader.load(opened(loader, MediaKind::video, {kOddPicture, kOddPicture})).get();
+  loader.load(opened_of(loader, MediaKind::video, {kOddImage, kOddImage})).get();
   CHECK(loader.prepared().count == 2);
 }
 

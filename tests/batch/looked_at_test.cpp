@@ -25,7 +25,7 @@ InputScan scan(const std::string& text, ScanOptions options = {}) {
 }
 
 /// What is said of a file of this text; "" where it may be one of ours.
-std::string said_of(const std::string& text) {
+std::string told_of_format(const std::string& text) {
   const Scratch scratch;
   InputFile input = InputFile::open(scratch.write("in", text));
   try {
@@ -94,15 +94,15 @@ TEST_CASE("tables, texts and data of other programs are told apart") {
             ""}}) {
     INFO(text);
     if (told.empty()) {
-      CHECK(said_of(text) == "");
+      CHECK(told_of_format(text) == "");
     } else {
-      CHECK_THAT(said_of(text), Contains(told));
+      CHECK_THAT(told_of_format(text), Contains(told));
     }
   }
   // Eight lines are looked at.
   const std::string seven = "a,1\nb,2\nc,3\nd,4\ne,5\nf,6\ng,7\n";
-  CHECK(said_of(seven + "{\"prompt\":\"x\"}\n") == "");
-  CHECK_THAT(said_of(seven + "h,8\n{\"prompt\":\"x\"}\n"), Contains("--icsv"));
+  CHECK(told_of_format(seven + "{\"prompt\":\"x\"}\n") == "");
+  CHECK_THAT(told_of_format(seven + "h,8\n{\"prompt\":\"x\"}\n"), Contains("--icsv"));
 }
 
 TEST_CASE("a file of another kind is told with its name and its cure") {

@@ -21,7 +21,7 @@ using testing::tool_chat;
 namespace {
 
 /// Tokens of one byte, of two ("é") and of three ("€").
-const text::Tokenizer& sample_tokenizer() {
+const text::Tokenizer& characters_tokenizer() {
   static const text::Tokenizer loaded = text::load_json(R"({"added_tokens":[
       {"id":3,"content":"b","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}],
       "decoder":{"type":"Fuse"},
@@ -58,7 +58,7 @@ TEST_CASE("offsets count characters, and what is impossible has OpenAI's number"
   const engine::PositionLogprobs some = {{1, -0.5F, 1}, {0, kNever, 2}};
   const engine::PositionLogprobs never = {{4, kNever, 9}, {1, -0.25F, 1}};
   const std::vector<TokenPosition> positions = {{0, nullptr}, {1, &some}, {2, &some}, {4, &never}};
-  const Json shown = completions(positions, &sample_tokenizer());
+  const Json shown = completions(positions, &characters_tokenizer());
   CHECK(shown["text_offset"] == Json({0, 1, 2, 3}));
   CHECK(shown["tokens"] == Json({"a", "\u00e9", "\u20ac", "x"}));
   CHECK(shown["token_logprobs"] == Json({nullptr, -0.5, -0.5, -9999}));
@@ -68,7 +68,7 @@ TEST_CASE("offsets count characters, and what is impossible has OpenAI's number"
   CHECK(completions(positions, nullptr)["top_logprobs"][1] ==
         Json{{"token_id:1", -0.5}, {"token_id:0", -9999}});
   JsonText chat;
-  LogprobsText(&sample_tokenizer()).chat(chat, std::vector<TokenPosition>{{4, &never}}, 2);
+  LogprobsText(&characters_tokenizer()).chat(chat, std::vector<TokenPosition>{{4, &never}}, 2);
   const Json token = parse_json<Json>(chat.text())["content"][0];
   CHECK(token["token"] == "x");
   CHECK(token["logprob"] == -9999);
@@ -77,7 +77,7 @@ TEST_CASE("offsets count characters, and what is impossible has OpenAI's number"
   CHECK(token["top_logprobs"][0]["bytes"] == Json({0xc3, 0xa9}));
   CHECK(token["top_logprobs"][1]["logprob"] == -9999);
   JsonText prompt;
-  LogprobsText(&sample_tokenizer())
+  LogprobsText(&characters_tokenizer())
       .prompt(prompt, std::vector<std::optional<engine::PositionLogprobs>>{{}, never});
   CHECK(parse_json<Json>(prompt.text()) ==
         Json({nullptr,
@@ -89,7 +89,7 @@ TEST_CASE("tokens that print the same have one key, with the likelier one's numb
   // Ids that the vocabulary does not have print as nothing.
   const engine::PositionLogprobs alike = {{900, -0.5F, 1}, {901, -1.5F, 2}, {0, -2.5F, 3}};
   JsonText out;
-  LogprobsText(&sample_tokenizer()).completions(out, std::vector<TokenPosition>{{900, &alike}});
+  LogprobsText(&characters_tokenizer()).completions(out, std::vector<TokenPosition>{{900, &alike}});
   REQUIRE_NOTHROW(parse_json<Json>(out.text()));  // refuses keys that are there twice
   const Json top = parse_json<Json>(out.text())["top_logprobs"][0];
   CHECK(top.size() == 2);
