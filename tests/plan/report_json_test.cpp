@@ -19,7 +19,7 @@ using Catch::Contains;
 namespace {
 
 /// A launch on two cards that fits.
-PlanResult made_up() {
+PlanResult made_up_result() {
   PlanResult plan;
   plan.engine = "vllm", plan.version = "0.28.0", plan.model = "org/m";
   plan.architecture = "MForCausalLM", plan.dtype = "bfloat16";
@@ -50,7 +50,7 @@ std::string plan_text(const char* keys) {
 }  // namespace
 
 TEST_CASE("figures that do not apply stand nowhere in the JSON") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   const std::vector<const char*> optional = {"after_loading_bytes",
                                              "adapter_bytes",
                                              "segment_bytes",
@@ -98,7 +98,7 @@ TEST_CASE("figures that do not apply stand nowhere in the JSON") {
 }
 
 TEST_CASE("a verdict is that of the release, of the memory, or of the worst edge") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   CHECK(verdict_name(plan) == "fits");
   plan.may_fit = true;
   CHECK(verdict_name(plan) == "may fit");
@@ -109,7 +109,7 @@ TEST_CASE("a verdict is that of the release, of the memory, or of the worst edge
 }
 
 TEST_CASE("edges stand under their names, in the plan and in its parts") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   plan.bounds = {cache(1), cache(2), cache(3)};
   plan.assume = Assume::worst;
   plan.cold = ColdBoot{7, cache(4), {5, 6, 8}};
@@ -138,7 +138,7 @@ TEST_CASE("edges stand under their names, in the plan and in its parts") {
 }
 
 TEST_CASE("what another engine says and refuses stands under its name") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   plan.engine = "sglang";
   engines::Answer answer;
   answer.resolved = {{"a", 1}}, answer.sizing = {{"b", 2}}, answer.says = {"line"};
@@ -154,7 +154,7 @@ TEST_CASE("what another engine says and refuses stands under its name") {
 }
 
 TEST_CASE("a suggestion's figures stand each under its name") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   plan.solved = "three cards";
   plan.advice = {{.change = "c",
                   .flag = "f",
@@ -186,7 +186,7 @@ TEST_CASE("the lines of vLLM's log are those of the release") {
   const std::string tokens = "GPU KV cache size: 1,234,567 tokens";
   const std::string most = "Maximum concurrency for 8,192 tokens per request: 150.70x\n";
   const auto logged = [](const char* version, int64_t more = 0) {
-    PlanResult plan = made_up();
+    PlanResult plan = made_up_result();
     plan.version = version;
     plan.kv_tokens += more;
     return to_log(plan);
@@ -199,10 +199,10 @@ TEST_CASE("the lines of vLLM's log are those of the release") {
   CHECK(logged("0.28.0") == "Available KV cache memory: 2.5 GiB\n" + tokens + ", " + most);
   CHECK_THAT(logged("0.9.1", 999 - 1234567), Contains(" 999 tokens"));
   CHECK_THAT(logged("0.9.1", 1000 - 1234567), Contains(" 1,000 tokens"));
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   plan.reason = "Too little.", plan.fits = false;
   CHECK(to_log(plan) == "Available KV cache memory: 2.5 GiB\nToo little.\n");
-  plan = made_up();
+  plan = made_up_result();
   plan.first_engine = true;
   // 4 GiB of swap space in blocks of 3 MiB.
   const std::string blocks = " blocks: 853, # CPU blocks: 1365\n";
@@ -224,7 +224,7 @@ TEST_CASE("arguments are one line, flags without values among them") {
 }
 
 TEST_CASE("the page shows a verdict, and no text ends its tags or its script") {
-  PlanResult plan = made_up();
+  PlanResult plan = made_up_result();
   plan.model = "<b>&\"", plan.reason = "1 < 2 > 0", plan.notes = {"</script>"};
   std::string page = to_html(plan);
   CHECK_THAT(page, Contains("<h1>&lt;b&gt;&amp;&quot;</h1>") && Contains("1 &lt; 2 &gt; 0</p>") &&
