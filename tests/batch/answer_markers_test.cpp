@@ -135,3 +135,30 @@ TEST_CASE("sampling knows the marks of reasoning where a budget or a form needs 
   CHECK_THROWS_WITH(marked(AnswerMarkers(&tokenizer, {}), budget),
                     Catch::Contains("--reasoning-parser"));
 }
+
+TEST_CASE(
+    "a budget of reasoning says what it lacks, and messages of reasoning end each by itself") {
+  const text::Tokenizer tokenizer = tokenizer_with("");
+  const text::AnswerFormats qwen{nullptr, text::find_reasoning_format("qwen3")};
+  const auto told = [&](const std::string& text, const text::AnswerFormats& formats) {
+    const Read line = read(text);
+    REQUIRE(line.code == "");
+    engine::SamplingParams sampling;
+    try {
+      AnswerMarkers(&tokenizer, formats)
+          .apply(line.head, line.request.fields, text::Thinking::unsaid, sampling);
+      return std::string();
+    } catch (const LineError& error) {
+      CHECK(error.param() == "thinking_token_budget");
+      return std::string(error.what());
+    }
+  };
+  const std::string budget = R"("thinking_token_budget":7)", prompt = R"({"prompt":"x",)" + budget;
+  CHECK(told(tool_chat(budget), qwen).empty());
+  CHECK_THAT(told(tool_chat(budget), {}), Contains("needs --reasoning-parser"));
+  CHECK_THAT(told(prompt + "}", qwen), Contains("needs messages"));
+  CHECK_THAT(told(prompt + "}", {}), Contains("needs messages"));
+  const AnswerMarkers harmony(&tokenizer, {nullptr, text::find_reasoning_format("openai_gptoss")});
+  CHECK_FALSE(marked(harmony, budget).thinking->pauses.empty());
+  CHECK(marked(AnswerMarkers(&tokenizer, qwen), budget).thinking->pauses.empty());
+}

@@ -182,3 +182,66 @@ TEST_CASE("each prompt of a line is echoed by itself, and whole where it is spli
     CHECK(parts.request.prompts[0].text == "abcdefgh");
   }
 }
+
+TEST_CASE("without a tokenizer ids alone are answered, and nothing that is about text") {
+  PromptBuilder builder({.max_model_len = 100}, {});
+  const auto refused = [&](const std::string& fields) -> std::string {
+    Line line;
+    line.text = plain(R"("prompt":[1,2])" + fields);
+    LineHead head;
+    try {
+      OrderedJson body = read_envelope(line, Envelope::plain, head);
+      const LineRequest request = read_request(head, std::move(body), {}, {.vocab_size = 1000},
+                                               [](std::string_view, std::string_view) {});
+      const BuiltRequest built = builder.build(head, request);
+      CHECK_FALSE(built.sampling.at(0).detokenize);
+      CHECK(built.prompts.at(0).text.empty());
+      return "";
+    } catch (const LineError& error) {
+      CHECK_THAT(error.what(), Catch::Contains("--skip-tokenizer-init"));
+      return error.param();
+    }
+  };
+  CHECK(refused("").empty());
+  CHECK(refused(R"(,"echo":true,"stop_token_ids":[3])").empty());
+  CHECK(refused(R"(,"stop":"x")") == "stop");
+  CHECK(refused(R"(,"bad_words":["x"])") == "bad_words");
+  CHECK(refused(R"(,"guided_regex":"a")") == "guided_regex");
+  CHECK(build_line(plain(R"("prompt":[1,2])")).sampling().detokenize);
+}
+
+TEST_CASE("what a chat's prompt says of reasoning is kept for its answer") {
+  PromptOptions options{.tokenizer = &letters(), .max_model_len = 100};
+  options.formats.reasoning = text::find_reasoning_format("qwen3");
+  const auto thinking = [&](const std::string& end) {
+    ChatOptions chat;
+    chat.chat_template = "{{ messages[0].content }}" + end;
+    PromptBuilder builder(options, chat);
+    LineHead head;
+    head.endpoint = Endpoint::chat;
+    const LineRequest request = read_request(
+        head, parse_json<OrderedJson>(R"({"messages":[{"role":"user","content":"a"}]})"), {},
+        {.vocab_size = 10}, [](std::string_view, std::string_view) {});
+    return builder.build(head, request).prompts.at(0).thinking;
+  };
+  CHECK(thinking("<think>") == text::Thinking::open);
+  CHECK(thinking("<think></think>") == text::Thinking::ended);
+  CHECK(thinking("") == text::Thinking::unsaid);
+}
+
+TEST_CASE("words are banned by their letters, whatever blanks stand before them") {
+  const test::Scratch folder;
+  const text::Tokenizer bytes = testing::byte_tokenizer(folder.path(""), {" x", " yz"});
+  const PromptOptions options{.tokenizer = &bytes};
+  const auto banned = [&](const std::string& word) {
+    const BuiltLine built =
+        build_line(plain(R"("prompt":[1],"bad_words":[")" + word + "\"]"), options);
+    return built.sampling().bad_words;
+  };
+  const auto bare = banned("ab");
+  REQUIRE(!bare.empty());
+  CHECK(bare.front() == TokenIds{'a', 'b'});
+  CHECK(banned("  ab") == bare);
+  CHECK(banned(" ab") == bare);
+  CHECK(banned("  ").empty());
+}

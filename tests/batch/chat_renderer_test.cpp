@@ -137,3 +137,53 @@ TEST_CASE("templates of text get an image's placeholder once, where the text doe
                  R"([{"role":"user","content":[)" + image + "," + text("x") + "," + video + "]}]",
                  {}, options) == "image;text;video;");
 }
+
+TEST_CASE("parts that are text have their words under the name of their type") {
+  const auto shown = [](const std::string& part) {
+    try {
+      return rendered(kAll, R"([{"role":"user","content":[)" + part + "]}]");
+    } catch (const LineError& error) {
+      CHECK(error.code() == code::bad_field);
+      CHECK(error.param() == "messages");
+      return std::string(error.what());
+    }
+  };
+  for (const char* type : {"text", "input_text", "output_text"}) {
+    CHECK(shown(R"({"type":")" + std::string(type) + R"(","text":"x","refusal":"y"})") == "<x>");
+  }
+  CHECK(shown(R"({"type":"refusal","refusal":"y","text":"x"})") == "<y>");
+  CHECK(shown(R"({"text":"x"})") == "<x>");
+  CHECK(shown("\"x\"") == "<x>");
+  CHECK(shown(R"("x","y",{"type":"text","text":"z"})") == "<x\ny\nz>");
+  for (const char* part :
+       {R"({"type":"input_audio","text":"x"})", R"({"type":"text"})",
+        R"({"type":"refusal","text":"x"})", R"({"type":"text","text":7})", "7"}) {
+    INFO(part);
+    CHECK_THAT(shown(part), Catch::StartsWith("messages[0].content: expected parts of type"));
+  }
+  CHECK(rendered(kAll, R"([{"role":"assistant","content":null}])") == "<>");
+}
+
+TEST_CASE("a template that loops over a message's content gets its parts, however it is written") {
+  const std::string parts =
+      R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])";
+  const auto loop = [](const std::string& over) {
+    return "{%- for message in messages -%}{%- set content = message.content -%}" + over +
+           "{%- endfor -%}";
+  };
+  for (const char* over : {"{% for part in message.content %}[{{ part.text }}]{% endfor %}",
+                           "{%- for part in message['content'] %}[{{ part.text }}]{% endfor %}",
+                           "{% for  part  in  message[\"content\"] %}[{{ part.text }}]{% endfor %}",
+                           "{% for part in content %}[{{ part.text }}]{% endfor %}",
+                           "{% for part in messages[0].content %}[{{ part.text }}]{% endfor %}",
+                           "{% for the_part_of_this_message_that_is_shown in message.content %}"
+                           "[{{ the_part_of_this_message_that_is_shown.text }}]{% endfor %}"}) {
+    INFO(over);
+    CHECK(rendered(loop(over), parts) == "[a][b]");
+  }
+  for (const char* over : {"{{ message.content }}", "{% if content %}{{ content }}{% endif %}",
+                           "{% for letter in [message.content] %}{{ letter }}{% endfor %}"}) {
+    INFO(over);
+    CHECK(rendered(loop(over), parts) == "a\nb");
+  }
+}

@@ -2,7 +2,9 @@
 // that counts as kept.
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "batch/files/journal.h"
@@ -145,5 +147,23 @@ TEST_CASE("lines that are kept are on the disk, as soon as --fsync says") {
     life.options.fsync = fsync;
     CHECK_FALSE(live(scratch, life));
     CHECK(watched.unsynced().empty());
+  }
+}
+
+TEST_CASE("lines that come seldom are on the disk within a second of the next one") {
+  const std::string small = "{\"id\":\"a\"}\n";
+  for (const Fsync fsync : {Fsync::interval, Fsync::end}) {
+    const Scratch scratch;
+    const WatchedDisk watched(scratch);
+    Journal journal(scratch.path("out"), fsync);
+    const auto synced = [&] { return watched.recorder().calls("fsync").size(); };
+    journal.append(0, small);
+    journal.append(1, small);
+    CHECK(synced() == 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    journal.append(2, small);
+    CHECK(synced() == (fsync == Fsync::interval ? 1 : 0));
+    journal.append(3, small);
+    CHECK(synced() == (fsync == Fsync::interval ? 1 : 0));
   }
 }

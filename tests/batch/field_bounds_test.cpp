@@ -163,3 +163,19 @@ TEST_CASE("a content may be null but for a user's, and be left out where a messa
     CHECK(code("user", ",\"" + std::string(key) + "\":\"x\"") == "bad_field");
   }
 }
+
+TEST_CASE("a value in a message is short, whatever it is") {
+  const auto text = [](size_t letters) { return excerpt(OrderedJson(std::string(letters, 'x'))); };
+  CHECK(text(38) == "\"" + std::string(38, 'x') + "\"");
+  CHECK(text(39) == "\"" + std::string(36, 'x') + "...");
+  CHECK(text(100'000).size() == 40);
+  const auto array = [](size_t count) { return excerpt(OrderedJson(std::vector<int>(count, 1))); };
+  CHECK(array(8) == "[1,1,1,1,1,1,1,1]");
+  CHECK(array(9) == "an array of 9");
+  OrderedJson object;
+  for (char key = 'a'; key < 'i'; ++key) object[std::string(1, key)] = 1;
+  CHECK_THAT(excerpt(object), Catch::StartsWith("{\"a\":1,"));
+  object["i"] = 1;
+  CHECK(excerpt(object) == "an object of 9 keys");
+  CHECK(excerpt(OrderedJson("\u20ac")) == "\"\\u20ac\"");
+}

@@ -1,6 +1,8 @@
 // Where images and videos of a request come from, and what of them is kept and counted.
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "base/error.h"
 #include "batch/images/image_loader.h"
@@ -189,4 +191,53 @@ TEST_CASE("InternVL's places in token ids are its text's, or else the tokens of 
   CHECK(spelled({7, 7}, 2) == Ids{8, 7, 9, 8, 7, 9});
   CHECK_THROWS_WITH(spelled({7}, 2), Contains("has 1 placeholder"));
   CHECK_THROWS_WITH(spelled({0}, 1), Contains("has 0 placeholders"));
+}
+
+TEST_CASE("an image that its settings blow up is refused before its pixels are made") {
+  ImageLoader loader(source_rules());
+  const auto open = [&](int64_t pixels) {
+    return loader.open({{MediaKind::image, {kOddImage}, "field"}},
+                       {{"min_pixels", pixels}, {"max_pixels", 2 * pixels}});
+  };
+  CHECK(open(1'000'000).size() == 1);
+  CHECK_THROWS_WITH(open(400'000'000),
+                    Catch::StartsWith("field: prepared as the settings say it has ") &&
+                        Contains("192.0 MiB are the most"));
+}
+
+TEST_CASE("an image whose pixels are broken costs its line, with its place in the line") {
+  const test::Scratch scratch;
+  std::ifstream stream(kOddImage, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  for (size_t at = bytes.size() / 2; at < bytes.size() / 2 + 20; ++at) bytes[at] ^= 0x55;
+  ImageLoader loader(source_rules(scratch.path("")));
+  for (const MediaKind kind : {MediaKind::image, MediaKind::video}) {
+    OpenedImage image = opened_of(loader, kind, {scratch.write("broken.png", bytes)});
+    const PixelsFuture pixels = loader.load(std::move(image));
+    CHECK_THROWS_AS(pixels.get(), LineError);
+    CHECK_THROWS_WITH(pixels.get(), Catch::StartsWith("field: "));
+  }
+  CHECK(loader.prepared().count == 0);
+}
+
+TEST_CASE("images and videos beside a prompt have each their place, one or several") {
+  const auto media = [](const std::string& data) {
+    const Read line = read(R"({"prompt":"x","multi_modal_data":)" + data + "}");
+    INFO(line.message);
+    CHECK(line.code == "");
+    return line.request.media;
+  };
+  CHECK(media(R"({"image":"a.png"})").at(0).field == "multi_modal_data");
+  const auto images = media(R"({"image":["a.png","b.png"]})");
+  REQUIRE(images.size() == 2);
+  CHECK(images[0].field == "multi_modal_data.image[0]");
+  CHECK(images[1].field == "multi_modal_data.image[1]");
+  CHECK(images[1].sources == std::vector<std::string>{"b.png"});
+  using Files = std::vector<std::string>;
+  CHECK(media(R"({"video":["a.png","b.png"]})").at(0).sources == Files{"a.png", "b.png"});
+  CHECK(media(R"({"video":[["a.png","b.png"]]})").at(0).sources == Files{"a.png", "b.png"});
+  const auto videos = media(R"({"video":[["a.png"],["b.png","c.png"]],"image":"d.png"})");
+  REQUIRE(videos.size() == 3);
+  CHECK(videos[1].sources == Files{"b.png", "c.png"});
+  CHECK(videos[2].kind == MediaKind::image);
 }

@@ -111,3 +111,57 @@ TEST_CASE("an echo begins with all parts of the prompt") {
   CHECK(alone["usage"]["prompt_tokens"] == 8);
   CHECK(alone["usage"]["completion_tokens"] == 0);
 }
+
+TEST_CASE("an echo has the figures of each token of its prompt but the first") {
+  const Read line = read(R"({"prompt":[5,6,7],"echo":true,"logprobs":0,"max_tokens":0})");
+  REQUIRE(line.code == "");
+  FinishedLine made;
+  made.head = line.head;
+  made.fields = line.request.fields;
+  made.prompts.emplace_back().parts = {{5, 6, 7}};
+  engine::RequestOutput& output = made.outputs.emplace_back();
+  output.completions.emplace_back().token_ids = {9};
+  output.prompt_logprobs = {std::nullopt, engine::PositionLogprobs{{6, -0.5F, 1}},
+                            engine::PositionLogprobs{{7, -0.25F, 1}}};
+  const Json choice = Json::parse(answer_line(made, {}))["choices"][0];
+  CHECK(choice["logprobs"]["token_logprobs"] == Json({nullptr, -0.5, -0.25}));
+  CHECK(choice["finish_reason"] == "length");
+}
+
+TEST_CASE("a body's name, time and ids are the run's, and its seed makes other ids") {
+  const auto body = [](const OutputOptions& options, const std::string& url,
+                       const std::string& asked) {
+    const Read line = read(batch_line(asked, url));
+    REQUIRE(line.code == "");
+    FinishedLine made;
+    made.head = line.head;
+    made.fields = line.request.fields;
+    made.identity = digest(asked);
+    made.prompts.emplace_back().parts = {{1}};
+    engine::Completion& completion = made.outputs.emplace_back().completions.emplace_back();
+    completion.finish = engine::FinishReason::stop;
+    completion.stop_token = 7;
+    made.dropped_tokens = 1;
+    return Json::parse(answer_line(made, options));
+  };
+  const std::string prompt = R"({"prompt":[1]})";
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}]})";
+  OutputOptions options{.model = "m", .created = 77, .seed = 1};
+  const Json text = body(options, "/v1/completions", prompt)["response"];
+  CHECK(text["body"]["model"] == "m");
+  CHECK(text["body"]["created"] == 77);
+  CHECK(text["body"]["object"] == "text_completion");
+  CHECK(text["body"]["choices"][0]["stop_reason"] == 7);
+  CHECK(text["body"]["choices"][0]["finish_reason"] == "stop");
+  CHECK(text["body"]["usage"]["dropped_prompt_tokens"] == 1);
+  const Json spoken = body(options, "/v1/chat/completions", chat)["response"];
+  CHECK(spoken["body"]["object"] == "chat.completion");
+  const auto id = [](const Json& response) { return response["body"]["id"].get<std::string>(); };
+  CHECK_THAT(id(text), Catch::StartsWith("cmpl-"));
+  CHECK_THAT(id(spoken), Catch::StartsWith("chatcmpl-"));
+  CHECK(body(options, "/v1/completions", prompt)["response"] == text);
+  options.seed = 2;
+  const Json other = body(options, "/v1/completions", prompt);
+  CHECK(id(other["response"]) != id(text));
+  CHECK(other["response"]["request_id"] != text["request_id"]);
+}

@@ -260,3 +260,8 @@ TEST_CASE("strict runs refuse an id that occurs twice, naming both lines") {
                     Catch::Contains("line 3") && Catch::Contains("line 1"));
   CHECK_THROWS_WITH(check("{\"id\":\"2\",\"prompt\":\"a\"}\n\"b\"\n"), Catch::Contains("line 2"));
 }
+
+TEST_CASE("lines of blanks of any kind are no lines, and blanks around a line stay") {
+  CHECK(lines_of("\f\n\v\n \t\r\f\v \na\n") == Lines{"4/0:a"});
+  CHECK(lines_of(" a\t\n\f\"b\"\n") == Lines{"1/0: a\t", "2/1:\f\"b\""});
+}

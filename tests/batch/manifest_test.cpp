@@ -129,3 +129,30 @@ TEST_CASE("a run goes on with more lines behind its own, and with no others") {
       CHECK_FALSE(goes_on({5, 4}, {first, count}));
     }
 }
+
+TEST_CASE("--retry-failed is offered for another input where a run has failures to correct") {
+  const test::Scratch scratch;
+  const std::string texts = scratch.write("out.run.texts", std::string(4 * 8, 'x'));
+  const auto cure = [&](batch::RunState state, uint64_t failed, uint64_t kept,
+                        const std::string& differs = "input.xxh3: 1 then, 2 now") {
+    batch::Manifest run;
+    run.job["lines"] = batch::lines_json({}, 4);
+    run.state = state;
+    run.failed = failed;
+    run.texts = kept;
+    return batch::cure_of(differs, batch::Failed::keep, run, texts);
+  };
+  using State = batch::RunState;
+  const auto offers = Catch::Contains("with --retry-failed");
+  CHECK_THAT(cure(State::complete, 1, 4), offers);
+  CHECK_THAT(cure(State::complete, 0, 4), !offers);
+  CHECK_THAT(cure(State::complete, 1, 0), !offers);
+  CHECK_THAT(cure(State::complete, 1, 3), !offers);
+  CHECK_THAT(cure(State::partial, 1, 4), !offers);
+  CHECK_THAT(cure(State::running, 1, 4), !offers);
+  CHECK(cure(State::complete, 1, 4, "seed: 1 then, 2 now") == "give the same command");
+  CHECK_THAT(cure(State::running, 0, 0, "version: \"1\" then, \"2\" now"),
+             Catch::Contains("build that began it"));
+  CHECK_THAT(cure(State::running, 0, 0, "launch.cpu_isa: \"a\" then, \"b\" now"),
+             Catch::Contains("--cpu-isa"));
+}

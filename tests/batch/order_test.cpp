@@ -252,3 +252,35 @@ TEST_CASE("a line that was changed or cut off while the run read the input ends 
   scratch.write("in", "\"c\"");
   CHECK_THROWS_WITH(again.next(line, usual), Catch::Contains("was cut while it was read"));
 }
+
+TEST_CASE("why an order was chosen is told with the share that the cache has in each") {
+  // Two groups in turn, of which the cache has room for one: four blocks and one to go on.
+  std::vector<BuiltRequest> requests;
+  for (int i = 0; i < 8; ++i) {
+    const int group = i % 2;
+    requests.push_back(asks({group, 10 + group, 20 + group, 30 + group}, 1, 1));
+  }
+  const PrefixIndex index = index_of(requests);
+  const engine::ScheduleShape small = launch_of(5, 1, 64);
+  const ChosenLines chosen = choose_order(Order::automatic, index, small);
+  const auto cached = [](const std::optional<ScheduleForecast>& forecast) {
+    REQUIRE(forecast);
+    return forecast->cached_tokens;
+  };
+  CHECK(index.prompt_tokens() == 8 * 17);
+  CHECK(cached(chosen.choice.in_prefix_order) == 6 * 16);
+  CHECK(cached(chosen.choice.in_file_order) == 0);
+  CHECK(chosen.choice.reason ==
+        "of 136 prompt tokens the prefix cache has 70.6 % in the order by prefixes, 0.0 % in the "
+        "file's");
+  CHECK(chosen.choice.used == Order::prefix);
+  const ChosenLines few = choose_order(Order::automatic, index, small, 6, Forecasts::deciding);
+  CHECK(few.choice.used == Order::file);
+  CHECK_THAT(few.choice.reason,
+             Catch::StartsWith("of 136 prompt tokens 4.4 % are in prefixes that lines share"));
+  const ChosenLines asked = choose_order(Order::file, index, small);
+  CHECK(asked.choice.used == Order::file);
+  CHECK(asked.choice.asked == Order::file);
+  CHECK(asked.choice.reason == "--order file");
+  CHECK(choose_order(Order::prefix, index, small).choice.reason == "--order prefix");
+}

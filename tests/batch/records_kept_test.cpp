@@ -244,3 +244,29 @@ TEST_CASE("the slice of a job ends where its input does") {
     CHECK(is_part(job) == row.is_part);
   }
 }
+
+TEST_CASE("a new run's failures replace no file, and no failures that another run has left") {
+  const Scratch scratch;
+  RunFilesOptions options = options_of(scratch, "m");
+  options.errors = scratch.path("bad");
+  const auto told = [&]() -> std::string {
+    try {
+      const RunFiles files(options, nullptr);
+      return "";
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::foreign_output);
+      return error.what();
+    }
+  };
+  scratch.write("bad", "mine\n");
+  CHECK_THAT(told(), Contains("bad: is there already"));
+  CHECK(scratch.read("bad") == "mine\n");
+  std::filesystem::remove(scratch.path("bad"));
+  scratch.write("bad.part", answer_to(1));
+  CHECK_THAT(told(), Contains("bad.part: holds the finished lines of another run"));
+  CHECK(scratch.read("bad.part") == answer_to(1));
+  CHECK(!scratch.has("out.run.json"));
+  options.existing = files::Existing::replace;
+  CHECK(told().empty());
+  CHECK(!scratch.has("bad.part"));
+}

@@ -226,3 +226,23 @@ TEST_CASE("grammars are compiled of the lines that are answered, and of no line 
   CHECK(lines_of({.first = 1, .count = 2}) == 2);
   CHECK(lines_of({.first = 3, .count = 9}) == 1);
 }
+
+TEST_CASE("where there are more blocks than a survey remembers it does not say what is shared") {
+  // Blocks of one token; 2^21 of them are remembered.
+  const auto survey = [](size_t tokens) {
+    std::string text = R"({"max_tokens":1,"prompt_token_ids":[1)";
+    for (size_t i = 1; i < tokens; ++i) text += ",1";
+    SurveyOptions options;
+    options.prompts.max_model_len = int64_t{1} << 24;
+    options.limits.vocab_size = 10;
+    options.block_size = 1;
+    return survey_of(text + "]}\n" + R"({"prompt_token_ids":[1,1]})", options);
+  };
+  const PromptSurvey few = survey(10);
+  CHECK_FALSE(few.sharing_cut_off);
+  CHECK(few.all_shared_tokens() == 1u);
+  const PromptSurvey many = survey((size_t{1} << 21) + 1);
+  CHECK(many.sharing_cut_off);
+  CHECK(many.shared_tokens == 1);
+  CHECK(many.all_shared_tokens() == std::nullopt);
+}

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "base/json.h"
 
@@ -77,4 +78,38 @@ TEST_CASE("status lines and metrics hold the sample") {
                Catch::Contains(fmt::format("\nplimsoll_{}{{output=\"o\"}} {}\n", name, value)));
   }
   CHECK_THAT(metrics_text(loading, 0, "o"), !Catch::Contains("plimsoll_lines{"));
+}
+
+TEST_CASE("each metric has its kind and its own figure") {
+  ProgressSample sample;
+  sample.done = 11;
+  sample.failed = 12;
+  sample.total = 13;
+  sample.tokens_in = 14;
+  sample.tokens_out = 15;
+  sample.running = 16;
+  sample.waiting = 17;
+  sample.kv_use = 0.25;
+  sample.seconds = 18.5;
+  std::string figures;
+  std::istringstream lines(metrics_text(sample, 19, "o"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# HELP")) figures += line + "\n";
+  }
+  std::string expected;
+  const auto metric = [&](const std::string& name, const char* kind, const char* value) {
+    expected += "# TYPE plimsoll_" + name + " " + kind + "\nplimsoll_" + name + "{output=\"o\"} " +
+                value + "\n";
+  };
+  metric("lines_done", "counter", "11");
+  metric("lines_failed", "counter", "12");
+  metric("lines", "gauge", "13");
+  metric("prompt_tokens", "counter", "14");
+  metric("generated_tokens", "counter", "15");
+  metric("running", "gauge", "16");
+  metric("waiting", "gauge", "17");
+  metric("kv_use", "gauge", "0.25");
+  metric("seconds", "counter", "18.5");
+  metric("peak_rss_bytes", "gauge", "19");
+  CHECK(figures == expected);
 }

@@ -264,3 +264,21 @@ TEST_CASE("a run counts calls, and answers whose calls could not be read") {
   counts.add(cut, true);
   CHECK(counts.unread_cut == 1);
 }
+
+TEST_CASE("a forced call that is not there is an answer that could not be read") {
+  const auto unread = [](const std::string& choice, const std::string& answer) {
+    FinishedLine line =
+        finished_chat(tool_chat(kOfferedTools + R"(,"tool_choice":)" + choice), {answer});
+    read_parts(kAnswerOptions.formats, nullptr, line);
+    ToolCounts counts;
+    counts.add(line, true);
+    CHECK(counts.lines == 1);
+    CHECK(counts.unread + counts.calls == 1);
+    return counts.unread == 1;
+  };
+  const std::string named = R"({"type":"function","function":{"name":"f"}})";
+  CHECK_FALSE(unread("\"required\"", R"([{"name":"g","parameters":{}}])"));
+  CHECK(unread("\"required\"", R"([{"name":"g","par)"));
+  CHECK_FALSE(unread(named, R"({"a":1})"));
+  CHECK(unread(named, "<think>Hm."));
+}

@@ -3,8 +3,11 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <future>
+#include <numeric>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "recorder/thread_limit.h"
 
@@ -43,4 +46,31 @@ TEST_CASE("a system with too few threads for the decoders is told, and ends noth
     while (done < 1) std::this_thread::yield();
   }
   CHECK(done == 1);
+}
+
+TEST_CASE("decoders begin in the order in which their images come") {
+  std::vector<int> begun;  // by the only thread
+  std::atomic<int> done = 0;
+  std::promise<void> go;
+  {
+    Workers workers(1, 1000);
+    workers.add([waits = go.get_future().share()] { waits.wait(); }, 1);
+    for (int i = 0; i < 20; ++i) {
+      workers.add(
+          [&, i] {
+            begun.push_back(i);
+            ++done;
+          },
+          1);
+    }
+    go.set_value();
+    while (done < 20) std::this_thread::yield();
+  }
+  std::vector<int> in_order(20);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  CHECK(begun == in_order);
+  // Without threads the caller does the work at once.
+  Workers none(0, 1000);
+  none.add([&] { ++done; }, 1);
+  CHECK(done == 21);
 }
