@@ -148,7 +148,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
                                                      : split_ids(ids, room);
     } else {
       built.dropped_tokens += truncate(ids, room, options_.long_prompt);
-      prompt.parts.push_back(std::move(ids));
+      prompt.parts.emplace_back().swap(ids);
     }
     for (const TokenIds& part : prompt.parts) {
       built.sampling.push_back(sampling_params(head, fields, part.size(), thinking));
