@@ -8,6 +8,7 @@
 #include "batch/images/image_loader.h"
 #include "batch/images/placeholders.h"
 #include "batch/line_error.h"
+#include "batch/prompt_builder.h"
 #include "batch/read_request.h"
 #include "batch/scratch.h"
 #include "text/tokenizer_fixture.h"
@@ -240,4 +241,28 @@ TEST_CASE("images and videos beside a prompt have each their place, one or sever
   REQUIRE(videos.size() == 3);
   CHECK(videos[1].sources == Files{"b.png", "c.png"});
   CHECK(videos[2].kind == MediaKind::image);
+}
+
+TEST_CASE("a prompt with images may be as long as it is to be cut to, and no longer") {
+  PromptBuilder builder(
+      {.max_model_len = 100, .images = std::make_shared<ImageLoader>(source_rules())}, {});
+  const auto refused = [&](int64_t most) -> std::string {
+    LineHead head;
+    const OrderedJson body = {{"prompt_token_ids", {1, 7, 2}},
+                              {"multi_modal_data", {{"image", kOddImage}}},
+                              {"truncate_prompt_tokens", most}};
+    try {
+      const LineRequest request = read_request(head, body, {}, {.vocab_size = 100},
+                                               [](std::string_view, std::string_view) {});
+      const BuiltRequest built = builder.build(head, request);
+      CHECK(built.prompts.at(0).parts.at(0).size() == 8);  // two, and six of the image
+      CHECK(built.dropped_tokens == 0);
+      return "";
+    } catch (const LineError& error) {
+      CHECK_THAT(error.what(), Contains("has 8 tokens with those of its images"));
+      return error.param();
+    }
+  };
+  for (const int64_t most : {-1, 8, 9}) CHECK(refused(most).empty());
+  for (const int64_t most : {1, 7}) CHECK(refused(most) == "truncate_prompt_tokens");
 }

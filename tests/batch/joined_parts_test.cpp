@@ -165,3 +165,26 @@ TEST_CASE("a body's name, time and ids are the run's, and its seed makes other i
   CHECK(id(other["response"]) != id(text));
   CHECK(other["response"]["request_id"] != text["request_id"]);
 }
+
+TEST_CASE("ids alone are a list, and a list of lists where a line has several answers") {
+  const auto ids = [](const std::string& asked, const std::vector<std::vector<TokenIds>>& prompts,
+                      size_t choices) {
+    const Read line = read(asked);
+    REQUIRE(line.code == "");
+    FinishedLine made;
+    made.head = line.head;
+    made.fields = line.request.fields;
+    int32_t id = 0;
+    for (const std::vector<TokenIds>& parts : prompts) {
+      made.prompts.emplace_back().parts = parts;
+      engine::RequestOutput& output = made.outputs.emplace_back();
+      for (size_t i = 0; i < choices; ++i) output.completions.emplace_back().token_ids = {++id};
+    }
+    OutputOptions options;
+    options.format = OutputFormat::ids;
+    return Json::parse(answer_line(made, options))["token_ids"];
+  };
+  CHECK(ids(R"({"prompt":[5]})", {{{5}}}, 1) == Json::parse("[1]"));
+  CHECK(ids(R"({"prompt":[5],"n":2})", {{{5}}}, 2) == Json::parse("[[1],[2]]"));
+  CHECK(ids(R"({"prompt":[[5],[6]]})", {{{5}}, {{6}}}, 1) == Json::parse("[[1],[2]]"));
+}

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "batch/files/existing_output.h"
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
 #include "batch/files/run_files.h"
@@ -173,6 +174,8 @@ TEST_CASE("where parts have their failures decides whether a file of failures is
   std::filesystem::remove(scratch.path("all"));
   std::filesystem::remove(scratch.path("all.run.json"));
   CHECK(told(apart, scratch.path("all-bad")).empty());
+  CHECK(read_manifest(manifest_path(scratch.path("all")))->notes["errors"] ==
+        scratch.path("all-bad"));
 }
 
 TEST_CASE("answers name the model as in a run's first life, and its report goes when it goes on") {
@@ -269,4 +272,24 @@ TEST_CASE("a new run's failures replace no file, and no failures that another ru
   options.existing = files::Existing::replace;
   CHECK(told().empty());
   CHECK(!scratch.has("bad.part"));
+}
+
+TEST_CASE("a finished output that was changed is told before there is work for it") {
+  const Scratch scratch;
+  const RunFilesOptions options = options_of(scratch, "m");
+  {
+    RunFiles files(options, nullptr);
+    files.output().put(0, answer_to(0));
+    files.publish(1, 0, 0);
+  }
+  CHECK_NOTHROW(refuse_other_run(options));
+  RunFilesOptions other = options;
+  other.job["seed"] = 2;
+  CHECK_THROWS_WITH(refuse_other_run(other), Contains("belongs to another run (seed: 1 then, 2"));
+  scratch.write("out", answer_to(0) + "more\n");
+  const std::string then = std::to_string(answer_to(0).size());
+  CHECK_THROWS_WITH(refuse_other_run(options),
+                    Contains("out: had " + then + " bytes when its run ended"));
+  std::filesystem::remove(scratch.path("out"));
+  CHECK_NOTHROW(refuse_other_run(other));  // nothing of that run is left
 }
