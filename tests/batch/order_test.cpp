@@ -284,3 +284,32 @@ TEST_CASE("why an order was chosen is told with the share that the cache has in 
   CHECK(asked.choice.reason == "--order file");
   CHECK(choose_order(Order::prefix, index, small).choice.reason == "--order prefix");
 }
+
+TEST_CASE("a coarse hash stands for all tokens before its end, of lines before and behind") {
+  // Of eight blocks each: alike in all, in the first alone, in the first two, in none.
+  const std::vector<std::vector<int>> kinds = {{1, 2, 3, 4, 5, 6, 7, 8},
+                                               {1, 9, 3, 4, 5, 6, 7, 8},
+                                               {1, 2, 9, 4, 5, 6, 7, 8},
+                                               {9, 2, 3, 4, 5, 6, 7, 8}};
+  std::vector<BuiltRequest> requests;
+  for (int round = 0; round < 4; ++round) {
+    for (const std::vector<int>& blocks : kinds) requests.push_back(asks(blocks, 1, 1));
+  }
+  const PrefixIndex index = index_of(requests, 70);  // of 128
+  REQUIRE(index.span() == 2 * kBlock);
+  const auto alike = [&](size_t a, size_t b) {
+    const IndexedSequence &one = index.sequences(a).front(), &other = index.sequences(b).front();
+    REQUIRE(index.hash_count(one) == 4);
+    int64_t depth = 0;
+    while (depth < 4 && index.hash(one, depth) == index.hash(other, depth)) ++depth;
+    return depth;
+  };
+  for (const size_t round : {0, 4, 8, 12}) {
+    INFO(round);
+    CHECK(alike(0, round) == 4);
+    CHECK(alike(0, round + 1) == 0);
+    CHECK(alike(0, round + 2) == 1);
+    CHECK(alike(0, round + 3) == 0);
+    CHECK(alike(round + 2, 2) == 4);
+  }
+}
