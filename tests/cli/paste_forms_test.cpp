@@ -19,18 +19,18 @@ using test::Scratch;
 
 namespace {
 
-using NameList = std::vector<std::string>;
+using FormNames = std::vector<std::string>;
 
-PlanOptions planned_from(const std::string& text) {
+PlanOptions planned_form(const std::string& text) {
   PlanOptions options;
   expand_pasted_line({"plan", "--from", text}, options);
   return options;
 }
 
 /// Checks that the text launches m with a context of 4096, and leaves nothing out.
-PlanOptions check_plain(const std::string& text) {
+PlanOptions check_form(const std::string& text) {
   INFO(text);
-  const PlanOptions options = planned_from(text);
+  const PlanOptions options = planned_form(text);
   CHECK(options.engine == "vllm");
   CHECK(options.model == "m");
   CHECK(options.launch.args.max_model_len == 4096);
@@ -45,7 +45,7 @@ std::string words_from(const std::string& text, PlanOptions& options) {
 }
 
 const std::string kServe = "vllm serve m --max-model-len 4096";
-const std::string kFlags = " --model m --max-model-len 4096";
+const std::string kModelFlags = " --model m --max-model-len 4096";
 
 }  // namespace
 
@@ -78,10 +78,10 @@ TEST_CASE("programs that start others stand before a launch with their own flags
                               "ray symmetric-run --address a:1 --min-nodes 2 --",
                               "salloc -N 1 -t 1:00",
                               "wsl.exe -d U --user me"})
-    check_plain(std::string(starter) + " " + kServe);
+    check_form(std::string(starter) + " " + kServe);
   for (const std::string& shell :
        {"sh -c '" + kServe + "'", "bash --login -c '" + kServe + "'", "dash -ec '" + kServe + "'"})
-    check_plain(shell);
+    check_form(shell);
 }
 
 TEST_CASE("flags of docker run take a value or none, in one word or in two") {
@@ -89,10 +89,10 @@ TEST_CASE("flags of docker run take a value or none, in one word or in two") {
        {"--init", "-P", "--privileged --read-only", "-tid", "--rm --detach --tty --interactive",
         "--network host --shm-size=8g", "-p 80:80 -p81:81", "--name v --quiet", "-v=a:/b",
         "--pull always --sig-proxy", "--no-healthcheck --publish-all -u 1000:1000"})
-    check_plain(fmt::format("docker run {} vllm/vllm-openai:v0.12.0{}", flags, kFlags));
-  const PlanOptions options = planned_from(
-      "docker run --env-file e.env --env-file=f.env vllm/vllm-openai:v0.12.0" + kFlags);
-  CHECK(options.left_out == NameList{"--env-file e.env", "--env-file f.env"});
+    check_form(fmt::format("docker run {} vllm/vllm-openai:v0.12.0{}", flags, kModelFlags));
+  const PlanOptions options = planned_form(
+      "docker run --env-file e.env --env-file=f.env vllm/vllm-openai:v0.12.0" + kModelFlags);
+  CHECK(options.left_out == FormNames{"--env-file e.env", "--env-file f.env"});
 }
 
 TEST_CASE("the cards that a launch sees are the fewest that its text names") {
@@ -119,26 +119,28 @@ TEST_CASE("the cards that a launch sees are the fewest that its text names") {
            Row{"srun -G 2 -N 4 vllm serve m", 2},
        }) {
     INFO(row.text);
-    CHECK(planned_from(row.text).gpus_pasted == row.gpus);
+    CHECK(planned_form(row.text).gpus_pasted == row.gpus);
   }
   // Of a Ray cluster a container's cards are a part of the launch's.
   const std::string spec =
       "spec: {containers: [{image: vllm/vllm-openai, args: [--model, m], resources: {limits: "
       "{nvidia.com/gpu: 1}}}]}";
-  CHECK_FALSE(planned_from("apiVersion: v1\nspec: {workerGroupSpecs: [{template: {" + spec + "}}]}")
+  CHECK_FALSE(planned_form("apiVersion: v1\nspec: {workerGroupSpecs: [{template: {" + spec + "}}]}")
                   .gpus_pasted);
 }
 
 TEST_CASE("a launch's usage is that of its program") {
-  const auto usage = [](const std::string& text) { return check_plain(text).launch.args.usage; };
-  CHECK(usage("python -m vllm.entrypoints.openai.run_batch -i a -o b" + kFlags) ==
+  const auto usage = [](const std::string& text) { return check_form(text).launch.args.usage; };
+  CHECK(usage("python -m vllm.entrypoints.openai.run_batch -i a -o b" + kModelFlags) ==
         vllm::Usage::batch);
-  CHECK(usage("python -m vllm.entrypoints.cli.main run-batch -i a" + kFlags) == vllm::Usage::batch);
-  CHECK(usage("python /src/vllm/entrypoints/openai/api_server.py" + kFlags) == vllm::Usage::server);
+  CHECK(usage("python -m vllm.entrypoints.cli.main run-batch -i a" + kModelFlags) ==
+        vllm::Usage::batch);
+  CHECK(usage("python /src/vllm/entrypoints/openai/api_server.py" + kModelFlags) ==
+        vllm::Usage::server);
   for (const char* bench :
        {"vllm bench latency", "vllm bench throughput", "python benchmarks/benchmark_throughput.py",
         "python3 benchmark_latency.py"})
-    CHECK(usage(bench + kFlags) == vllm::Usage::offline);
+    CHECK(usage(bench + kModelFlags) == vllm::Usage::offline);
   const std::string ray =
       "c = LLMConfig(model_loading_config={'model_id': 'm'}, engine_kwargs={'max_model_len': "
       "4096})";
@@ -149,8 +151,8 @@ TEST_CASE("a launch's usage is that of its program") {
   CHECK(usage("INFO API server version 0.12.0\n" + args) == vllm::Usage::server);
   CHECK(usage("non-default args: {'max_model_len': 4096, 'model_tag': 'm'}") ==
         vllm::Usage::server);
-  CHECK(planned_from("LLMConfig(model_loading_config=f(), engine_kwargs=g())").left_out ==
-        NameList{"model_loading_config (not a literal)", "engine_kwargs (not a literal)"});
+  CHECK(planned_form("LLMConfig(model_loading_config=f(), engine_kwargs=g())").left_out ==
+        FormNames{"model_loading_config (not a literal)", "engine_kwargs (not a literal)"});
 }
 
 TEST_CASE("an image's month is a release of vLLM, and images have FlashInfer") {
@@ -160,16 +162,16 @@ TEST_CASE("an image's month is a release of vLLM, and images have FlashInfer") {
         std::pair{"26.08", "0.27.1"}, std::pair{"26.10", "0.31.0"}}) {
     INFO(tag);
     const PlanOptions options =
-        check_plain(fmt::format("docker run nvcr.io/nvidia/vllm:{}-py3 {}", tag, kServe));
+        check_form(fmt::format("docker run nvcr.io/nvidia/vllm:{}-py3 {}", tag, kServe));
     CHECK(vllm::version_text(options.launch.args.version) == release);
     CHECK(options.release_note.empty());
     CHECK(options.launch.args.flashinfer_installed == true);
   }
-  CHECK(planned_from("docker run vllm/vllm-openai:v0.12.0 m").launch.args.flashinfer_installed ==
+  CHECK(planned_form("docker run vllm/vllm-openai:v0.12.0 m").launch.args.flashinfer_installed ==
         true);
-  CHECK(planned_from(kServe).launch.args.flashinfer_installed ==
+  CHECK(planned_form(kServe).launch.args.flashinfer_installed ==
         PlanOptions().launch.args.flashinfer_installed);
-  CHECK(vllm::version_text(planned_from("%pip install vllm==0.12.0\nfrom vllm import LLM\nLLM('m')")
+  CHECK(vllm::version_text(planned_form("%pip install vllm==0.12.0\nfrom vllm import LLM\nLLM('m')")
                                .launch.args.version) == "0.12.0");
 }
 
@@ -182,11 +184,11 @@ TEST_CASE("mounts are read in every spelling, and where this folder is the host'
        {"-v " + folder + ":/cfg/", "-v " + folder + ":/cfg:ro,z",
         "--mount type=bind,src=" + folder + ",dst=/cfg",
         "--mount type=bind,source=" + folder + ",destination=/cfg,readonly"})
-    check_plain("docker run " + mount + image);
-  check_plain("services:\n  v:\n    image: vllm/vllm-openai\n    volumes: [{type: bind, source: " +
-              folder + ", target: /cfg}]\n    command: --model m --config /cfg/c.yaml\n");
-  CHECK(planned_from("docker run -v a:/cfg" + image).left_out ==
-        NameList{"--config /cfg/c.yaml (not on this machine)"});
+    check_form("docker run " + mount + image);
+  check_form("services:\n  v:\n    image: vllm/vllm-openai\n    volumes: [{type: bind, source: " +
+             folder + ", target: /cfg}]\n    command: --model m --config /cfg/c.yaml\n");
+  CHECK(planned_form("docker run -v a:/cfg" + image).left_out ==
+        FormNames{"--config /cfg/c.yaml (not on this machine)"});
   scratch.write("seqs.yaml", "max-num-seqs: 7\n");
   for (const char* word : {"$PWD", "${PWD}", "$(pwd)"}) {
     INFO(word);
@@ -200,7 +202,7 @@ TEST_CASE("mounts are read in every spelling, and where this folder is the host'
 }
 
 TEST_CASE("settings of manifests and of config files keep their kinds") {
-  const PlanOptions options = planned_from(
+  const PlanOptions options = planned_form(
       "model: m\nmax-model-len: 4096\nenable-lora: True\nenforce-eager: False\nseed: null\n"
       "hf-overrides: {a: '1', b: 2, c: true, d: [x, 1.5], e: null, f: True, g: 1e3, h: ''}\n");
   CHECK(options.launch.args.lora);
@@ -209,41 +211,41 @@ TEST_CASE("settings of manifests and of config files keep their kinds") {
   CHECK(*options.launch.args.overrides ==
         parse_json<Json>(R"({"a":"1","b":2,"c":true,"d":["x",1.5],"e":null,"f":true,"g":1e3,)"
                          R"("h":""})"));
-  check_plain(
+  check_form(
       "servingEngineSpec:\n  modelSpec:\n  - modelURL: m\n    vllmConfig:\n      extraArgs: "
       "[--max-model-len, '4096']\n");
-  check_plain(
+  check_form(
       "kind: InferenceService\nspec:\n  predictor:\n    model:\n      modelFormat: {name: "
       "huggingface}\n      args: [--model-id=m, --max-model-len=4096]");
-  check_plain(
+  check_form(
       "echo 'max-model-len: 4096' > c.yaml\necho 'tensor-parallel-size: 2' >> c.yaml\n"
       "vllm serve m --config c.yaml");
-  CHECK(planned_from("echo 'max-model-len: 4096' > c.yaml\necho 'tensor-parallel-size: 2' >> "
+  CHECK(planned_form("echo 'max-model-len: 4096' > c.yaml\necho 'tensor-parallel-size: 2' >> "
                      "c.yaml\nvllm serve m --config c.yaml")
             .launch.args.tensor_parallel == 2);
-  CHECK(planned_from("services:\n  v:\n    image: vllm/vllm-openai\n    env_file: .env\n"
+  CHECK(planned_form("services:\n  v:\n    image: vllm/vllm-openai\n    env_file: .env\n"
                      "    command: --model m\n")
-            .left_out == NameList{"env_file"});
+            .left_out == FormNames{"env_file"});
   // A variable that names itself stays as it is.
   const std::string loop =
       "apiVersion: v1\nspec: {containers: [{image: vllm/vllm-openai, env: [{name: A, value: "
       "$(A)}], args: [--model=m, '--max-model-len=4096', '--served-model-name=$(A)']}]}\n";
-  check_plain(loop);
-  CHECK(planned_from("vllm serve m --max-model-len 4096 --config").model == "m");
+  check_form(loop);
+  CHECK(planned_form("vllm serve m --max-model-len 4096 --config").model == "m");
 }
 
 TEST_CASE("shift leaves out as many words as it says") {
-  check_plain("f() { shift 2; vllm serve \"$@\"; }\nf a b m --max-model-len 4096");
-  check_plain("f() { shift; shift; vllm serve \"$@\"; }\nf a b m --max-model-len 4096");
+  check_form("f() { shift 2; vllm serve \"$@\"; }\nf a b m --max-model-len 4096");
+  check_form("f() { shift; shift; vllm serve \"$@\"; }\nf a b m --max-model-len 4096");
 }
 
 TEST_CASE("names that are no files are not said to be absent") {
-  CHECK(planned_from("vllm serve m --generation-config vllm --tokenizer auto").left_out.empty());
-  CHECK(planned_from("vllm serve m --tokenizer org/t").left_out ==
-        NameList{"--tokenizer org/t (not on this machine)"});
+  CHECK(planned_form("vllm serve m --generation-config vllm --tokenizer auto").left_out.empty());
+  CHECK(planned_form("vllm serve m --tokenizer org/t").left_out ==
+        FormNames{"--tokenizer org/t (not on this machine)"});
   PlanOptions options;
   CHECK(expand_pasted_line({"plan", "--from=" + kServe, "--advise"}, options) ==
-        NameList{"plan", "--advise"});
+        FormNames{"plan", "--advise"});
   CHECK(options.model == "m");
   CHECK_THROWS_WITH(expand_pasted_line({"plan", "--from"}, options),
                     Contains("a command line is missing"));
@@ -259,7 +261,7 @@ TEST_CASE("marks and spaces of pages stand for those that were typed") {
                            "\u279C  src git:(main) vllm serve m "
                            "--max-model-len 4096",
                            "In [1]: !vllm serve m --max-model-len 4096"})
-    check_plain(text);
+    check_form(text);
 }
 
 TEST_CASE("arguments of llama-cpp-python are flags of llama.cpp") {
@@ -292,7 +294,7 @@ TEST_CASE("an image of llama.cpp runs the program of its tag and of its first wo
   }
   for (const char* flag : {"-b", "--bench"})
     CHECK_THROWS_WITH(
-        planned_from(fmt::format("docker run ghcr.io/ggml-org/llama.cpp:full {} -m m", flag)),
+        planned_form(fmt::format("docker run ghcr.io/ggml-org/llama.cpp:full {} -m m", flag)),
         Contains("llama-bench starts a launch"));
   for (const char* set : {"1", "true", "ON", "enabled"}) {
     PlanOptions options;
@@ -305,6 +307,6 @@ TEST_CASE("an image of llama.cpp runs the program of its tag and of its first wo
 
 TEST_CASE("a line of ps has times of sixty minutes and seconds") {
   const std::string line = "root 7 0:{} /opt/bin/vllm serve m --hf-overrides {{\"a\": [1, 2]}}";
-  CHECK(planned_from(fmt::format(fmt::runtime(line), "59")).launch.args.overrides != nullptr);
-  CHECK_THROWS_AS(planned_from(fmt::format(fmt::runtime(line), "61")), Error);
+  CHECK(planned_form(fmt::format(fmt::runtime(line), "59")).launch.args.overrides != nullptr);
+  CHECK_THROWS_AS(planned_form(fmt::format(fmt::runtime(line), "61")), Error);
 }
