@@ -245,7 +245,7 @@ TEST_CASE("a pasted launch says its release, its GPUs, its usage and its variabl
   const auto unmoved = pasted("VLLM_LOGGING_LEVEL=DEBUG VLLM_USE_V1=1 HF_TOKEN=x vllm serve m");
   CHECK(unmoved.left_out.empty());
   CHECK(unmoved.ignored == std::vector<std::string>{"VLLM_LOGGING_LEVEL"});
-  ::unsetenv("VLLM_USE_V1");
+  for (const char* left : {"VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"}) ::unsetenv(left);
 }
 
 TEST_CASE("a config file of vLLM counts as flags before those of the line") {
