@@ -4,6 +4,7 @@
 #include <string>
 
 #include "batch/scratch.h"
+#include "plan/configs.h"
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
 #include "plan/engines/free_memory.h"
