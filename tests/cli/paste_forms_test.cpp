@@ -254,8 +254,8 @@ TEST_CASE("names that are no files are not said to be absent") {
 TEST_CASE("marks and spaces of pages stand for those that were typed") {
   for (const char* text : {"vllm\u202Fserve\u00A0m --max-model-len\u20094096",
                            "vllm&nbsp;serve\u3000m --max-model-len 4096",
-                           "vllm serve &apos;m&apos; --max-model-len &#34;4096&#34;",
-                           "vllm serve &#x27;m&#x27; --max-model-len &quot;4096&quot;",
+                           "bash -c &apos;vllm serve m --max-model-len &#34;4096&#34;&apos;",
+                           "bash -c &#x27;vllm serve m --max-model-len &quot;4096&quot;&#x27;",
                            "vllm serve \u201Em\u201D --max-model-len \u201A4096\u2019",
                            "```\nvllm serve m --max-model-len 4096\n```",
                            "\u279C  src git:(main) vllm serve m "
