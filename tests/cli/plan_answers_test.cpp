@@ -152,6 +152,7 @@ TEST_CASE("free memory is read in GiB, and of several cards the least counts") {
   CHECK(several.before == 77);
   CHECK(several.after == 22.8);
   CHECK(several.each == std::vector<double>{23.1, 22.8, 24});
+  CHECK(free_of("after=20:21,before=62").each == std::vector<double>{20, 21});
   CHECK(free_of("before=62,after=62").before == 62);
   CHECK(free_of("after=1048576").after == 1048576);
   for (const char* text : {"before=61.9,after=62", "after=1048577", "after=1,later=2", "after=0",
