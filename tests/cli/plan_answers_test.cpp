@@ -266,6 +266,7 @@ TEST_CASE("a measured rate is a number above 0, with a point or a unit") {
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.err, Contains("--tokens-per-second r: expected a number above 0"));
   }
+  CHECK(shell(scratch, "plimsoll plan $MODEL -i in --tokens-per-second 12.5x").status != 0);
   scratch.write("r", R"({"seconds":{"run":2},"tokens":{"prompt":5,"completion":4}})");
   const Outcome measured = shell(scratch, "plimsoll plan $MODEL -i in --format json --rate r");
   CHECK(parse_json<Json>(measured.out)["prompts"]["tokens_per_second"] == 4.5);
