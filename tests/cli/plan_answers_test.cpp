@@ -19,7 +19,7 @@ using Catch::Contains;
 
 namespace {
 
-const std::string kLlama = kConfigs + "llama-3.1-8b.json";
+const std::string kAnswersLlama = kConfigs + "llama-3.1-8b.json";
 
 cli::PlanOptions options_of(const std::string& flag, const std::string& value) {
   cli::PlanOptions options;
@@ -72,7 +72,7 @@ TEST_CASE("the table of engines has a row for each, and below it what was left o
 
 TEST_CASE("one engine that fits is enough, and none is not") {
   const Scratch scratch;
-  const std::string all = kLlama + " --engine all --gpu ";
+  const std::string all = kAnswersLlama + " --engine all --gpu ";
   CHECK(planned(scratch, all + "4090 --max-model-len 4096").status == 0);
   CHECK(planned(scratch, all + "4060 --max-model-len 131072").status == 6);
 }
@@ -208,7 +208,7 @@ TEST_CASE("cards of llama.cpp are as many as are named, or have a size") {
 
 TEST_CASE("a line to paste is the engine's, with what it does not say") {
   const Scratch scratch;
-  const std::string vllm = kLlama + " --engine vllm --max-model-len 8192 ";
+  const std::string vllm = kAnswersLlama + " --engine vllm --max-model-len 8192 ";
   const std::string roomy = vllm + "--gpu 5090 --format ";
   const Json json = parse_json<Json>(planned(scratch, roomy + "json").out);
   const auto edge = [&](const char* which) {
@@ -235,7 +235,7 @@ TEST_CASE("a line to paste is the engine's, with what it does not say") {
   const Outcome cardless = planned(scratch, vllm + "--format log");
   CHECK(cardless.out.empty());
   CHECK_THAT(cardless.err, Contains("--format log: name the card, --gpu NAME"));
-  const std::string sglang = kLlama + " --engine sglang --gpu h100 --format ";
+  const std::string sglang = kAnswersLlama + " --engine sglang --gpu h100 --format ";
   CHECK(planned(scratch, sglang + "args --page-size=16 --disable-cuda-graph").out ==
         "--page-size 16 --disable-cuda-graph\n");
   CHECK(planned(scratch, sglang + "args --engine-version 0.5.4 --cuda-graph-bs 1 2 --page-size 16")
