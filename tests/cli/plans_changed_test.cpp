@@ -50,7 +50,11 @@ const Words kCards = {"--gpu h100",
                       "--gpu H100-SXM5-80GB-MIG-3g.40gb",
                       "--gpu h100",
                       "--gpu a10 --gpus auto",
-                      "--gpu h200 --gpus 4"};
+                      "--gpu h200 --gpus 4",
+                      "--gpu l4 --gpus 3",
+                      "--gpu mi300x",
+                      "--gpu 'rtx pro 6000' --gpus auto",
+                      "--gpu 2xA6000"};
 
 /// Flags with values that are taken, but for a few.
 const Words kPlanFlags = {
@@ -141,7 +145,35 @@ const Words kPlanFlags = {
     "-i in --rate 2k --long-prompt truncate-left",
     "-i in --max-tokens 300",
     "--served-model-name other",
-    "--max-num-sequences 4"};
+    "--max-num-sequences 4",
+    "--max-num-seqs 200 --max-num-batched-tokens 9000",
+    "--kv-cache-memory-bytes 5GiB",
+    "--tensor-parallel-size 2 --pipeline-parallel-size 2",
+    "-tp 2 -dp 2 --enable-expert-parallel",
+    "--no-enable-expert-parallel --no-enforce-eager",
+    "--no-async-scheduling",
+    "--no-disable-custom-all-reduce",
+    "--no-disable-hybrid-kv-cache-manager",
+    "--enable-batch-sharded-sampling -tp 2",
+    "--no-enable-batch-sharded-sampling",
+    "--allow-deprecated-quantization",
+    "--rope-scaling '{\"rope_type\":\"yarn\",\"factor\":4.0}'",
+    "--hf-overrides '{\"num_hidden_layers\":5}'",
+    "--engram-config '{\"cpu_offload\":true}'",
+    "--compilation-config '{\"cudagraph_capture_sizes\":[1,2,40]}'",
+    "--compilation-config '{\"cudagraph_mode\":\"FULL\"}'",
+    "--runner pooling",
+    "--runner pooling --convert embed",
+    "--convert classify",
+    "--task embed",
+    "--pooler-config '{\"pooling_type\":\"MEAN\"}' --runner pooling",
+    "--override-pooler-config '{\"pooling_type\":\"CLS\"}' --task embed",
+    "--swap-space 9 --api-key x --disable-log-requests",
+    "--trust-remote-code --enable-auto-tool-choice --tool-call-parser hermes",
+    "-i in --tokens-per-second 90",
+    "-i in --reorder ordered",
+    "--engine-version 0.14.1",
+    "--engine-version 1"};
 
 const Words kAnswers = {"",
                         "",
@@ -188,8 +220,20 @@ std::string plan_line(const Scratch& scratch, Draw& draw) {
   const std::string model = samples ? "$MODEL" : "config.json";
   const std::string card = draw.of(kCards) + " " + draw.of(kAnswers);
   const std::string flags = drawn_flags(draw);
-  if (draw.below(6) > 0)
-    return fmt::format("plimsoll plan {} {} {} {}", model, draw.of(kEngines), card, flags);
+  const std::string line = fmt::format("plimsoll plan {} {}", model, draw.of(kEngines));
+  switch (draw.below(8)) {
+    case 0:
+      break;
+    case 1:  // what two launches differ in
+      return fmt::format(
+          "{0} {1} --format json > a; {0} {1} {2} --format json > b; plimsoll plan --diff a b",
+          line, draw.of(kCards), flags);
+    case 2:  // the log of another launch
+      return fmt::format("{0} {1} {2} --format log > log; {0} {1} --check log", line,
+                         draw.of(kCards), flags);
+    default:
+      return fmt::format("{} {} {}", line, card, flags);
+  }
   scratch.write("pasted",
                 fmt::format(fmt::runtime(draw.of(kPastes)), samples ? test::kModel : model, flags));
   return fmt::format("plimsoll plan --from pasted {}", card);
@@ -200,7 +244,7 @@ std::string plan_line(const Scratch& scratch, Draw& draw) {
 TEST_CASE("lines of plan drawn at random have the figures, words and refusals that they had") {
   const std::vector<Json> rows = configs();
   Digests digests("plans");
-  for (int seed = 0; seed < testing::times(200, 70); ++seed) {
+  for (int seed = 0; seed < testing::times(300, 100); ++seed) {
     const std::string name = fmt::format("{:03}", seed);
     Draw draw(name);
     const Scratch scratch;

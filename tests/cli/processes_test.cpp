@@ -304,13 +304,15 @@ std::string long_batch_of(int lines) {
   return input;
 }
 
-/// A run of `count` processes of which one gets a signal after `seconds`; prints its status and the
-/// time that it took to end after that.
+/// A run of `count` processes of which one gets a signal after `seconds`, or when it is there and
+/// has `begun` (a shell's condition) where that is later; prints its status and the time that it
+/// took to end after that.
 std::string disturbed(int count, const std::string& ranks, const std::string& name,
-                      const std::string& seconds, int process) {
+                      const std::string& seconds, int process, const std::string& begun = "true") {
   return processes(count) + "run $MODEL -q -o out -i in --threads 1 --max-num-seqs 16 " + ranks +
-         " & run=$!; sleep " + seconds + "; one=$(pgrep -P $run -x plimsoll | sed -n " +
-         std::to_string(process + 1) + "p); [ -z \"$one\" ] || kill -" + name +
+         " & run=$!; sleep " + seconds + "; while one=$(pgrep -P $run -x plimsoll | sed -n " +
+         std::to_string(process + 1) + "p); kill -0 $run 2>/dev/null && { [ -z \"$one\" ] || ! " +
+         begun + "; }; do sleep 0.1; done; [ -z \"$one\" ] || kill -" + name +
          " $one; before=$(date +%s); wait $run; echo $? $(($(date +%s) - before)) $one; ";
 }
 
@@ -329,7 +331,8 @@ TEST_CASE("a process that is stopped is noticed within ten seconds, and the same
     const Scratch scratch;
     scratch.write("in", long_batch_of(1600));
     REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
-    Outcome outcome = shell(scratch, disturbed(2, "-tp 2", "STOP", "1", process));
+    Outcome outcome =
+        shell(scratch, disturbed(2, "-tp 2", "STOP", "1", process, "[ -s out.part ]"));
     INFO("process " << process << ": " << outcome.out << outcome.err);
     int status = 0, seconds = 0;
     std::istringstream(outcome.out) >> status >> seconds;
