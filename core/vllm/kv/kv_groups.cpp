@@ -143,14 +143,17 @@ size_t least_padding(const std::vector<size_t>& counts, size_t lower) {
   return best;
 }
 
+/// Layers of each size of page are dealt in turn; where one size has more layers than another, the
+/// rest of them too.
 void split_into(std::vector<KvGroup>& groups, const Bucket& bucket, size_t count) {
+  const size_t repeats = bucket.repeats();
+  count = std::min(count, repeats);  // no group is empty
   if (count <= 1) {
     groups.push_back({bucket.layers});
     return;
   }
   const size_t first = groups.size();
   groups.resize(first + count);
-  const size_t repeats = bucket.by_page.front().second.size();
   for (size_t i = 0; i < repeats; ++i) {
     for (const auto& [page, layers] : bucket.by_page) {
       if (i < layers.size()) groups[first + i % count].layers.push_back(layers[i]);
