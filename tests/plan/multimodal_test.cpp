@@ -85,10 +85,15 @@ TEST_CASE("Gemma 4 reads an item as a whole: a step holds its largest by default
   CHECK(least_batched_tokens(view, args) == 32 * 78);
   args.limits["video"] = {1, 0, 0, 8};
   CHECK(least_batched_tokens(view, args) == 8 * 78);
+  args.limits["video"] = {1, 0, 0, 64};  // more than are read
+  CHECK(least_batched_tokens(view, args) == 32 * 78);
   args.limits = {{"image", {}}};
   CHECK(least_batched_tokens(view, args) == 32 * 78);
   args.limits = {{"image", {}}, {"video", {}}};
   CHECK(least_batched_tokens(view, args) == 0);
+  const auto causal = parse_json<Json>(R"({"architectures": ["Gemma4ForConditionalGeneration"],
+    "text_config": {"use_bidirectional_attention": "all"}})");
+  CHECK(least_batched_tokens(ConfigView(causal, "gemma4"), {}) == 0);
 }
 
 TEST_CASE("a tower is left out where none of its modalities is wanted") {

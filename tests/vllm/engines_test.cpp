@@ -65,6 +65,7 @@ TEST_CASE("a cache of 8 bits keeps the second engine where the stated backend re
            {false, {0, 9, 0}, "fp8", "FLASHINFER", h100, true},
            {false, {0, 9, 0}, "bfloat16", "", h100, true},
            {false, {0, 10, 2}, "bfloat16", "FLASH_ATTN_VLLM_V1", h100, false},
+           {false, {0, 10, 2}, "bfloat16", "XFORMERS_VLLM_V1", h100, true},
            {false, {0, 10, 2}, "fp8", "TRITON_ATTN_VLLM_V1", nullptr, false},
            {true, {0, 10, 2}, "fp8", "", h100, false},
            {true, {0, 10, 2}, "fp8", "FLASHMLA", h100, false},

@@ -123,6 +123,17 @@ TEST_CASE("stated sizes hold one whole step of a draft, where whole steps are re
   CHECK(graphs(args) == 0);
 }
 
+TEST_CASE("the largest stated size is the largest of a step, in whatever order they stand") {
+  EngineArgs args = at({0, 33, 0});
+  args.graphs.largest = 8192;
+  args.capture_sizes = {8192, 1};
+  CHECK(refusal(args).empty());
+  args.capture_sizes = {1, 8192, 8193};
+  CHECK(refusal(args).empty());
+  args.graphs.largest = 8193;
+  CHECK_THAT(refusal(args), Catch::Contains("(=8193)") && Catch::Contains("(=8192)"));
+}
+
 TEST_CASE("graphs are checked from 0.11.1 on") {
   EngineArgs args = at({0, 11, 0});
   args.capture_sizes = {1, 8};

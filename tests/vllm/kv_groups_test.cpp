@@ -235,6 +235,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a packed block ends where each layer's kernel takes whole pages") {
+  // 64 entries of 100 bytes in a block of 256 tokens, in pages of 16 entries; and of windows.
+  const auto bytes = [](int64_t kernel_block, int64_t stride) {
+    KvLayer latents = layer_of(KvKind::latent, 100);
+    latents.compression = 4;
+    latents.kernel_block = kernel_block;
+    KvLayer windows = layer_of(KvKind::sliding_latent, 10, 128);
+    windows.stride = stride;
+    ModelShape shape;
+    shape.kernel = AttentionKernel::deepseek_v4;
+    shape.packs_pages = true;
+    shape.kv_layers = {latents, windows};
+    KvOptions options;
+    options.max_model_len = 8192;
+    const KvPlan plan(shape, options);
+    CHECK(plan.block_size() == 256);
+    return plan.bytes_per_block().value();
+  };
+  CHECK(bytes(64, 700) == 11200);  // both 1600 and 700 divide it
+  CHECK(bytes(64, 0) == 6400);
+  CHECK(bytes(96, 700) == 11200);  // kernels read 32 tokens of 96: 800 bytes
+  CHECK(bytes(256, 700) == 7000);  // a whole block is one of the kernel's
+  CHECK(bytes(256, 0) == 6400);
+  CHECK(bytes(0, 700) == 7000);
+}
+
 TEST_CASE("a plan without caches holds nothing") {
   const KvPlan plan = plan_of({});
   CHECK(plan.empty());

@@ -66,6 +66,19 @@ TEST_CASE("model_max_length takes the place of the other lengths, larger or smal
   }
 }
 
+TEST_CASE("a factor stretches positions as far as they can be counted") {
+  const auto most = [](double factor) {
+    return length_of({{"max_position_embeddings", 1000},
+                      {"rope_scaling", {{"rope_type", "linear"}, {"factor", factor}}}})
+        .most;
+  };
+  CHECK(most(2.5) == 2500);
+  CHECK(most(1e9) == int64_t{1000} * 1000 * 1000 * 1000);
+  CHECK(most(1e15) == 1000);
+  CHECK(most(1e300) == 1000);
+  CHECK(most(0) == 1);
+}
+
 TEST_CASE("a config that states no length has 2048 by default, and takes any") {
   const ModelLength length = length_of(Json::object());
   CHECK_FALSE(length.stated);

@@ -242,6 +242,7 @@ TEST_CASE("a task decides what a class that generates answers with, and how prom
   CHECK(pools_in_parts({config, "config.json"}, asked("embed", {0, 12, 0})));
   CHECK(stated_pooling({{"pooling_mode", 3}, {"pooling_mode_mean_tokens", true}}) == "MEAN");
   CHECK(stated_pooling({{"pooling_mode", true}}).empty());
+  CHECK(stated_pooling({{"model_type", "mean"}}).empty());
 }
 
 TEST_CASE("a generator that no release knows is noted, whatever it reads") {

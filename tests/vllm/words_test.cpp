@@ -284,6 +284,9 @@ TEST_CASE("words on quantization") {
   CHECK(told([&] { check_card("awq", k33, &card); }) ==
         "The quantization method awq is not supported for the current GPU. Minimum capability: 75. "
         "Current capability: 70.");
+  card.compute_capability = 0;  // not known
+  CHECK(told([&] { check_card("awq", k33, &card); }).empty());
+  CHECK(told([&] { check_card("awq", k33, nullptr); }).empty());
   CHECK(told([] {
           check_dtype("gptq", "float32", {0, 29, 0});
         }) ==
