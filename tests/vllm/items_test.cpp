@@ -142,6 +142,23 @@ TEST_CASE("a switch of the processor turns tiles off, and their number is one at
   CHECK(tokens_with(split, "max_image_size.longest_edge", 0) > 0);
 }
 
+TEST_CASE("an image of tiles has the tokens of nine of them at most, and a newline a row") {
+  VisionShape vision;
+  vision.kind = VisionShape::Kind::any_resolution;
+  vision.patch = 14;
+  vision.image_size = 384;  // 27 patches a side
+  vision.tokens_per_image = 729;
+  vision.nine_tiles = true;
+  // Of 1153 x 944 pixels 3 x 4 tiles keep 98 x 81 patches, 1.09994 times nine tiles a side.
+  vision.pinpoints = {{1152, 1152}, {1152, 1536}, {1536, 1536}};
+  CHECK(largest_image(vision, {}).tokens == 729 + 98 * 81 + 81);
+  CHECK(largest_image(vision, {}).rows == (3 * 4 + 1) * 729);
+  // Of 6 x 6 tiles 162 x 132 patches are left, scaled down by the root of 21384 / 6561.
+  vision.pinpoints = {{2304, 2304}};
+  CHECK(largest_image(vision, {}).tokens == 729 + 89 * 73 + 73);
+  CHECK(largest_image(vision, {}).rows == (6 * 6 + 1) * 729);
+}
+
 TEST_CASE("an image of no size is one unit") {
   VisionShape vision;
   vision.kind = VisionShape::Kind::longest_edge;

@@ -151,6 +151,10 @@ TEST_CASE("states and rings fill the block that the other layers need") {
     if (row.state > 0) add(specs, 1, spec_of(KvKind::state, row.state));
     CHECK(sizes_of(packed_groups(specs)) == row.groups);
   }
+  // Pages of no size take none.
+  Specs empty = latents;
+  add(empty, 8, spec_of(KvKind::ring, 0));
+  CHECK(sizes_of(packed_groups(empty)) == std::vector<size_t>{8, 4, 4});
   // Of rings that fit into one block, no more in a group than a group of the latents is deep.
   Specs specs;
   add(specs, 2, spec_of(KvKind::latent, 1024));
@@ -233,6 +237,28 @@ TEST_CASE(
     REQUIRE(plan.kinds().size() == 2);
     CHECK(plan.kinds()[1].spec.block_size == block);
   }
+}
+
+TEST_CASE("a stage's part of the plan has its own layers, under the groups of all") {
+  const KvPlan whole = plan_of({layer_of(KvKind::full, 1024), layer_of(KvKind::sliding, 1024, 128),
+                                layer_of(KvKind::full, 1024), layer_of(KvKind::sliding, 1024, 256),
+                                layer_of(KvKind::sliding, 1024, 128)});
+  REQUIRE(whole.kinds().size() == 3);
+  const auto part = [&](size_t first, size_t count) {
+    const KvPlan plan = whole.part(first, count);
+    std::vector<int64_t> layers;
+    for (const KvKindCount& kind : plan.kinds())
+      layers.push_back(kind.spec.window * 10 + kind.layers);
+    return std::pair{layers, plan.bytes_per_block().value()};
+  };
+  using Part = std::pair<std::vector<int64_t>, int64_t>;
+  constexpr int64_t kPage = 16 * 1024;
+  CHECK(part(0, 1) == Part{{1}, kPage});
+  CHECK(part(1, 2) == Part{{1281, 1}, kPage});
+  CHECK(part(3, 2) == Part{{2561, 1281}, kPage});
+  CHECK(part(5, 0) == Part{{}, 0});
+  CHECK(whole.part(0, 5).group_sizes() == whole.group_sizes());
+  CHECK(whole.part(1, 1).group_sizes() == std::vector<int64_t>{1});
 }
 
 TEST_CASE("a packed block ends where each layer's kernel takes whole pages") {
