@@ -7,16 +7,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "vllm/launch/context_ranks.h"
-#include "vllm/launch/dtype.h"
-#include "vllm/launch/engine_choice.h"
 #include "vllm/launch/graphs.h"
-#include "vllm/launch/messages.h"
 #include "vllm/launch/prefixes.h"
 #include "vllm/launch/quantization.h"
 #include "vllm/launch/refusals.h"
 #include "vllm/launch/runner.h"
-#include "vllm/launch/served.h"
-#include "vllm/launch/stage_launch.h"
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
