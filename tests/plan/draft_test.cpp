@@ -79,6 +79,42 @@ TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embed
   CHECK(extra_of("eagle", llama(1, 2048), 2).parameters == 285'220'864);
 }
 
+TEST_CASE("keys of an EAGLE-3 head's config add states, norms and projections") {
+  Json third = llama(1, 2048);
+  third["draft_vocab_size"] = 32000;
+  const int64_t usual = extra_of("eagle3", third, 1).parameters;
+  constexpr int64_t kWidth = 4096, kBytes = 2;
+  constexpr int64_t kState = kWidth * kWidth * kBytes;  // of three
+  constexpr int64_t kNorm = 3 * kWidth * kBytes;
+  struct Row {
+    Json changes;
+    int64_t bytes;
+  };
+  const Row rows[] = {
+      {{{"num_aux_hidden_states", 2}}, -kState},
+      {{{"eagle_config", {{"eagle_aux_hidden_state_layer_ids", {1, 9, 17, 25}}}}}, kState},
+      {{{"eagle_config", {{"eagle_aux_hidden_state_layer_ids", {1, 9}}}},
+        {"num_aux_hidden_states", 5}},
+       2 * kState},
+      {{{"eagle_config", {{"use_aux_hidden_state", false}}}}, -3 * kState},
+      {{{"eagle_config", {{"use_aux_hidden_state", true}}}}, 0},
+      {{{"norm_before_fc", true}}, kNorm},
+      {{{"eagle_config", {{"norm_before_fc", true}}}}, kNorm},
+      {{{"eagle_config", {{"norm_before_fc", false}}}, {"norm_before_fc", true}}, 0},
+      {{{"fc_norm", true}}, kNorm},
+      {{{"fc_norm", true}, {"norm_before_fc", true}}, 2 * kNorm},
+      {{{"fc_norm", true}, {"num_aux_hidden_states", 2}}, -kState + kNorm / 3 * 2},
+      {{{"draft_vocab_size", 16000}}, -16000 * (kWidth * kBytes + 8)},  // and numbers of words
+      {{{"draft_vocab_size", 128256}}, (128256 - 32000) * kWidth * kBytes - 32000 * 8},
+  };
+  for (const Row& row : rows) {
+    INFO(row.changes.dump());
+    Json changed = third;
+    changed.update(row.changes);
+    CHECK(extra_of("eagle3", changed, 1).parameters - usual == row.bytes);
+  }
+}
+
 TEST_CASE("a stated partition is the target's: the draft is whole, on the last stage") {
   for (const char* method : {"eagle3", "draft_model"}) {
     INFO(method);
