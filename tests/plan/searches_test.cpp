@@ -40,6 +40,21 @@ TEST_CASE("a search ends with an error that no other size mends") {
   CHECK_THROWS_WITH(solve_sequences(plan, {}, nullptr), "no such file");
   CHECK_THROWS_WITH(solve_gpus(plan, {}, nullptr, 8), "no such file");
   CHECK_THROWS_WITH(solve_card(plan, {}), "no such file");
+  // It does not pass for a size that is refused, where other sizes are none.
+  const PlanFunction later = plan_with([](const EngineArgs& args, PlanResult& result) {
+    if (args.tensor_parallel == 2 || args.max_num_seqs > 300)
+      throw Error(ExitCode::input_unusable, "the disk is gone");
+    result.fits = args.tensor_parallel > 1 || args.max_num_seqs > 0;
+  });
+  CHECK_THROWS_WITH(solve_gpus(later, {}, nullptr, 8), "the disk is gone");
+  CHECK_THROWS_WITH(solve_sequences(later, {}, nullptr), "the disk is gone");
+  const PlanFunction large = [](const EngineArgs&, const hardware::Gpu* card) {
+    if (card->memory_bytes > 40 * kGib) throw Error(ExitCode::input_unusable, "the disk is gone");
+    PlanResult result;
+    result.fits = false;
+    return result;
+  };
+  CHECK_THROWS_WITH(solve_card(large, {}), "the disk is gone");
 }
 
 TEST_CASE("a search for sequences says what binds") {
