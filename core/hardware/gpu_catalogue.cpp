@@ -224,21 +224,23 @@ const Gpu& find_gpu(std::string_view name) {
          "--gpu {}: a size is no card; --gpu-total-memory {} plans a card of that memory", name,
          name);
   }
+  const bool is_number = std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_count = is_number && key.size() < 3;  // of cards, or the bare size of one
   std::vector<const Gpu*> found;
-  for (const Gpu& gpu : gpus)
-    if (!words.empty() && is_kind_meant(gpu, words) && has_words(gpu, words)) found.push_back(&gpu);
+  for (const Gpu& gpu : gpus) {
+    const bool meant = !words.empty() && !is_count && is_kind_meant(gpu, words);
+    if (meant && has_words(gpu, words)) found.push_back(&gpu);
+  }
   std::string names;
   for (const Gpu* gpu : found) names += (names.empty() ? "" : ", ") + gpu->name;
   const bool alike = std::ranges::all_of(
       found, [&](const Gpu* gpu) { return gpu->memory_bytes == found.front()->memory_bytes; });
   if (!alike) fail(ExitCode::usage, "--gpu {}: several cards have this name: {}", name, names);
   if (!found.empty()) return *found.front();  // the file lists the usual form of a card first
-  const bool is_number = std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; });
   fail(ExitCode::usage,
        "--gpu {}: no such card in the catalogue{}; `--gpu list` prints it, and --gpu-total-memory "
        "SIZE describes a card that is not in it{}",
-       name, did_you_mean(nearest_card(key)),
-       is_number && key.size() < 3 ? "; --gpus N says how many cards" : "");
+       name, did_you_mean(nearest_card(key)), is_count ? "; --gpus N says how many cards" : "");
 }
 
 std::string gpu_note(std::string_view name, const Gpu& gpu) {
