@@ -2,6 +2,7 @@
 #include "files/packing.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 #include <stdexcept>
 
 #include "batch/scratch.h"
@@ -89,6 +90,28 @@ TEST_CASE("packed data that is cut off or damaged is an error behind what could 
 TEST_CASE("a name says how an output is packed") {
   CHECK(packing_for("a.jsonl.gz") == Packing::gzip);
   CHECK(packing_for("a.zst") == Packing::zstd);
-  CHECK_THROWS_WITH(packing_for("a.jsonl.xz"), Catch::Contains(".zst"));
+  CHECK(packing_for("a.zstd") == Packing::zstd);
+  CHECK(packing_for("A.JSONL.GZ") == Packing::gzip);
+  CHECK(packing_for("a.Zst") == Packing::zstd);
+  for (const char* other : {"a.jsonl.xz", "a.bz2", "a.lz4", "a.ZIP"}) {
+    INFO(other);
+    CHECK_THROWS_WITH(packing_for(other), Catch::Contains(other) && Catch::Contains(".zst"));
+  }
   CHECK(packing_for("a.gz.jsonl") == Packing::none);
+}
+
+TEST_CASE("a letter that changed in what could not be made smaller is noticed") {
+  // Random bytes are stored as they are: nothing but the checksum knows them.
+  std::mt19937 random(1);
+  std::string text(10'000, ' ');
+  for (char& c : text) c = static_cast<char>(random());
+  for (const Packing packing : {Packing::gzip, Packing::zstd}) {
+    const Scratch scratch;
+    std::string bytes = packed(packing, text);
+    const size_t at = bytes.find(text.substr(5000, 20));
+    REQUIRE(at != std::string::npos);
+    bytes[at] ^= 1;
+    InputFile input = InputFile::open(scratch.write("in", bytes));
+    CHECK_THROWS_WITH(read_all(input, 4096), Catch::Contains("its compressed data is damaged"));
+  }
 }

@@ -1,6 +1,9 @@
 #include "memory/arena.h"
 
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -64,6 +67,41 @@ TEST_CASE("host memory is aligned, zeroed and writable to its end") {
   CHECK(reinterpret_cast<uintptr_t>(bytes) % Arena::kAlignment == 0);
   CHECK(bytes[999] == 0);
   std::memset(bytes, 1, memory.size());
+}
+
+TEST_CASE("host memory goes back to the system, and none of it is memory too") {
+  void* at = nullptr;
+  unsigned char resident = 0;
+  {
+    const HostMemory memory(1 << 20);
+    at = memory.data();
+    CHECK(mincore(at, 1, &resident) == 0);
+  }
+  CHECK(mincore(at, 1, &resident) == -1);
+  CHECK(errno == ENOMEM);  // not mapped
+  const HostMemory none(0);
+  CHECK(none.size() >= 1);
+  std::memset(none.data(), 1, none.size());
+}
+
+TEST_CASE("names of regions begin with a prefix while it is there, and layouts go on behind it") {
+  Arena arena = Arena::counting();
+  {
+    const Prefix prefix(arena, "draft ");
+    arena.take("weights", 300);
+    const Scope scope(arena);
+    arena.take("scratch", 1);
+  }
+  arena.take("weights", 1);
+  CHECK(arena.regions() == std::vector<Region>{{"draft weights", 0, 512}, {"weights", 512, 256}});
+  std::vector<std::byte> memory(1024);
+  Arena placed = Arena::placing(memory.data(), memory.size());
+  CHECK(placed.left() == 1024);
+  CHECK(placed.take("nothing", 0) == memory.data());
+  CHECK(placed.take("byte", 1) == memory.data());
+  CHECK(placed.left() == 768);
+  CHECK(placed.take("c", 768) == memory.data() + 256);
+  CHECK(placed.left() == 0);
 }
 
 TEST_CASE("host memory that the system refuses is an error of the machine") {

@@ -132,6 +132,49 @@ TEST_CASE("version 1 has its limit in the hierarchy of the memory controller") {
   CHECK(available_memory(root.path()).bound.ends_with("job_7/memory.limit_in_bytes"));
 }
 
+TEST_CASE("page cache of version 1 counts as free with that of the groups below") {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo",
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  root.write("proc/self/cgroup", "4:memory:/\n");
+  const std::string group = "sys/fs/cgroup/memory/";
+  root.write(group + "memory.limit_in_bytes", std::to_string(8 * kGiB));
+  root.write(group + "memory.usage_in_bytes", std::to_string(6 * kGiB));
+  root.write(group + "memory.stat", "inactive_file 7\nactive_file 7\ntotal_inactive_file " +
+                                        std::to_string(kGiB) + "\ntotal_active_file " +
+                                        std::to_string(2 * kGiB) + "\n");
+  CHECK(available_memory(root.path()).bytes == 5 * kGiB);
+}
+
+TEST_CASE("page cache is no more than what a group uses, and figures have an end") {
+  const FakeRoot root;
+  root.second_version("/job");
+  root.group("/job", std::to_string(8 * kGiB), kGiB, 4 * kGiB);
+  CHECK(available_memory(root.path()).bytes == 8 * kGiB);
+  root.group("/job", "max", kGiB, 0);
+  CHECK(available_memory(root.path()).bound == "free memory");
+  root.write("proc/meminfo", "MemAvailable: 9223372036854775807 kB\n");
+  CHECK(available_memory(root.path()).bytes == std::numeric_limits<int64_t>::max());
+  root.write("proc/meminfo", "MemAvailable: 9007199254740991 kB\n");  // 2^53 - 1
+  CHECK(available_memory(root.path()).bytes == ((int64_t{1} << 53) - 1) * 1024);
+}
+
+TEST_CASE("a machine with both versions is bound by the tighter one") {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo",
+             "30 25 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  root.write("proc/self/cgroup", "4:memory:/job\n0::/job\n");
+  for (const auto& [second, first] : {std::pair{2, 3}, std::pair{3, 2}}) {
+    const std::string unified = "sys/fs/cgroup/unified/job/", old = "sys/fs/cgroup/memory/job/";
+    root.write(unified + "memory.max", std::to_string(second * kGiB));
+    root.write(unified + "memory.current", "0");
+    root.write(old + "memory.limit_in_bytes", std::to_string(first * kGiB));
+    root.write(old + "memory.usage_in_bytes", "0");
+    CHECK(available_memory(root.path()).bytes == 2 * kGiB);
+  }
+}
+
 TEST_CASE("broken files of control groups bound nothing") {
   const FakeRoot root;
   root.second_version("/job");
