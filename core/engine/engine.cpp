@@ -79,11 +79,9 @@ void Engine::step(std::vector<RequestOutput>& finished) {
   stats_ = sum_of_stats();
 }
 EngineStats Engine::sum_of_stats() const {
-  EngineStats sum = replicas_.front()->stats;
-  for (size_t i = 1; i < replicas_.size(); ++i) sum += replicas_[i]->stats;
-  sum.prefill_seconds /= static_cast<double>(replicas_.size());
-  sum.decode_seconds /= static_cast<double>(replicas_.size());
-  return sum;
+  std::vector<EngineStats> stats;
+  for (const auto& replica : replicas_) stats.push_back(replica->stats);
+  return joined(stats);
 }
 const EngineStats& Engine::stats() const {
   return stats_;

@@ -100,6 +100,9 @@ struct EngineStats {
   EngineStats& operator+=(const EngineStats& other);
 };
 
+/// Figures of a launch with these replicas, at least one.
+EngineStats joined(const std::vector<EngineStats>& replicas);
+
 /// The layout of a launch: the regions of its ledger, and its resolved limits.
 struct EnginePlan {
   /// "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...

@@ -1,6 +1,7 @@
 // Figures of several replicas, added up.
 #include <catch2/catch.hpp>
 #include <tuple>
+#include <type_traits>
 
 #include "engine/engine.h"
 
@@ -37,4 +38,20 @@ TEST_CASE("every figure of a replica is added to the others'") {
     INFO("figure " << number);
     CHECK(static_cast<double>(sum.*figure) == 2 << number);
   });
+}
+
+TEST_CASE("of replicas the counts and peaks are added up, of the times it is the mean") {
+  EngineStats one, three;
+  for_each_figure([&](auto figure, int number) {
+    one.*figure += number;
+    three.*figure += 3 * number;
+  });
+  const EngineStats both = plimsoll::engine::joined({one, three});
+  for_each_figure([&](auto figure, int number) {
+    INFO("figure " << number);
+    const bool is_time = std::is_same_v<decltype(figure), double S::*> &&
+                         static_cast<const void*>(&(both.*figure)) != &both.under_way;
+    CHECK(static_cast<double>(both.*figure) == (is_time ? 2 : 4) * number);
+  });
+  CHECK(plimsoll::engine::joined({one}).encode_seconds == one.encode_seconds);
 }

@@ -27,4 +27,13 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   return *this;
 }
 
+EngineStats joined(const std::vector<EngineStats>& replicas) {
+  EngineStats sum;
+  for (const EngineStats& replica : replicas) sum += replica;
+  const auto count = static_cast<double>(replicas.size());
+  for (double* time : {&sum.prefill_seconds, &sum.decode_seconds, &sum.encode_seconds})
+    *time /= count;
+  return sum;
+}
+
 }  // namespace plimsoll::engine
