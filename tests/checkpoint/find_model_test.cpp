@@ -91,6 +91,7 @@ TEST_CASE("misses say what to do") {
       {"org/na--me", "no such folder"},
       {"https://huggingface.co/org/name/tree/main", "give its id, org/name"},
       {"hf.co/org/name", "give its id, org/name"},
+      {"http://hf.co/org/name", "give its id, org/name"},
       {"https://www.huggingface.co/org/name", "give its id, org/name"},
       {"org/other/", "give its id, org/other"},
       {"models/llama/x/", "not a hub id like org/name"},
@@ -142,6 +143,27 @@ TEST_CASE("the id of a cached model may end as a file's name") {
   cache.write("models--org--x.gguf/snapshots/aaa111/config.json", "{}");
   CHECK(find_model("org/x.gguf", {.hub = cache.path}).filename() == "aaa111");
   CHECK_THAT(refusal("org/y.gguf", cache.path), Catch::Contains("no such file"));
+}
+
+TEST_CASE("a part of an id has up to 96 letters, digits, and marks within") {
+  TempFolder cache;
+  with_snapshot(cache, "aaa111");
+  const std::string longest(96, 'a');
+  for (const std::string& model :
+       {longest + "/" + longest, std::string("a_b/c.d-e"), std::string("org/name@v1_0")}) {
+    INFO(model);
+    CHECK_THAT(refusal(model, cache.path), Catch::Contains("get it with: hf download "));
+  }
+  for (const std::string& model :
+       {longest + "a/b", "b/" + longest + "a", std::string("-a/b"), std::string(".a/b"),
+        std::string("a/b..c"), std::string("a/b c"), std::string("org/name@a//b")}) {
+    INFO(model);
+    CHECK_THAT(refusal(model, cache.path), Catch::Contains("not a hub id like org/name"));
+  }
+  CHECK_THAT(text_of([&] {
+               return find_model("org/other@v2", {.hub = cache.path}, "config.json").string();
+             }),
+             Catch::EndsWith("get it with: hf download org/other config.json --revision v2"));
 }
 
 TEST_CASE("broken caches are named") {

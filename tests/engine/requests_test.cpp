@@ -65,7 +65,8 @@ TEST_CASE("a token that the vocabulary does not have is refused in whatever fiel
       Request request = greedy(0, {5}, 4);
       change(request, token);
       const auto fault = find_fault(request, kVocabulary, kContext);
-      REQUIRE(fault);
+      CHECK(fault.has_value());
+      if (!fault) continue;
       CHECK(fault->code == "bad_field");
       CHECK(fault->message == field + ": token id " + std::to_string(token) +
                                   " is outside the vocabulary of 1000 tokens");
