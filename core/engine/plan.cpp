@@ -108,6 +108,13 @@ struct Shortage {
   int64_t fitting = 0;  // the longest context that would fit
 };
 
+/// So many bytes or a little more in GiB of two decimals, for flags to be set to.
+std::string gib_that_hold(uint64_t bytes) {
+  constexpr uint64_t gib = kGiB;
+  const uint64_t hundredths = (bytes * 100 + gib - 1) / gib;
+  return fmt::format("{:.2f}", static_cast<double>(hundredths) / 100);
+}
+
 [[noreturn]] void refuse(const Shortage& shortage) {
   const KvLayout& kv = shortage.kv;
   const EngineOptions& options = shortage.options;
@@ -128,19 +135,16 @@ struct Shortage {
   if (options.memory_budget) {
     fail(ExitCode::does_not_fit,
          "one sequence of {} tokens needs {} of KV cache ({} blocks); weights and step take {} of "
-         "the device's budget of {}, which leaves {} blocks: {}a budget of {} "
+         "the device's budget of {}, which leaves {} blocks: {}a budget of {} GiB "
          "(--gpu-memory-utilization, --gpu-memory)",
          length, size_text(needed_bytes), needed, size_text(shortage.rest),
          size_text(*options.memory_budget), blocks, shorter,
-         size_text(shortage.rest + needed_bytes));
+         gib_that_hold(shortage.rest + needed_bytes));
   }
-  // --kv-cache-memory takes the place of --cpu-kvcache-space, which is in GiB of two decimals.
-  constexpr uint64_t gib = kGiB;
-  const uint64_t hundredths = (needed_bytes * 100 + gib - 1) / gib;
-  const std::string pool =
-      options.kv_cache_memory
-          ? fmt::format("--kv-cache-memory {}", needed_bytes)
-          : fmt::format("--cpu-kvcache-space {:.2f}", static_cast<double>(hundredths) / 100);
+  // --kv-cache-memory takes the place of --cpu-kvcache-space, which is in GiB.
+  const std::string pool = options.kv_cache_memory
+                               ? fmt::format("--kv-cache-memory {}", needed_bytes)
+                               : "--cpu-kvcache-space " + gib_that_hold(needed_bytes);
   fail(ExitCode::does_not_fit,
        "one sequence of {} tokens needs {} of KV cache ({} blocks), the pool of {} holds {} "
        "blocks: {}{}",

@@ -1,10 +1,12 @@
 // Memory that a launch on a device takes, and its places.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "engine/engine.h"
 #include "engine/specs.h"
 #include "engine/test_device.h"
@@ -85,6 +87,54 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
   }
 }
 
+TEST_CASE("what a refusal names instead would fit") {
+  // The size or count that stands behind these words, up to a bracket or "would fit".
+  const auto size_behind = [](const std::string& text, const std::string& words) {
+    const size_t at = text.find(words);
+    REQUIRE(at != std::string::npos);
+    std::string size = text.substr(at + words.size());
+    size = size.substr(0, std::min(size.find(" ("), size.find(" would")));
+    std::erase(size, ' ');
+    return parse_size(size);
+  };
+  const auto said = [](const EngineOptions& options) -> std::string {
+    try {
+      plan_with(options);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::does_not_fit);
+      return error.what();
+    }
+    return "fits";
+  };
+  for (int64_t length = 500; length <= 512; ++length) {
+    INFO(length);
+    EngineOptions options = for_eight(100);
+    options.num_kv_blocks.reset();
+    options.max_model_len = length;
+    options.memory_budget = 1000;
+    options.memory_budget = size_behind(said(options), "set a budget of ");
+    CHECK(said(options) == "fits");
+  }
+  const EnginePlan hundred = plan_with(for_eight(100));
+  for (const bool by_bytes : {false, true}) {
+    EngineOptions options = for_eight(101);
+    if (by_bytes) {
+      options.num_kv_blocks.reset();
+      options.kv_cache_memory = 101 * hundred.kv_block_bytes;
+    }
+    options.memory_budget = hundred.total_bytes + hundred.kv_block_bytes - 1;
+    const std::string words = by_bytes ? "--kv-cache-memory " : "--num-gpu-blocks-override ";
+    const auto fitting = static_cast<int64_t>(size_behind(said(options), words));
+    const auto ask = [&](int64_t most) {
+      (by_bytes ? void(options.kv_cache_memory = most) : void(options.num_kv_blocks = most));
+      return said(options);
+    };
+    CHECK(ask(fitting) == "fits");
+    const auto block = static_cast<int64_t>(hundred.kv_block_bytes);
+    CHECK(ask(fitting + (by_bytes ? block : 1)) != "fits");
+  }
+}
+
 TEST_CASE("a cache of so many bytes needs a budget that holds it") {
   EngineOptions options = for_eight(100);
   const EnginePlan hundred = plan_with(options);
@@ -110,6 +160,11 @@ TEST_CASE("sizes of steps that are recorded") {
   CHECK(sizes().back() == 1024);
   options.max_num_seqs = 100;
   CHECK(sizes().back() == 100);
+  options.largest_recorded = 40;
+  CHECK(sizes() == std::vector<int64_t>{1, 2, 4, 8, 16, 24, 32, 40});
+  options.largest_recorded = 200;  // no more than there are sequences
+  CHECK(sizes().back() == 100);
+  options.largest_recorded = 8;
   options.capture_sizes = std::vector<int64_t>{200, 8, 1, 8};
   CHECK(sizes() == std::vector<int64_t>{1, 8});
   options.capture_sizes = std::vector<int64_t>{};
