@@ -188,3 +188,30 @@ TEST_CASE("a sequence that ends, or is taken back, lets go of its images") {
     CHECK(second.sequence.image_rows == std::vector<int64_t>{0});
   }
 }
+
+TEST_CASE("blocks with images are shared where the same embeddings stand in them") {
+  // Tokens 0 to 9 in blocks of two, of which 4 to 7 are an image's.
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 9, 9, 9, 9, 5, 6, 7};
+  struct Row {
+    const char* what;
+    Hash128 key;
+    std::vector<ImageRun> runs;
+    int64_t shared;
+  };
+  for (const Row& row :
+       {Row{"the same", kFirst, {{4, 4, 0}}, 10}, Row{"another image", kSecond, {{4, 4, 0}}, 4},
+        Row{"its later embeddings", kFirst, {{4, 4, 1}}, 4},
+        Row{"other embeddings in its second half", kFirst, {{4, 2, 0}, {6, 2, 5}}, 6},
+        Row{"an image behind", kSecond, {{8, 2, 0}}, 4},
+        Row{"an image in the second block", kSecond, {{3, 1, 0}}, 2},
+        Row{"an image at the end", kSecond, {{10, 1, 0}}, 4}}) {
+    INFO(row.what);
+    KvCache cache({.blocks = 30, .block_size = 2, .windows = {0}});
+    Seeing first({image_of(kFirst, {{4, 4, 0}})}), second({image_of(row.key, row.runs)});
+    first.sequence.prompt = second.sequence.prompt = prompt;
+    cache.attach(first.sequence);
+    cache.extend(first.sequence, 11);
+    cache.attach(second.sequence);
+    CHECK(second.sequence.computed == row.shared);
+  }
+}
