@@ -32,6 +32,20 @@ TEST_CASE("numbers keep their texts where they are asked to") {
   CHECK(rounded(parse_json<OrderedJson>("[1.10,1e-999,7]", all)).dump() == "[1.1,0.0,7]");
 }
 
+TEST_CASE("numbers are exact below named keys of the outermost objects, and beside them not") {
+  constexpr std::string_view kNames[] = {"schema"};
+  const auto exact = [&](const std::string& text) {
+    return exact_text_of(parse_json<OrderedJson>(text, {.exact_fields = kNames}));
+  };
+  CHECK(exact(R"({"a":1.10,"schema":{"least":2.50,"of":[3.70]},"b":4.10})") ==
+        R"({"a":1.1,"schema":{"least":2.50,"of":[3.70]},"b":4.1})");
+  CHECK(exact(R"({"format":{"schema":{"x":1.10},"y":2.20},"z":3.30})") ==
+        R"({"format":{"schema":{"x":1.10},"y":2.2},"z":3.3})");
+  CHECK(exact(R"({"a":{"b":{"schema":{"x":1.10}}}})") == R"({"a":{"b":{"schema":{"x":1.1}}}})");
+  CHECK(exact(R"({"schema":{"a":{"other":1.10},"b":2.20}})") ==
+        R"({"schema":{"a":{"other":1.10},"b":2.20}})");
+}
+
 TEST_CASE("a place is that of the letter that is wrong") {
   const auto place = [](const std::string& text) {
     try {

@@ -54,6 +54,22 @@ TEST_CASE("limits of a launch may be as large as their bounds") {
   CHECK(said(options) == "fits");
 }
 
+TEST_CASE("so many blocks that their bytes are no number are refused") {
+  // A block of 16 tokens takes 4096 bytes; 2^62 is the bound.
+  EngineOptions options;
+  options.num_kv_blocks = int64_t{1} << 50;
+  CHECK(resolve_layout(testing::make_spec({}), options, kFootprint).num_blocks == int64_t{1} << 50);
+  ++*options.num_kv_blocks;
+  try {
+    (void)resolve_layout(testing::make_spec({}), options, kFootprint);
+    FAIL("was taken");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::does_not_fit);
+    CHECK_THAT(error.what(), Contains("--num-gpu-blocks-override 1125899906842625: no memory") &&
+                                 Contains("blocks of 4.0 KiB"));
+  }
+}
+
 TEST_CASE("a model's usual length is the default, its longest one the bound") {
   model::ModelSpec spec = testing::make_spec({});
   const auto length = [&](int64_t asked) {

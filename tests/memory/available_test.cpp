@@ -93,11 +93,16 @@ TEST_CASE("weights that are larger than what is left are told from a cache that 
   root.group("/job", std::to_string(2 * kGiB), kGiB, 0);
   const size_t gib = kGiB;
   memory::require({.weights = gib / 2, .all = gib}, root.path());
-  CHECK_THROWS_WITH(memory::require({.weights = gib, .all = gib + 1}, root.path()),
-                    Catch::Contains("1.00 GiB are left") && Catch::Contains("--cpu-kvcache-space"));
   CHECK_THROWS_WITH(
-      memory::require({.weights = gib + 1, .all = gib + 2}, root.path()),
-      Catch::Contains("the weights alone take") && !Catch::Contains("--cpu-kvcache-space"));
+      memory::require({.weights = gib, .all = gib + 1}, root.path()),
+      Catch::Contains("1.00 GiB of this machine's memory are needed, and 1.00 GiB are left (") &&
+          Catch::Contains("/job/memory.max)") &&
+          Catch::Contains("lower --cpu-kvcache-space, which each rank has for itself, "
+                          "--max-num-batched-tokens or --max-model-len"));
+  CHECK_THROWS_WITH(memory::require({.weights = gib + 1, .all = gib + 2}, root.path()),
+                    Catch::Contains("the weights alone take 1.00 GiB") &&
+                        Catch::Contains("take a smaller or a quantized model") &&
+                        !Catch::Contains("--cpu-kvcache-space"));
 }
 
 TEST_CASE("a container that is mounted alone sees its limit at the top") {
