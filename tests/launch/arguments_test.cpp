@@ -290,6 +290,9 @@ TEST_CASE("weights are kept as the flags say") {
   }));
   CHECK(kept.activations == quantization::Activations::whole);
   CHECK(kept.online == "fp8");
+  const auto rounded =
+      keeping(args_with([](EngineArgs& args) { args.quantized_activations = "on"; }));
+  CHECK(rounded.activations == quantization::Activations::rounded_blocks);
 }
 
 TEST_CASE("experts are divided where there are some and the flag asks for it") {
@@ -337,6 +340,14 @@ TEST_CASE("how many images and videos a prompt may have, and whether towers are 
     CHECK(most_items(args, "video") == row.videos);
     CHECK((wanted_towers(args) == checkpoint::Towers::wanted) == (row.images + row.videos > 0));
   }
+}
+
+TEST_CASE("a draft model has a name") {
+  const EngineArgs args = args_with([](EngineArgs& a) {
+    a.draft_method = "draft_model";
+    a.draft_tokens = 2;
+  });
+  CHECK_THROWS_WITH(check_supported(args, tiny()), Contains("must name the draft model"));
 }
 
 TEST_CASE("a draft model runs beside a model on one rank alone") {

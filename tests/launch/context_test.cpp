@@ -56,6 +56,13 @@ TEST_CASE("a launch that holds no context at all is left to its refusal") {
   CHECK(none.max_model_len == 0);
 }
 
+TEST_CASE("a launch that is refused for another reason than its memory is refused with it") {
+  const auto resolved = [] {
+    return resolved_with([](ResolvedLaunch& launch) { launch.engine.kv_dtype = DType::f32; });
+  };
+  CHECK_THROWS_WITH(resolved(), Catch::Contains("--kv-cache-dtype"));
+}
+
 TEST_CASE("a context that is stated stays as it is") {
   const engine::EngineOptions stated =
       resolved_with([](ResolvedLaunch& launch) { launch.engine.num_kv_blocks = 2; }, 100);
@@ -89,6 +96,7 @@ TEST_CASE("as many sequences run at once as the blocks hold of the whole context
   };
   constexpr int64_t kEach = 128 / 16;  // blocks of 16 tokens
   CHECK(most(kEach) == 1);
+  CHECK(most(2 * kEach - 1) == 1);
   CHECK(most(3 * kEach - 1) == 2);
   CHECK(most(3 * kEach) == 3);
   CHECK(most(4 * kEach) == 4);

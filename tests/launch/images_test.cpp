@@ -65,6 +65,16 @@ TEST_CASE("room is made for images that leave a token of the context to the answ
   }
 }
 
+TEST_CASE("without a stated context room is made for the images of the model's own") {
+  for (const int64_t asked : {0, -1}) {
+    INFO(asked);
+    Sight sight;
+    sight.spec.max_position = 101;
+    sight.arguments.args.max_model_len = asked;
+    CHECK(sight.options()->largest() == 100);
+  }
+}
+
 TEST_CASE("room is made for images of a stated size") {
   Sight sight;
   sight.arguments.args.limits["image"] = {3, 280, 140};
@@ -104,6 +114,9 @@ TEST_CASE("settings of the processor are the user's, then those that advice trie
   CHECK(largest_image(Json::object(), {{"max_pixels", 100 * kToken}}) == 100);
   CHECK(largest_image({{"max_pixels", 64 * kToken}}, {}) == 64);
   CHECK(largest_image({{"max_pixels", 64 * kToken}}, {{"max_pixels", 100 * kToken}}) == 64);
+  // Nested ones are noted under joined names beside the user's object, which counts.
+  const Json sized = {{"size", {{"shortest_edge", 4 * kToken}, {"longest_edge", 64 * kToken}}}};
+  CHECK(largest_image(sized, {{"size.longest_edge", 9 * kToken}}) == 64);
 }
 
 TEST_CASE("settings that no processor takes are the flag's fault where it is given") {

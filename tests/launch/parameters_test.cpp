@@ -151,6 +151,21 @@ TEST_CASE("a value decides by what it says, not by how it is spelled") {
         record("--limit-mm-per-prompt", R"({"image": {"count": 2}})"));
 }
 
+TEST_CASE("all of --compilation-config that can change a context is in its record") {
+  const auto record = [](const std::string& json) {
+    LaunchRequest request;
+    request.args.max_model_len = -1;
+    set(request, parameter_of("--compilation-config"), json);
+    return deciding_values(request, true)["compilation_config"];
+  };
+  for (const char* said : {R"({"cudagraph_capture_sizes": [1]})", R"({"cudagraph_mode": "FULL"})",
+                           "2", R"({"mode": 2})", R"({"max_cudagraph_capture_size": 8})",
+                           R"({"cudagraph_specialize_lora": false})"}) {
+    INFO(said);
+    CHECK(record(said) != record("{}"));
+  }
+}
+
 TEST_CASE("flags are noted as given last, and by who heeds them") {
   LaunchRequest request;
   for (const char* value : {"false", "true", "false"})
@@ -208,6 +223,8 @@ TEST_CASE("each word of a flag is its own value") {
   CHECK(args("--assume", "worst").assume == vllm::Assume::worst);
   CHECK(args("--assume", "middle").assume == vllm::Assume::middle);
   CHECK(args("--attention-backend", "flash_attn").attention_backend == "FLASH_ATTN");
+  for (const char* word : {"auto", "AUTO"})
+    CHECK(args("--attention-backend", word).attention_backend.empty());
   for (const char* flag : {"--disable-custom-all-reduce", "--disable-hybrid-kv-cache-manager"}) {
     const EngineArgs off = args(flag, "true"), on = args(flag, "false");
     const bool reduces = std::string(flag) == "--disable-custom-all-reduce";

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
+#include "launch/overrides.h"
 
 using namespace plimsoll;
 using namespace plimsoll::launch;
@@ -151,6 +152,84 @@ TEST_CASE("limits of modalities, in both of vLLM's forms") {
         R"({"image": {"count": -1}})", R"({"image": "1"})", R"([{"image": 1}])"}) {
     INFO(wrong);
     CHECK_THROWS_AS(limits(wrong), std::invalid_argument);
+  }
+}
+
+TEST_CASE("--speculative-config's method is vLLM's, named or by the model") {
+  const auto speculated = [](const std::string& text) { return read(read_speculation, text); };
+  for (const char* model : {"ngram", "[ngram]"}) {
+    INFO(model);
+    CHECK(speculated(Json{{"model", model}}.dump()).draft_method == "ngram");
+  }
+  CHECK(speculated(R"({"method": "eagle", "model": "ngram"})").draft_method == "eagle");
+  for (const char* method : {"mtp", "qwen3_next_mtp", "ernie_mtp", "extract_hidden_states"})
+    CHECK(speculated(Json{{"method", method}}.dump()).draft_method == method);
+  CHECK_THROWS_WITH(speculated(R"({"method": "eagel"})"), Contains("did you mean eagle"));
+  CHECK(speculated(R"({"draft_sample_method": "probabilistic"})").draft_logits);
+  CHECK(!speculated(R"({"draft_sample_method": "greedy"})").draft_logits);
+  CHECK(!speculated("{}").draft_logits);
+}
+
+TEST_CASE("each key of --engram-config sets its own field") {
+  const auto tables = [](const std::string& text) { return read(read_tables, text).tables; };
+  const vllm::TableArgs none = tables("{}");
+  CHECK(none.given);
+  CHECK(!none.offload);
+  CHECK(!none.shared);
+  CHECK(!none.over_replicas);
+  CHECK(!none.huge_pages);
+  const auto shown = [&](const std::string& text) {
+    const vllm::TableArgs args = tables(text);
+    const auto one = [](std::optional<bool> value) { return value ? (*value ? 'y' : 'n') : '-'; };
+    return std::string{one(args.offload), one(args.over_replicas), one(args.shared),
+                       one(args.huge_pages)};
+  };
+  CHECK(shown(R"({"cpu_offload": true})") == "yn-n");
+  CHECK(shown(R"({"cpu_offload": false})") == "nn-n");
+  CHECK(shown(R"({"embedding_across_dp": true})") == "-y-n");
+  CHECK(shown(R"({"dp_shared_memory": true})") == "-nyn");
+  CHECK(shown(R"({"dp_shared_memory": false})") == "-nnn");
+  CHECK(shown(R"({"dp_shared_memory": null})") == "-n-n");
+  CHECK(shown(R"({"use_thp": true})") == "-n-y");
+  CHECK_THROWS_WITH(tables(R"({"use_thp": null})"), Contains("true or false for \"use_thp\""));
+  CHECK_THROWS_WITH(tables(R"({"cpu_offload": 1})"), Contains("\"cpu_offload\""));
+  CHECK_THROWS_WITH(tables(R"({"cpu_ofload": true})"), Contains("has no \"cpu_ofload\""));
+}
+
+TEST_CASE("--pooler-config takes the type under each of vLLM's names") {
+  for (const char* key : {"pooling_type", "seq_pooling_type", "tok_pooling_type"}) {
+    INFO(key);
+    CHECK(read(read_pooler, Json{{key, "MEAN"}}.dump()).pooling.type == "MEAN");
+    CHECK(read(read_pooler, Json{{key, nullptr}}.dump()).pooling.type.empty());
+    CHECK_THROWS_AS(read(read_pooler, Json{{key, "MEDIAN"}}.dump()), std::invalid_argument);
+    CHECK_THROWS_AS(read(read_pooler, Json{{key, 3}}.dump()), std::invalid_argument);
+  }
+}
+
+TEST_CASE("overrides are merged into inner configs, and stand for all else whole") {
+  const Json stated = {{"a", {{"x", 1}, {"y", 2}}},
+                       {"text_config", {{"x", 1}, {"y", 2}}},
+                       {"quantization_config", {{"x", 1}, {"y", 2}}},
+                       {"rope_scaling", {{"factor", 2}}},
+                       {"rope_parameters", {{"factor", 2}}}};
+  const auto overridden = [&](const Json& overrides) {
+    Json config = stated;
+    override_config(config, overrides);
+    return config;
+  };
+  const Json three = {{"x", 3}}, merged = {{"x", 3}, {"y", 2}};
+  CHECK(overridden({{"a", three}})["a"] == three);
+  CHECK(overridden({{"text_config", three}})["text_config"] == merged);
+  CHECK(overridden({{"quantization_config", three}})["quantization_config"] == three);
+  CHECK(overridden({{"vision_config", three}})["vision_config"] == three);
+  CHECK(overridden({{"text_config", nullptr}})["text_config"].is_null());
+  // Both keys state the same, so the one that is not overridden goes.
+  for (const auto& [key, other] :
+       {std::pair{"rope_scaling", "rope_parameters"}, {"rope_parameters", "rope_scaling"}}) {
+    INFO(key);
+    const Json config = overridden({{key, three}});
+    CHECK(config[key] == three);
+    CHECK(!config.contains(other));
   }
 }
 
