@@ -164,6 +164,14 @@ TEST_CASE("a step holds one token more than a draft with a model of its own look
   }
 }
 
+TEST_CASE("flags of recurrent caches are checked for every model") {
+  EngineArgs args = at({0, 14, 9});
+  args.state_mode = "align";
+  CHECK_THAT(refusal(args), Catch::Contains("unrecognized arguments: --mamba-cache-mode align"));
+  args.version = {0, 15, 0};
+  CHECK(refusal(args).empty());
+}
+
 TEST_CASE("a length beyond the model's is taken where a variable allows it") {
   EngineArgs args = at({0, 33, 0});
   args.max_model_len = 4097;

@@ -2,6 +2,8 @@
 // card is named or what is asked for lies at a bound.
 #include <catch2/catch.hpp>
 
+#include <functional>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "vllm/launch/engine_choice.h"
@@ -125,6 +127,52 @@ TEST_CASE("a launch without a card is taken for one on large cards that NVLink j
   CHECK(context_bytes(args, nullptr) == context_bytes(args, &hardware::find_gpu("h100")));
   CHECK_FALSE(is_spark(nullptr));
   CHECK(gemm_workspace(nullptr) == 32 * kMiB);
+}
+
+TEST_CASE("a fact of the machine says why it is taken for so, and the flag that states it") {
+  const auto fact = [](VllmVersion version, const std::function<void(EngineArgs&)>& change,
+                       const char* card, size_t which) {
+    EngineArgs args;
+    args.version = version;
+    args.tensor_parallel = 2;
+    change(args);
+    return machine_facts(args, &hardware::find_gpu(card), {})[which];
+  };
+  const auto nothing = [](EngineArgs&) {};
+  const auto source = [&](VllmVersion version, const std::function<void(EngineArgs&)>& change) {
+    const MachineFact found = fact(version, change, "h100", 0);
+    CHECK(found.name == kSamplerFact);
+    CHECK(found.flag == "--flashinfer-sampler");
+    return found.source;
+  };
+  CHECK(source({0, 33, 0}, nothing) ==
+        "default of the release, where the card has more than 16 multiprocessors");
+  CHECK(source({0, 20, 9}, nothing) == "default of the release");
+  CHECK(source({0, 11, 0}, nothing) ==
+        "vLLM's images have it, a pip install has not; logs before 0.11 do");
+  CHECK(source({0, 11, 0}, [](EngineArgs& args) { args.flashinfer_installed = true; }) ==
+        "the image has FlashInfer");
+  CHECK(source({0, 33, 0}, [](EngineArgs& args) { args.flashinfer_sampler = true; }) == "stated");
+  const auto joined = [&](const std::function<void(EngineArgs&)>& change, const char* card) {
+    const MachineFact found = fact({0, 33, 0}, change, card, 1);
+    CHECK(found.name == "interconnect");
+    CHECK(found.flag == "--interconnect");
+    return found.value + ": " + found.source;
+  };
+  CHECK(joined(nothing, "h100") == "NVLink: the card's usual form");
+  CHECK(joined(nothing, "4090") == "PCIe: the card has no NVLink");
+  CHECK(joined([](EngineArgs& args) { args.interconnect = Interconnect::pcie; }, "h100") ==
+        "PCIe: stated");
+  CHECK(joined([](EngineArgs& args) { args.interconnect = Interconnect::nvlink; }, "4090") ==
+        "NVLink: stated");
+  CHECK(joined([](EngineArgs& args) { args.custom_all_reduce = false; }, "h100") ==
+        "PCIe: --disable-custom-all-reduce");
+  CHECK(fact({0, 33, 0}, nothing, "h100", 2).flag == "--gpu-total-memory");
+  CHECK(fact({0, 33, 0}, nothing, "h100", 3).source == "none is taken for granted");
+  const MachineFact held = fact(
+      {0, 33, 0}, [](EngineArgs& args) { args.reserved = 3 * kGiB; }, "h100", 3);
+  CHECK(held.source == "stated");
+  CHECK(held.flag == "--reserved-memory");
 }
 
 TEST_CASE("FlashInfer samples on cards with more than 16 multiprocessors, from capability 7.5 on") {

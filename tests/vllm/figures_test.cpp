@@ -147,6 +147,28 @@ TEST_CASE("embeddings of n-grams are divided, shared or held by each replica") {
   CHECK(held({0, 30, 0}, true, false, false) == 2 * 1000);
 }
 
+TEST_CASE("inputs of 8 bits stand beside those of 16, and bitmasks may not be there at all") {
+  const auto forward = [](bool int8) {
+    Stage stage;
+    stage.shape.activation = {.hidden = 1000, .intermediate = 3000, .int8_activations = int8};
+    return activation_parts(at({0, 28, 0}), kLimits, stage, 2, &hardware::find_gpu("h100"), {}, {})
+        .front();
+  };
+  REQUIRE(forward(true).name == "forward pass");
+  CHECK(forward(true).bytes - forward(false).bytes == 1024 * (1000 + 3000));
+  ModelShape shape;
+  shape.vocabulary = 1000;
+  EngineArgs args = at({0, 33, 0});
+  args.draft_tokens = 2;
+  args.data_parallel = 5;
+  const PlanPart masks = part_of(host_parts(args, {8, 1024, 0}, shape), "bitmasks of grammars");
+  CHECK(masks.bytes == 8 * 3 * 32 * 4 * 5);  // 1000 tokens in 32 words
+  CHECK(masks.less == masks.bytes);
+  const PlanPart tokens = part_of(host_parts(args, {8, 1024, 0}, shape), "tables of tokens");
+  CHECK(tokens.bytes == 8 * 1024 * 4 * 5);
+  CHECK(tokens.less == 0);
+}
+
 TEST_CASE("the first engine captures up to the first size that suffices") {
   ModelShape shape;
   shape.architecture = "LlamaForCausalLM";

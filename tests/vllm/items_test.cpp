@@ -216,16 +216,19 @@ TEST_CASE("clips pass the tower at once as far as it takes them") {
   shape.sound.tokens = 100;
   shape.sound.rows = 200;
   shape.sound.elements = 1000;
+  std::string formula;
   const auto peak = [&](int64_t sequences, int64_t at_once) {
     shape.sound.rows_at_once = at_once;
     EngineArgs args;
     args.limits["audio"].count = 1;
-    return encoder_memory(args, {.max_num_seqs = sequences, .max_num_batched_tokens = 8192}, shape,
-                          2, 4096)
-        .peak;
+    const EncoderMemory memory = encoder_memory(
+        args, {.max_num_seqs = sequences, .max_num_batched_tokens = 8192}, shape, 2, 4096);
+    formula = memory.peak_formula;
+    return memory.peak;
   };
   const int64_t row = (3 * 32 + 2 * 128) * 2;
   CHECK(peak(3, 0) == 3 * 200 * row);
+  CHECK(formula == "600 rows x 2 B x 352");
   CHECK(peak(3, 600) == 3 * 200 * row);
   CHECK(peak(3, 599) == 599 * row);
   CHECK(peak(2, 599) == 2 * 200 * row);

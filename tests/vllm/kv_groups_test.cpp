@@ -239,6 +239,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("layers of unlike kernels have groups of their own") {
+  const auto groups = [](const char* kernel) {
+    std::vector<KvLayer> layers = {layer_of(KvKind::full, 1024), layer_of(KvKind::full, 1024),
+                                   layer_of(KvKind::sliding, 1024, 128),
+                                   layer_of(KvKind::sliding, 1024, 128)};
+    layers.back().kernel = kernel;
+    return plan_of(layers).group_sizes();
+  };
+  CHECK(groups("") == std::vector<int64_t>{2, 2});
+  CHECK(groups("other") == std::vector<int64_t>{1, 1, 1, 1});
+}
+
 TEST_CASE("a stage's part of the plan has its own layers, under the groups of all") {
   const KvPlan whole = plan_of({layer_of(KvKind::full, 1024), layer_of(KvKind::sliding, 1024, 128),
                                 layer_of(KvKind::full, 1024), layer_of(KvKind::sliding, 1024, 256),
