@@ -20,8 +20,6 @@ using testing::TempFolder;
 
 namespace {
 
-constexpr int kNormal = 1, kControl = 3;
-
 /// A file without tensors that has these pairs.
 std::string file_with(const Json& more) {
   Json pairs = Json::array({{"general.architecture", "string", "llama"}});
@@ -38,11 +36,11 @@ Model model_with(const TempFolder& folder, const Json& pairs) {
 TEST_CASE("versions 2 and 3 of GGUF are read alike, those around them are not") {
   const TempFolder folder;
   std::string bytes = file_with(Json::array({{"a.number", "u32", 7}}));
-  for (const char version : {2, 3}) {
+  for (const char version : {'\2', '\3'}) {
     bytes[4] = version;
     CHECK(Model::open(folder.write("m.gguf", bytes)).find("a.number")->integer() == 7);
   }
-  for (const char version : {1, 4}) {
+  for (const char version : {'\1', '\4'}) {
     bytes[4] = version;
     CHECK_THROWS_WITH(Model::open(folder.write("m.gguf", bytes)),
                       Contains("is not read (2 and 3 are)"));
@@ -66,6 +64,7 @@ TEST_CASE("a tensor that two parts of a model have is refused by both names") {
 }
 
 TEST_CASE("answers end at the tokens of three keys, and at control tokens of known names") {
+  constexpr int kNormal = 1, kControl = 3;
   const TempFolder folder;
   const std::vector<std::string> names = {"<|eot_id|>",
                                           "<|im_end|>",

@@ -87,13 +87,21 @@ TEST_CASE("a model's usual length is the default, its longest one the bound") {
 TEST_CASE("so many embeddings of images are kept, by their number, their bytes and a step's") {
   const model::ModelSpec spec = model::make_model_spec(
       read_json_file(PLIMSOLL_SOURCE_DIR "/tests/data/golden/multimodal_run/qwen2_vl/config.json"));
-  const auto kept = [&](const ImageOptions& images) {
+  struct Asked {
+    int64_t cache_tokens = 0;
+    int64_t kept_images = ImageOptions().kept_images;
+    uint64_t kept_bytes = ImageOptions().kept_bytes;
+  };
+  const auto kept = [&](const Asked& asked) {
     EngineOptions options;
     options.max_num_seqs = 8;
     options.max_num_batched_tokens = 100;
-    options.images = images;
-    options.images->extremes = {
-        {.shape = {24, 3 * 2 * 14 * 14}, .tokens = 6, .rows = 6, .columns = 4}};
+    const image::Layout largest{
+        .shape = {24, 3 * 2 * 14 * 14}, .tokens = 6, .rows = 6, .columns = 4};
+    options.images = ImageOptions{.extremes = {largest},
+                                  .cache_tokens = asked.cache_tokens,
+                                  .kept_images = asked.kept_images,
+                                  .kept_bytes = asked.kept_bytes};
     return resolve_layout(spec, options, backend::cpu_footprint()).images.value().cache_tokens;
   };
   const uint64_t row = static_cast<uint64_t>(spec.hidden_size) * 4;  // float32 on the CPU
