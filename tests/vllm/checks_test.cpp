@@ -7,35 +7,19 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "hardware/gpu_catalogue.h"
+#include "launches.h"
 #include "vllm/launch/refusals.h"
 #include "vllm/launch/terms.h"
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
+using testing::tiny_llama;
 
 namespace {
 
-Json llama() {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"torch_dtype", "bfloat16"},
-          {"hidden_size", 1024},
-          {"intermediate_size", 4096},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 16},
-          {"num_key_value_heads", 4},
-          {"vocab_size", 32000},
-          {"max_position_embeddings", 4096}};
-}
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
-
 /// The message with which something is refused; empty: it is taken.
-std::string refusal(const std::function<void()>& check) {
+std::string check_refusal(const std::function<void()>& check) {
   try {
     check();
   } catch (const Error& error) {
@@ -45,8 +29,8 @@ std::string refusal(const std::function<void()>& check) {
   return "";
 }
 
-std::string refusal(const EngineArgs& args, const Json& config = llama()) {
-  return refusal([&] {
+std::string check_refusal(const EngineArgs& args, const Json& config = tiny_llama()) {
+  return check_refusal([&] {
     resolve_terms({config, "config.json"}, args, &hardware::find_gpu("h100"));
   });
 }
@@ -56,7 +40,7 @@ int64_t cached(const char* cache, VllmVersion version, const char* dtype = "auto
   EngineArgs args = at(version);
   args.kv_cache_dtype = cache;
   args.dtype = dtype;
-  const Json config = llama();
+  const Json config = tiny_llama();
   const Terms terms = resolve_terms({config, "config.json"}, args, nullptr);
   return shape_options(args, terms, nullptr).kv_element;
 }
@@ -78,12 +62,12 @@ TEST_CASE("a cached element has the bytes of its type, and other types are said 
   for (const char* type : {"fp8_per_token_head", "int8_per_token_head", "nvfp4", "turboquant_3bit",
                            "octave", "ultraquant_4"}) {
     INFO(type);
-    CHECK_THAT(refusal([&] {
+    CHECK_THAT(check_refusal([&] {
                  cached(type, {0, 32, 0});
                }),
                Catch::Contains(std::string("--kv-cache-dtype ") + type + ": vLLM has this type"));
   }
-  CHECK_THAT(refusal([&] {
+  CHECK_THAT(check_refusal([&] {
                cached("int4", {0, 32, 0});
              }),
              Catch::Contains("--kv-cache-dtype int4: expected auto, fp8,"));
@@ -96,7 +80,7 @@ TEST_CASE("from 0.33 on a cache of 16 bits is of the model's own type") {
         {"bfloat16", "float32", "to `auto`."}}) {
     INFO(cache << " " << dtype);
     CHECK(cached(cache, {0, 32, 9}, dtype) == 2);
-    CHECK_THAT(refusal([&, c = cache, d = dtype] {
+    CHECK_THAT(check_refusal([&, c = cache, d = dtype] {
                  cached(c, {0, 33, 0}, d);
                }),
                Catch::Contains("is incompatible with dtype") && Catch::EndsWith(cure));
@@ -132,11 +116,11 @@ TEST_CASE("adapters and drafts together need a step for each drafted token") {
   args.draft_method = "ngram";
   args.draft_tokens = 3;
   args.max_num_batched_tokens = 16 * (3 + 1);
-  CHECK(refusal(args).empty());
+  CHECK(check_refusal(args).empty());
   args.max_num_batched_tokens -= 1;
-  CHECK_THAT(refusal(args), Catch::Contains("need --max-num-batched-tokens 64 at least"));
+  CHECK_THAT(check_refusal(args), Catch::Contains("need --max-num-batched-tokens 64 at least"));
   args.version = {0, 11, 0};
-  CHECK(refusal(args).empty());
+  CHECK(check_refusal(args).empty());
 }
 
 TEST_CASE("a step holds one token more than a draft with a model of its own looks ahead") {
@@ -153,39 +137,40 @@ TEST_CASE("a step holds one token more than a draft with a model of its own look
     args.max_num_seqs = 1;
     args.max_num_batched_tokens = row.tokens;
     args.graphs.mode = "NONE";
-    CHECK(refusal(args).empty());
+    CHECK(check_refusal(args).empty());
     args.max_num_batched_tokens = row.tokens - 1;
     if (row.tokens == 1) continue;
-    CHECK_THAT(refusal(args),
+    CHECK_THAT(check_refusal(args),
                Catch::Contains(fmt::format("num_lookahead_tokens={}.", row.tokens - 1)) &&
                    Catch::Contains(fmt::format("tokens {} at least", row.tokens)));
     args.version = {0, 32, 9};
-    CHECK(refusal(args).empty());
+    CHECK(check_refusal(args).empty());
   }
 }
 
 TEST_CASE("flags of recurrent caches are checked for every model") {
   EngineArgs args = at({0, 14, 9});
   args.state_mode = "align";
-  CHECK_THAT(refusal(args), Catch::Contains("unrecognized arguments: --mamba-cache-mode align"));
+  CHECK_THAT(check_refusal(args),
+             Catch::Contains("unrecognized arguments: --mamba-cache-mode align"));
   args.version = {0, 15, 0};
-  CHECK(refusal(args).empty());
+  CHECK(check_refusal(args).empty());
 }
 
 TEST_CASE("a length beyond the model's is taken where a variable allows it") {
   EngineArgs args = at({0, 33, 0});
   args.max_model_len = 4097;
-  CHECK_THAT(refusal(args), Catch::Contains("greater than the derived max_model_len"));
+  CHECK_THAT(check_refusal(args), Catch::Contains("greater than the derived max_model_len"));
   args.allow_long_length = true;
-  CHECK(refusal(args).empty());
+  CHECK(check_refusal(args).empty());
 }
 
 TEST_CASE("tables of n-grams are refused to other models, from 0.30 on") {
   EngineArgs args = at({0, 29, 9});
   args.tables.given = true;
-  CHECK(refusal(args).empty());
+  CHECK(check_refusal(args).empty());
   args.version = {0, 30, 0};
-  CHECK_THAT(refusal(args), Catch::Contains("EngramConfig requires a model"));
+  CHECK_THAT(check_refusal(args), Catch::Contains("EngramConfig requires a model"));
 }
 
 TEST_CASE("a stage without experts is refused from 0.10.2 on, where its class looks for some") {
@@ -194,13 +179,13 @@ TEST_CASE("a stage without experts is refused from 0.10.2 on, where its class lo
   stage.lacks_mixture = true;
   stage.first_layer = 4;
   stage.stage_layers = 2;
-  CHECK(refusal([&] { check_stage(stage, at({0, 10, 1})); }).empty());
-  CHECK_THAT(refusal([&] {
+  CHECK(check_refusal([&] { check_stage(stage, at({0, 10, 1})); }).empty());
+  CHECK_THAT(check_refusal([&] {
                check_stage(stage, at({0, 10, 2}));
              }),
              Catch::Contains("Glm4MoeForCausalLM") && Catch::Contains("layers 4 to 5 have none"));
   stage.lacks_mixture = false;
-  CHECK(refusal([&] { check_stage(stage, at({0, 33, 0})); }).empty());
+  CHECK(check_refusal([&] { check_stage(stage, at({0, 33, 0})); }).empty());
 }
 
 TEST_CASE("Triton reads a cache of 8 bits from capability 8.9 on") {
@@ -209,14 +194,14 @@ TEST_CASE("Triton reads a cache of 8 bits from capability 8.9 on") {
     hardware::Gpu card;
     card.name = "Card";
     card.compute_capability = capability;
-    return refusal([&] { check_fp8_cache(shape, at(version), &card); });
+    return check_refusal([&] { check_fp8_cache(shape, at(version), &card); });
   };
   const ModelShape plain;
   CHECK_THAT(refused(plain, 7.5), Catch::EndsWith("Re-run with --kv-cache-dtype float16."));
   CHECK(refused(plain, 7.5, {0, 23, 9}).empty());
   CHECK(refused(plain, 8.9).empty());
   CHECK(refused(plain, 0).empty());
-  CHECK(refusal([&] { check_fp8_cache(plain, at({0, 33, 0}), nullptr); }).empty());
+  CHECK(check_refusal([&] { check_fp8_cache(plain, at({0, 33, 0}), nullptr); }).empty());
   for (int which = 0; which < 5; ++which) {
     INFO(which);
     ModelShape other;

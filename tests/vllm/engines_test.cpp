@@ -6,18 +6,16 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "launches.h"
 #include "vllm/launch/engine_choice.h"
 #include "vllm/launch/machine.h"
 #include "vllm/launch/sampler.h"
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::tiny_llama;
 
 namespace {
-
-Json llama() {
-  return {{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}};
-}
 
 Json deepseek() {
   return {{"architectures", {"DeepseekV3ForCausalLM"}},
@@ -76,19 +74,19 @@ TEST_CASE("a cache of 8 bits keeps the second engine where the stated backend re
            {true, {0, 10, 2}, "bfloat16", "TRITON_MLA", h100, false},
        }) {
     INFO(row.cache << " " << row.backend << " " << version_text(row.version) << row.latents);
-    CHECK(falls_back(row.latents ? deepseek() : llama(), row.version, row.cache, row.backend,
+    CHECK(falls_back(row.latents ? deepseek() : tiny_llama(), row.version, row.cache, row.backend,
                      row.gpu) == row.first);
   }
 }
 
 TEST_CASE("no card, and one of an unknown generation, is none of the old ones") {
-  CHECK_FALSE(falls_back(llama(), {0, 9, 0}, "auto", "", nullptr));
+  CHECK_FALSE(falls_back(tiny_llama(), {0, 9, 0}, "auto", "", nullptr));
   hardware::Gpu card;
-  CHECK_FALSE(falls_back(llama(), {0, 9, 0}, "auto", "", &card));
+  CHECK_FALSE(falls_back(tiny_llama(), {0, 9, 0}, "auto", "", &card));
   card.compute_capability = 7.5;
-  CHECK(falls_back(llama(), {0, 9, 0}, "auto", "", &card));
+  CHECK(falls_back(tiny_llama(), {0, 9, 0}, "auto", "", &card));
   card.compute_capability = 8;
-  CHECK_FALSE(falls_back(llama(), {0, 9, 0}, "auto", "", &card));
+  CHECK_FALSE(falls_back(tiny_llama(), {0, 9, 0}, "auto", "", &card));
 }
 
 TEST_CASE("drafts of some methods keep the first model runner") {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
+#include "launches.h"
 #include "vllm/launch/activation.h"
 #include "vllm/launch/defaults.h"
 #include "vllm/launch/graphs.h"
@@ -13,16 +14,11 @@
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
 
 namespace {
 
-constexpr EngineLimits kLimits{.max_num_seqs = 64, .max_num_batched_tokens = 1024};
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
+constexpr EngineLimits kStageLimits{.max_num_seqs = 64, .max_num_batched_tokens = 1024};
 
 /// The part of that name; one of no bytes: there is none.
 PlanPart part_of(const std::vector<PlanPart>& parts, const char* name) {
@@ -33,7 +29,7 @@ PlanPart part_of(const std::vector<PlanPart>& parts, const char* name) {
 }
 
 PlanPart persistent(const EngineArgs& args, const Stage& stage, const char* name) {
-  return part_of(persistent_parts(args, kLimits, stage, 2, {}), name);
+  return part_of(persistent_parts(args, kStageLimits, stage, 2, {}), name);
 }
 
 hardware::Gpu card_of(int64_t bytes, double capability = 0) {
@@ -108,7 +104,7 @@ TEST_CASE("tables are taken from the budget from 0.27 on") {
     args.draft_method = "eagle";
     args.draft_tokens = 3;
     args.draft_logits = true;
-    const TableTerms terms{.args = args, .limits = kLimits, .max_model_len = 8192};
+    const TableTerms terms{.args = args, .limits = kStageLimits, .max_model_len = 8192};
     return part_of(table_parts(Made::before_profile, terms, shape, kv), "draft logits");
   };
   REQUIRE(logits({0, 26, 9}).bytes > 0);
@@ -117,7 +113,7 @@ TEST_CASE("tables are taken from the budget from 0.27 on") {
   // The shared workspace grows by what it lacks.
   const auto grown = [&](int64_t has) {
     const EngineArgs args = at({0, 33, 0});
-    TableTerms terms{.args = args, .limits = kLimits, .max_model_len = 8192};
+    TableTerms terms{.args = args, .limits = kStageLimits, .max_model_len = 8192};
     terms.late.add(1, 100, kMiB, "parts");
     terms.workspace = has * kMiB;
     return part_of(table_parts(Made::with_cache, terms, shape, kv), "attention workspace");
@@ -151,7 +147,8 @@ TEST_CASE("inputs of 8 bits stand beside those of 16, and bitmasks may not be th
   const auto forward = [](bool int8) {
     Stage stage;
     stage.shape.activation = {.hidden = 1000, .intermediate = 3000, .int8_activations = int8};
-    return activation_parts(at({0, 28, 0}), kLimits, stage, 2, &hardware::find_gpu("h100"), {}, {})
+    return activation_parts(at({0, 28, 0}), kStageLimits, stage, 2, &hardware::find_gpu("h100"), {},
+                            {})
         .front();
   };
   REQUIRE(forward(true).name == "forward pass");

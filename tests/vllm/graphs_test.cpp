@@ -5,32 +5,33 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "launches.h"
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
 
 namespace {
 
 /// 256 sequences and 8192 tokens a step, of a dense model on an H100.
-constexpr EngineLimits kLimits{.max_num_seqs = 256, .max_num_batched_tokens = 8192};
+constexpr EngineLimits kGraphLimits{.max_num_seqs = 256, .max_num_batched_tokens = 8192};
 
-EngineArgs at(VllmVersion version, const char* mode = "") {
-  EngineArgs args;
-  args.version = version;
+EngineArgs in_mode(VllmVersion version, const char* mode) {
+  EngineArgs args = at(version);
   args.graphs.mode = mode;
   return args;
 }
 
-int64_t graphs(const EngineArgs& args) {
+int64_t count_graphs(const EngineArgs& args) {
   ModelShape shape;
   shape.architecture = "LlamaForCausalLM";
-  return plan_graphs(args, kLimits, &hardware::find_gpu("h100"), shape).count();
+  return plan_graphs(args, kGraphLimits, &hardware::find_gpu("h100"), shape).count();
 }
 
 /// The refusal; empty: there is none.
-std::string refusal(const EngineArgs& args) {
+std::string graphs_refusal(const EngineArgs& args) {
   try {
-    check_graphs(args, kLimits);
+    check_graphs(args, kGraphLimits);
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::usage);
     return error.what();
@@ -54,19 +55,19 @@ TEST_CASE("graphs without vLLM's own compiler change from one release to the nex
         Row{{0, 12, 9}, "FULL_DECODE_ONLY", 0, 0}, Row{{0, 13, 0}, "FULL_DECODE_ONLY", 0, 35},
         Row{{0, 33, 0}, "", 3, 86}}) {
     INFO(version_text(row.version) << " " << row.mode << " " << row.compile);
-    EngineArgs args = at(row.version, row.mode);
+    EngineArgs args = in_mode(row.version, row.mode);
     args.graphs.compile = row.compile;
-    CHECK(graphs(args) == row.graphs);
+    CHECK(count_graphs(args) == row.graphs);
   }
 }
 
 TEST_CASE("the mode NONE is heeded from 0.9 on, and one stated size from 0.11.1 on is one size") {
-  CHECK(graphs(at({0, 8, 9}, "NONE")) == 67);
-  CHECK(graphs(at({0, 9, 0}, "NONE")) == 0);
+  CHECK(count_graphs(in_mode({0, 8, 9}, "NONE")) == 67);
+  CHECK(count_graphs(in_mode({0, 9, 0}, "NONE")) == 0);
   const auto up_to = [](VllmVersion version) {
     EngineArgs args = at(version);
     args.graphs.up_to = 64;
-    return graphs(args);
+    return count_graphs(args);
   };
   CHECK(up_to({0, 11, 0}) == 11 + 11);  // 1, 2, 4, 8, 16 ... 64
   CHECK(up_to({0, 11, 1}) == 1 + 1);
@@ -81,29 +82,29 @@ TEST_CASE("pieces without their compiler are refused from 0.10.1 to 0.11") {
                                            {{0, 12, 0}, false},
                                            {{0, 33, 0}, false}}) {
       INFO(mode << " " << version_text(version));
-      EngineArgs args = at(version, mode);
+      EngineArgs args = in_mode(version, mode);
       args.graphs.compile = 0;
-      CHECK(refusal(args).empty() != refused);
+      CHECK(graphs_refusal(args).empty() != refused);
       args.graphs.compile = 3;
-      CHECK(refusal(args).empty());
+      CHECK(graphs_refusal(args).empty());
     }
   }
-  EngineArgs args = at({0, 11, 0}, "FULL_DECODE_ONLY");
+  EngineArgs args = in_mode({0, 11, 0}, "FULL_DECODE_ONLY");
   args.graphs.compile = 0;
-  CHECK(refusal(args).empty());
+  CHECK(graphs_refusal(args).empty());
   args.graphs.mode = "PIECEWISE";
   args.enforce_eager = true;
-  CHECK(refusal(args).empty());
+  CHECK(graphs_refusal(args).empty());
 }
 
 TEST_CASE("stated sizes hold one whole step of a draft, where whole steps are recorded") {
   const auto drafted = [](int64_t largest, const char* mode, std::optional<int64_t> level) {
-    EngineArgs args = at({0, 33, 0}, mode);
+    EngineArgs args = in_mode({0, 33, 0}, mode);
     args.capture_sizes = {1, largest, 9000};  // a step has 8192 tokens at most
     args.draft_method = "ngram";
     args.draft_tokens = 4;
     args.graphs.level = level;
-    return refusal(args);
+    return graphs_refusal(args);
   };
   CHECK(drafted(5, "", {}).empty());
   CHECK_THAT(drafted(4, "", {}),
@@ -115,30 +116,30 @@ TEST_CASE("stated sizes hold one whole step of a draft, where whole steps are re
   CHECK_FALSE(drafted(4, "", 2).empty());
   EngineArgs args = at({0, 33, 0});
   args.capture_sizes = {9000};
-  CHECK(refusal(args).empty());  // none is left, and nothing is drafted
-  CHECK(graphs(args) == 0);
+  CHECK(graphs_refusal(args).empty());  // none is left, and nothing is drafted
+  CHECK(count_graphs(args) == 0);
   args.draft_method = "eagle";
   args.draft_tokens = 4;
   args.second_runner = false;
-  CHECK(graphs(args) == 0);
+  CHECK(count_graphs(args) == 0);
 }
 
 TEST_CASE("the largest stated size is the largest of a step, in whatever order they stand") {
   EngineArgs args = at({0, 33, 0});
   args.graphs.largest = 8192;
   args.capture_sizes = {8192, 1};
-  CHECK(refusal(args).empty());
+  CHECK(graphs_refusal(args).empty());
   args.capture_sizes = {1, 8192, 8193};
-  CHECK(refusal(args).empty());
+  CHECK(graphs_refusal(args).empty());
   args.graphs.largest = 8193;
-  CHECK_THAT(refusal(args), Catch::Contains("(=8193)") && Catch::Contains("(=8192)"));
+  CHECK_THAT(graphs_refusal(args), Catch::Contains("(=8193)") && Catch::Contains("(=8192)"));
 }
 
 TEST_CASE("graphs are checked from 0.11.1 on") {
   EngineArgs args = at({0, 11, 0});
   args.capture_sizes = {1, 8};
   args.graphs.largest = 16;
-  CHECK(refusal(args).empty());
+  CHECK(graphs_refusal(args).empty());
   args.version = {0, 11, 1};
-  CHECK_THAT(refusal(args), Catch::Contains("(=16)") && Catch::Contains("(=8)"));
+  CHECK_THAT(graphs_refusal(args), Catch::Contains("(=16)") && Catch::Contains("(=8)"));
 }

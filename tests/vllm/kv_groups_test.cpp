@@ -8,8 +8,11 @@
 #include <functional>
 #include <random>
 
+#include "launches.h"
+
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::layer_of;
 
 namespace {
 
@@ -36,14 +39,6 @@ std::vector<size_t> sizes_of(const std::vector<KvGroup>& groups) {
   sizes.reserve(groups.size());
   for (const KvGroup& group : groups) sizes.push_back(group.layers.size());
   return sizes;
-}
-
-KvLayer layer_of(KvKind kind, int64_t bytes, int64_t window = 0) {
-  KvLayer layer;
-  layer.kind = kind;
-  layer.token_bytes = bytes;
-  layer.window = window;
-  return layer;
 }
 
 KvPlan plan_of(std::vector<KvLayer> layers, KvOptions options = {}) {

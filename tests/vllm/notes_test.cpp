@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "launches.h"
 #include "vllm/launch/draft.h"
 #include "vllm/launch/host.h"
 #include "vllm/launch/length.h"
@@ -14,23 +15,10 @@
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
+using testing::tiny_llama;
 
 namespace {
-
-Json llama() {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", 1024},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 16},
-          {"vocab_size", 32000}};
-}
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
 
 bool notes_tower(const ModelShape& shape, const EngineArgs& args = {}) {
   Stage stage;
@@ -56,35 +44,35 @@ TEST_CASE("a draft's method follows its model's name where none is stated") {
     EngineArgs args;
     args.draft_method = "draft_model";
     args.draft_model = row.model;
-    const Json config = llama();
+    const Json config = tiny_llama();
     CHECK_THAT(draft_note({config, "config.json"}, args),
                Catch::StartsWith("not counted:") && Catch::Contains(row.method));
   }
 }
 
 TEST_CASE("a head of EAGLE is counted where its config is one, of a family that is known") {
-  const Json config = llama();
+  const Json config = tiny_llama();
   const auto counted = [&](const char* method, const Json& draft) {
     EngineArgs args;
     args.draft_method = method;
     args.draft_config = std::make_shared<const Json>(draft);
     return counts_draft({config, "config.json"}, args);
   };
-  Json head = llama();
+  Json head = tiny_llama();
   head["hidden_size"] = 512;
-  Json other = llama();
+  Json other = tiny_llama();
   other["architectures"] = {"WombatForCausalLM"};
   other["model_type"] = "wombat";
   CHECK(counted("eagle", head));
   CHECK_FALSE(counted("eagle", other));
   CHECK_FALSE(counted("eagle3", other));
   CHECK_FALSE(counted("medusa", head));
-  CHECK(counted("draft_model", llama()));
+  CHECK(counted("draft_model", tiny_llama()));
   CHECK_FALSE(counted("draft_model", other));
 }
 
 TEST_CASE("the refusal of a draft model names the other methods of the release") {
-  const Json config = llama();
+  const Json config = tiny_llama();
   const ConfigView view(config, "config.json");
   for (const auto& [version, name] : {std::pair{VllmVersion{0, 10, 0}, ", or deepseek_mtp."},
                                       {{0, 10, 9}, ", or deepseek_mtp."},
@@ -94,7 +82,7 @@ TEST_CASE("the refusal of a draft model names the other methods of the release")
     EngineArgs args = at(version);
     args.draft_method = "draft_model";
     args.draft_model = "small";
-    args.draft_config = std::make_shared<const Json>(llama());
+    args.draft_config = std::make_shared<const Json>(tiny_llama());
     Stage stage;
     CHECK_THROWS_WITH(add_draft(stage, args, {}, {view, {}, 4096}), Catch::Contains(name));
   }
@@ -224,7 +212,7 @@ TEST_CASE("tasks of older releases are the runner and the conversion of newer on
 }
 
 TEST_CASE("a task decides what a class that generates answers with, and how prompts are read") {
-  const Json config = llama();
+  const Json config = tiny_llama();
   const auto asked = [&](const char* task, VllmVersion version) {
     EngineArgs args = at(version);
     args.pooling.task = task;

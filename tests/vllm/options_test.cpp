@@ -2,6 +2,7 @@
 // it; and the bounds of estimated parts, which the verdict goes by.
 #include <catch2/catch.hpp>
 
+#include "launches.h"
 #include "vllm/launch/activation.h"
 #include "vllm/launch/attention_room.h"
 #include "vllm/launch/engine_choice.h"
@@ -9,14 +10,9 @@
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
 
 namespace {
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
 
 KvOptions cache_options(const EngineArgs& args, const ModelShape& shape = {},
                         const ShapeOptions& layout = {}) {

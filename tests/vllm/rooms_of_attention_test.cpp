@@ -2,34 +2,23 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "launches.h"
 #include "vllm/launch/attention_room.h"
 #include "vllm/launch/context_ranks.h"
 #include "vllm/launch/tables.h"
 
 using namespace plimsoll;
 using namespace plimsoll::vllm;
+using testing::at;
+using testing::layer_of;
 
 namespace {
 
-constexpr EngineLimits kLimits{.max_num_seqs = 64, .max_num_batched_tokens = 1024};
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
+constexpr EngineLimits kRoomLimits{.max_num_seqs = 64, .max_num_batched_tokens = 1024};
 
 AttentionRoom room(VllmVersion version, const ModelShape& shape, const hardware::Gpu* gpu,
                    int64_t length = 8192) {
-  return attention_room(at(version), kLimits, length, 2, shape, gpu);
-}
-
-KvLayer layer(KvKind kind, int64_t bytes, int64_t window = 0) {
-  KvLayer result;
-  result.kind = kind;
-  result.token_bytes = bytes;
-  result.window = window;
-  return result;
+  return attention_room(at(version), kRoomLimits, length, 2, shape, gpu);
 }
 
 /// A layer of latents and what its backend keeps, of no size yet.
@@ -38,12 +27,12 @@ ModelShape latent_shape() {
   shape.kernel = AttentionKernel::sparse_mla;
   shape.latent.block = 64;
   shape.latent.multiple = 64;
-  shape.kv_layers = {layer(KvKind::latent, 1152)};
+  shape.kv_layers = {layer_of(KvKind::latent, 1152)};
   shape.attention.heads = 16;
   return shape;
 }
 
-KvPlan cache_of(const ModelShape& shape) {
+KvPlan cache_of_shape(const ModelShape& shape) {
   KvOptions options;
   options.max_model_len = 8192;
   return {shape, options};
@@ -51,8 +40,8 @@ KvPlan cache_of(const ModelShape& shape) {
 
 /// The part of that name; one of no bytes: there is none.
 PlanPart table(const EngineArgs& args, const ModelShape& shape, Made made, const char* name,
-               EngineLimits limits = kLimits, bool last = true) {
-  const KvPlan kv = cache_of(shape);
+               EngineLimits limits = kRoomLimits, bool last = true) {
+  const KvPlan kv = cache_of_shape(shape);
   const TableTerms terms{
       .args = args, .limits = limits, .element = 2, .max_model_len = 8192, .last = last};
   for (PlanPart& part : table_parts(made, terms, shape, kv)) {
@@ -162,21 +151,21 @@ TEST_CASE("a model without a cache of latents has no buffers for them") {
   shape.latent.masks = true;
   shape.attention = {.heads = 128, .query = 192, .value = 128, .latent = 512};
   REQUIRE(table(at({0, 33, 0}), shape, Made::with_cache, "buffers of latent attention").bytes > 0);
-  shape.kv_layers = {layer(KvKind::full, 1152)};
+  shape.kv_layers = {layer_of(KvKind::full, 1152)};
   CHECK(table(at({0, 33, 0}), shape, Made::with_cache, "buffers of latent attention").bytes == 0);
 }
 
 TEST_CASE("logits of drafts are held by the last stage, where a draft draws by them") {
   ModelShape shape;
   shape.architecture = "LlamaForCausalLM";
-  shape.kv_layers = {layer(KvKind::full, 4096)};
+  shape.kv_layers = {layer_of(KvKind::full, 4096)};
   shape.activation.vocabulary = 128000;
   const auto bytes = [&](VllmVersion version, bool drawn, bool last) {
     EngineArgs args = at(version);
     args.draft_method = "eagle";
     args.draft_tokens = 3;
     args.draft_logits = drawn;
-    return table(args, shape, Made::before_profile, "draft logits", kLimits, last).bytes;
+    return table(args, shape, Made::before_profile, "draft logits", kRoomLimits, last).bytes;
   };
   CHECK(bytes({0, 27, 0}, true, true) == 64 * 3 * 128000 * 4);
   CHECK(bytes({0, 27, 9}, true, true) == 64 * 3 * 128000 * 4);
@@ -188,7 +177,7 @@ TEST_CASE("logits of drafts are held by the last stage, where a draft draws by t
 TEST_CASE("ranks divide the contexts of two groups of layers as the release lets them") {
   ModelShape shape;
   shape.attention_token_bytes = 1024;
-  shape.kv_layers = {layer(KvKind::full, 1024), layer(KvKind::state, 10 * 1024)};
+  shape.kv_layers = {layer_of(KvKind::full, 1024), layer_of(KvKind::state, 10 * 1024)};
   shape.heads = 32;
   shape.kv_heads = 2;
   EngineArgs args;
@@ -196,7 +185,7 @@ TEST_CASE("ranks divide the contexts of two groups of layers as the release lets
   args.context_ranks = 4;
   const auto refusal = [&](VllmVersion version, bool prefixes) -> std::string {
     args.version = version;
-    const KvPlan kv = cache_of(shape);
+    const KvPlan kv = cache_of_shape(shape);
     try {
       check_context_ranks(shape, kv, args, prefixes);
     } catch (const Error& error) {
@@ -205,7 +194,7 @@ TEST_CASE("ranks divide the contexts of two groups of layers as the release lets
     }
     return "";
   };
-  REQUIRE(cache_of(shape).groups().size() == 2);
+  REQUIRE(cache_of_shape(shape).groups().size() == 2);
   CHECK_THAT(refusal({0, 19, 9}, true), Catch::Contains("DCP not support hybrid attn now"));
   CHECK(refusal({0, 19, 9}, false).empty());
   CHECK_THAT(refusal({0, 20, 0}, false), Catch::Contains("multiple block sizes"));
@@ -217,8 +206,8 @@ TEST_CASE("ranks divide the contexts of two groups of layers as the release lets
   shape.kv_heads = 0;
   CHECK(refusal({0, 26, 0}, false).empty());
   shape.kv_heads = 8;
-  shape.kv_layers = {layer(KvKind::full, 1024), layer(KvKind::latent, 1024)};
+  shape.kv_layers = {layer_of(KvKind::full, 1024), layer_of(KvKind::latent, 1024)};
   shape.kv_layers[0].fixed_block = 64;
-  CHECK(cache_of(shape).groups().size() == 2);
+  CHECK(cache_of_shape(shape).groups().size() == 2);
   CHECK(refusal({0, 26, 0}, false).empty());
 }
