@@ -10,9 +10,7 @@
 #include "model/config.h"
 #include "plan/plimsoll/plimsoll_plan.h"
 
-using namespace plimsoll;
-using namespace plimsoll::plan;
-
+namespace plimsoll::plan::apart {
 namespace {
 
 constexpr int64_t kTokens = 512;
@@ -76,3 +74,5 @@ TEST_CASE("ranks that are launched apart have room for messages, and for the las
     }
   }
 }
+
+}  // namespace plimsoll::plan::apart

@@ -12,8 +12,8 @@
 #include "model/vllm/classes.h"
 #include "model/vllm/types.h"
 
-using namespace plimsoll;
-using namespace plimsoll::model;
+namespace plimsoll::model::seldom_keys {
+
 using plimsoll::testing::tiny_config;
 
 namespace {
@@ -214,3 +214,5 @@ TEST_CASE("Phi-3.5-MoE's windows, jitter and bias are read where they are stated
   CHECK(spec(Json::object()).head_bias == kNoWeight);
   CHECK(spec({{"lm_head_bias", true}}).head_bias != kNoWeight);
 }
+
+}  // namespace plimsoll::model::seldom_keys

@@ -8,8 +8,8 @@
 #include "plan/engines/buffers_plan.h"
 #include "plan/engines/engine_plan.h"
 
-using namespace plimsoll;
-using namespace plimsoll::plan;
+namespace plimsoll::plan::made_up {
+
 using Catch::Contains;
 using engines::Answer;
 using engines::Engine;
@@ -263,3 +263,5 @@ TEST_CASE("what an engine takes of stated free memory, and what is left of it") 
   CHECK(plan(75, false).fits == false);
   CHECK_FALSE(plan(75, false).refused);
 }
+
+}  // namespace plimsoll::plan::made_up

@@ -5,8 +5,8 @@
 #include "plan/configs.h"
 #include "plan/solver.h"
 
-using namespace plimsoll;
-using namespace plimsoll::plan;
+namespace plimsoll::plan::searches {
+
 using Catch::Contains;
 
 namespace {
@@ -127,3 +127,5 @@ TEST_CASE("no card is enough for one alone, or for each of several") {
   args.tensor_parallel = 2;
   CHECK(solve_card(never, args).solved == "It fits on no card of the catalogue.");
 }
+
+}  // namespace plimsoll::plan::searches

@@ -8,9 +8,7 @@
 #include "vllm/shapes/latent_backend.h"
 #include "vllm/shapes/model_shape.h"
 
-using namespace plimsoll;
-using namespace plimsoll::vllm;
-
+namespace plimsoll::vllm::shape_keys {
 namespace {
 
 constexpr int64_t kWidth = 64;
@@ -216,3 +214,5 @@ TEST_CASE("ranks that divide tokens hold a dense layer whole, but in a pipeline"
   CHECK(mlp(1, {0, 28, 0}) == kDense / 2 + kShared);
   CHECK(mlp(2, {0, 33, 0}) == kDense / 2);  // the first stage has that layer alone
 }
+
+}  // namespace plimsoll::vllm::shape_keys

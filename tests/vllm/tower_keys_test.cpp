@@ -6,9 +6,7 @@
 #include "base/json.h"
 #include "vllm/shapes/model_shape.h"
 
-using namespace plimsoll;
-using namespace plimsoll::vllm;
-
+namespace plimsoll::vllm::tower_keys {
 namespace {
 
 constexpr int64_t kHidden = 64;  // of the language model
@@ -295,3 +293,5 @@ TEST_CASE("an encoder is the same where its config states what is usual, or stan
             count(seeing("KeyeForConditionalGeneration", keye)).elements ==
         2 * 3 * 32);
 }
+
+}  // namespace plimsoll::vllm::tower_keys
