@@ -11,7 +11,7 @@ using namespace plimsoll::engine;
 
 namespace {
 
-constexpr Hash128 kFirst{1, 2}, kSecond{2, 2}, kThird{3, 2};
+constexpr Hash128 kFirstHash{1, 2}, kSecondHash{2, 2}, kThirdHash{3, 2};
 
 /// An image whose tokens stand in these runs of the prompt.
 Image image_of(const Hash128& key, std::vector<ImageRun> runs) {
@@ -35,36 +35,36 @@ struct Seeing {
 
 TEST_CASE("an image that two sequences hold stays until both have let go of it") {
   ImageCache cache(10);
-  CHECK(cache.hold(kFirst, 10)->is_new);
-  CHECK_FALSE(cache.hold(kFirst, 10)->is_new);
-  cache.release(kFirst);
-  CHECK_FALSE(cache.hold(kSecond, 1).has_value());
-  cache.release(kFirst);
-  CHECK_FALSE(cache.hold(kFirst, 10)->is_new);  // nobody needed its room
-  cache.release(kFirst);
-  CHECK(cache.hold(kSecond, 1)->is_new);
+  CHECK(cache.hold(kFirstHash, 10)->is_new);
+  CHECK_FALSE(cache.hold(kFirstHash, 10)->is_new);
+  cache.release(kFirstHash);
+  CHECK_FALSE(cache.hold(kSecondHash, 1).has_value());
+  cache.release(kFirstHash);
+  CHECK_FALSE(cache.hold(kFirstHash, 10)->is_new);  // nobody needed its room
+  cache.release(kFirstHash);
+  CHECK(cache.hold(kSecondHash, 1)->is_new);
   CHECK(cache.encoded() == 2);
 }
 
 TEST_CASE("the image that was used longest ago makes room, and no more than is needed") {
   ImageCache cache(10);
-  for (const Hash128& key : {kFirst, kSecond}) {
+  for (const Hash128& key : {kFirstHash, kSecondHash}) {
     CHECK(cache.hold(key, 5)->is_new);
     cache.release(key);
   }
-  CHECK(cache.hold(kFirst, 5)->first_row == 0);  // used again
-  cache.release(kFirst);
-  CHECK(cache.hold(kThird, 5)->first_row == 5);
-  CHECK_FALSE(cache.hold(kFirst, 5)->is_new);
-  CHECK_FALSE(cache.hold(kSecond, 5).has_value());
+  CHECK(cache.hold(kFirstHash, 5)->first_row == 0);  // used again
+  cache.release(kFirstHash);
+  CHECK(cache.hold(kThirdHash, 5)->first_row == 5);
+  CHECK_FALSE(cache.hold(kFirstHash, 5)->is_new);
+  CHECK_FALSE(cache.hold(kSecondHash, 5).has_value());
   CHECK(cache.encoded() == 3);
 }
 
 TEST_CASE("an image of several tiles is held until its last token, and encoded once") {
   ImageCache cache(6);
   ImageHolds holds(cache);
-  Seeing tiled({image_of(kFirst, {{1, 3, 0}, {6, 3, 3}})});
-  Seeing other({image_of(kSecond, {{0, 2, 0}})});
+  Seeing tiled({image_of(kFirstHash, {{1, 3, 0}, {6, 3, 3}})});
+  Seeing other({image_of(kSecondHash, {{0, 2, 0}})});
   for (const int64_t end : {3, 5, 7, 8}) {  // within the first tile, behind it, within the second
     INFO(end);
     CHECK(holds.hold(tiled.sequence, end) == end);
@@ -85,9 +85,9 @@ TEST_CASE("an image of several tiles is held until its last token, and encoded o
 TEST_CASE("sequences that share an image encode it once, whichever ends first") {
   ImageCache cache(4);
   ImageHolds holds(cache);
-  Seeing first({image_of(kFirst, {{0, 4, 0}})});
-  Seeing second({image_of(kFirst, {{2, 4, 0}})});
-  Seeing other({image_of(kSecond, {{0, 4, 0}})});
+  Seeing first({image_of(kFirstHash, {{0, 4, 0}})});
+  Seeing second({image_of(kFirstHash, {{2, 4, 0}})});
+  Seeing other({image_of(kSecondHash, {{0, 4, 0}})});
   CHECK(holds.hold(first.sequence, 4) == 4);
   CHECK(holds.hold(second.sequence, 6) == 6);
   CHECK(holds.take_jobs().size() == 1);
@@ -101,16 +101,16 @@ TEST_CASE("sequences that share an image encode it once, whichever ends first") 
 
 TEST_CASE("an image takes the first gap that it fills exactly, and an empty cache whole") {
   ImageCache cache(10);
-  CHECK_FALSE(cache.hold(kFirst, 11).has_value());
-  CHECK(cache.hold(kFirst, 3)->first_row == 0);
-  CHECK(cache.hold(kSecond, 4)->first_row == 3);
-  CHECK(cache.hold(kThird, 3)->first_row == 7);
+  CHECK_FALSE(cache.hold(kFirstHash, 11).has_value());
+  CHECK(cache.hold(kFirstHash, 3)->first_row == 0);
+  CHECK(cache.hold(kSecondHash, 4)->first_row == 3);
+  CHECK(cache.hold(kThirdHash, 3)->first_row == 7);
   constexpr Hash128 kFourth{4, 2},
       kFifth{1, 3};  // the fifth differs from the first in its low half
-  cache.release(kSecond);
+  cache.release(kSecondHash);
   CHECK(cache.hold(kFourth, 4)->first_row == 3);
   CHECK_FALSE(cache.hold(kFifth, 1).has_value());
-  cache.release(kFirst);
+  cache.release(kFirstHash);
   CHECK(cache.hold(kFifth, 3)->is_new);
   CHECK(cache.encoded() == 5);
 }
@@ -118,7 +118,7 @@ TEST_CASE("an image takes the first gap that it fills exactly, and an empty cach
 TEST_CASE("tokens that see each other both ways are computed in one piece") {
   ImageCache cache(4);
   ImageHolds holds(cache);
-  Seeing seeing({image_of(kFirst, {{2, 4, 0}})});
+  Seeing seeing({image_of(kFirstHash, {{2, 4, 0}})});
   seeing.images.two_way = true;
   Sequence& sequence = seeing.sequence;
   CHECK(ImageHolds::needed_end(sequence) == 1);
@@ -133,7 +133,7 @@ TEST_CASE("tokens that see each other both ways are computed in one piece") {
   CHECK(holds.take_jobs().size() == 1);
   sequence.computed = 6;
   CHECK(ImageHolds::needed_end(sequence) == 7);
-  Seeing one_way({image_of(kSecond, {{0, 4, 0}})});
+  Seeing one_way({image_of(kSecondHash, {{0, 4, 0}})});
   CHECK(ImageHolds::needed_end(one_way.sequence) == 1);
   Sequence text;
   text.computed = 3;
@@ -144,7 +144,7 @@ TEST_CASE("tokens that see each other both ways are computed in one piece") {
 TEST_CASE("a sequence stops before the first image that has no room") {
   ImageCache cache(4);
   ImageHolds holds(cache);
-  Seeing seeing({image_of(kFirst, {{1, 4, 0}}), image_of(kSecond, {{7, 2, 0}})});
+  Seeing seeing({image_of(kFirstHash, {{1, 4, 0}}), image_of(kSecondHash, {{7, 2, 0}})});
   Sequence& sequence = seeing.sequence;
   CHECK(holds.hold(sequence, 12) == 7);
   CHECK(seeing.sequence.image_rows == std::vector<int64_t>{0, -1});
@@ -155,7 +155,7 @@ TEST_CASE("a sequence stops before the first image that has no room") {
   holds.release(sequence);
   CHECK(seeing.sequence.image_rows == std::vector<int64_t>{-1, -1});
   // Another one's image fills the cache: nothing of this one can be computed.
-  Seeing other({image_of(kThird, {{0, 4, 0}})});
+  Seeing other({image_of(kThirdHash, {{0, 4, 0}})});
   CHECK(holds.hold(other.sequence, 4) == 4);
   sequence.computed = 8;
   CHECK(holds.hold(sequence, 12) == 8);
@@ -169,14 +169,14 @@ TEST_CASE("a sequence that ends, or is taken back, lets go of its images") {
     KvCache cache({100, 4, {0}, false});
     Scheduler scheduler(cache, {8, 4, Admission::next_step, 1, 0}, &holds);
     const std::vector<TokenId> prompt(8, 1);
-    Seeing first({image_of(kFirst, {{1, 4, 0}})}), second({image_of(kSecond, {{1, 4, 0}})});
+    Seeing first({image_of(kFirstHash, {{1, 4, 0}})}), second({image_of(kSecondHash, {{1, 4, 0}})});
     first.sequence.serial = 1;
     second.sequence.serial = 2;
     first.sequence.prompt = second.sequence.prompt = prompt;
     scheduler.add(first.sequence);
     CHECK(scheduler.schedule().size() == 1);  // four tokens of the first, in the image's midst
     scheduler.commit();
-    CHECK_FALSE(images.hold(kThird, 1).has_value());
+    CHECK_FALSE(images.hold(kThirdHash, 1).has_value());
     if (finished) {
       scheduler.finish(first.sequence);
     } else {
@@ -199,15 +199,16 @@ TEST_CASE("blocks with images are shared where the same embeddings stand in them
     int64_t shared;
   };
   for (const Row& row :
-       {Row{"the same", kFirst, {{4, 4, 0}}, 10}, Row{"another image", kSecond, {{4, 4, 0}}, 4},
-        Row{"its later embeddings", kFirst, {{4, 4, 1}}, 4},
-        Row{"other embeddings in its second half", kFirst, {{4, 2, 0}, {6, 2, 5}}, 6},
-        Row{"an image behind", kSecond, {{8, 2, 0}}, 4},
-        Row{"an image in the second block", kSecond, {{3, 1, 0}}, 2},
-        Row{"an image at the end", kSecond, {{10, 1, 0}}, 4}}) {
+       {Row{"the same", kFirstHash, {{4, 4, 0}}, 10},
+        Row{"another image", kSecondHash, {{4, 4, 0}}, 4},
+        Row{"its later embeddings", kFirstHash, {{4, 4, 1}}, 4},
+        Row{"other embeddings in its second half", kFirstHash, {{4, 2, 0}, {6, 2, 5}}, 6},
+        Row{"an image behind", kSecondHash, {{8, 2, 0}}, 4},
+        Row{"an image in the second block", kSecondHash, {{3, 1, 0}}, 2},
+        Row{"an image at the end", kSecondHash, {{10, 1, 0}}, 4}}) {
     INFO(row.what);
     KvCache cache({.blocks = 30, .block_size = 2, .windows = {0}});
-    Seeing first({image_of(kFirst, {{4, 4, 0}})}), second({image_of(row.key, row.runs)});
+    Seeing first({image_of(kFirstHash, {{4, 4, 0}})}), second({image_of(row.key, row.runs)});
     first.sequence.prompt = second.sequence.prompt = prompt;
     cache.attach(first.sequence);
     cache.extend(first.sequence, 11);

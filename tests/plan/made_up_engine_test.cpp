@@ -20,7 +20,7 @@ using engines::Remedy;
 
 namespace {
 
-constexpr int64_t kMib = int64_t{1} << 20;
+constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 using Rule = std::function<void(const Question&, Answer&)>;
 
@@ -59,11 +59,11 @@ void lay_out(const Question& question, Answer& answer) {
   answer.buffers.push_back({.name = "CPU", .card = -1, .model = int64_t{1} << 50});
   answer.buffers.push_back({.name = "CUDA0",
                             .card = 0,
-                            .model = answer.figures.card_layers * 64 * kMib,
-                            .context = 100 * kMib,
-                            .compute = (has_word(question, "--less") ? 40 : 50) * kMib});
+                            .model = answer.figures.card_layers * 64 * kMebibyte,
+                            .context = 100 * kMebibyte,
+                            .compute = (has_word(question, "--less") ? 40 : 50) * kMebibyte});
 }
-constexpr int64_t kLaidOut = (40 * 64 + 100 + 50) * kMib;
+constexpr int64_t kLaidOut = (40 * 64 + 100 + 50) * kMebibyte;
 
 Question on_card(int64_t free) {
   Question question;
@@ -78,8 +78,8 @@ TEST_CASE("buffers fit to the byte, and may lack room for what a process takes b
     int64_t left;
     bool fits, may_fit;
   };
-  for (const Row& row : {Row{-1, false, false}, Row{0, true, true}, Row{600 * kMib - 1, true, true},
-                         Row{600 * kMib, true, false}}) {
+  for (const Row& row : {Row{-1, false, false}, Row{0, true, true},
+                         Row{600 * kMebibyte - 1, true, true}, Row{600 * kMebibyte, true, false}}) {
     INFO(row.left);
     const PlanResult plan = plan_buffers(engine_of(lay_out), on_card(kLaidOut + row.left), false);
     CHECK(plan.fits == row.fits);
@@ -97,30 +97,33 @@ TEST_CASE("buffers fit to the byte, and may lack room for what a process takes b
 TEST_CASE("the parts of buffers are those of the card with the least left") {
   const auto rule = [](const Question& question, Answer& answer) {
     lay_out(question, answer);
-    answer.buffers.push_back(
-        {.name = "CUDA1", .card = 1, .model = 3 * kMib, .context = 2 * kMib, .compute = kMib});
+    answer.buffers.push_back({.name = "CUDA1",
+                              .card = 1,
+                              .model = 3 * kMebibyte,
+                              .context = 2 * kMebibyte,
+                              .compute = kMebibyte});
   };
   Question question = on_card(5 * kGib);
-  question.cards.push_back({"CUDA1", 9 * kGib, 20 * kMib});
+  question.cards.push_back({"CUDA1", 9 * kGib, 20 * kMebibyte});
   const PlanResult plan = plan_buffers(engine_of(rule), question, false);
-  CHECK(part_bytes(plan, "before loading") == 9 * kGib - 20 * kMib);
-  CHECK(part_bytes(plan, "weights") == 3 * kMib);
-  CHECK(part_bytes(plan, "kv cache") == 2 * kMib);
-  CHECK(part_bytes(plan, "compute buffers") == kMib);
-  CHECK(part_bytes(plan, "left over") == 14 * kMib);
+  CHECK(part_bytes(plan, "before loading") == 9 * kGib - 20 * kMebibyte);
+  CHECK(part_bytes(plan, "weights") == 3 * kMebibyte);
+  CHECK(part_bytes(plan, "kv cache") == 2 * kMebibyte);
+  CHECK(part_bytes(plan, "compute buffers") == kMebibyte);
+  CHECK(part_bytes(plan, "left over") == 14 * kMebibyte);
   CHECK(plan.total_bytes == 9 * kGib);
-  CHECK(plan.budget_bytes == 20 * kMib);
+  CHECK(plan.budget_bytes == 20 * kMebibyte);
   question.cards[1].free_bytes = 8 * kGib;
-  CHECK(part_bytes(plan_buffers(engine_of(rule), question, false), "kv cache") == 100 * kMib);
+  CHECK(part_bytes(plan_buffers(engine_of(rule), question, false), "kv cache") == 100 * kMebibyte);
 }
 
 TEST_CASE("free memory that nobody states is the total less CUDA's context") {
   Question question = on_card(0);
   const PlanResult plan = plan_buffers(engine_of(lay_out), question, false);
-  CHECK(plan.budget_bytes == 10 * kGib - 300 * kMib);
+  CHECK(plan.budget_bytes == 10 * kGib - 300 * kMebibyte);
   REQUIRE_FALSE(plan.notes.empty());
   CHECK_THAT(plan.notes.back(), Contains("300.0 MiB of CUDA's context"));
-  question.cards[0].total_bytes = 200 * kMib;
+  question.cards[0].total_bytes = 200 * kMebibyte;
   CHECK(plan_buffers(engine_of(lay_out), question, false).budget_bytes == 0);
 }
 
@@ -165,22 +168,22 @@ TEST_CASE("a remedy's value is the largest multiple below the launch's that leav
                                 .below = &Figures::card_layers,
                                 .unit = row.unit},
                                {.words = "--nothing", .change = "nothing", .cost = "none"}};
-    const int64_t free = (600 + 150 + 64 * row.room + 63) * kMib;
+    const int64_t free = (600 + 150 + 64 * row.room + 63) * kMebibyte;
     const PlanResult plan = plan_buffers(engine_of(lay_out, remedies), on_card(free), true);
     REQUIRE(plan.advice.size() == (row.flag.empty() ? 0 : 1));
     if (row.flag.empty()) continue;
     CHECK(plan.advice[0].flag == row.flag);
     const int64_t layers = std::stoll(row.flag.substr(9));
-    CHECK(plan.advice[0].saves == (40 - layers) * 64 * kMib);
+    CHECK(plan.advice[0].saves == (40 - layers) * 64 * kMebibyte);
   }
   const Remedy less{.words = "--less", .change = "less", .cost = "none"};
   const Engine engine = engine_of(lay_out, {&less, 1});
   CHECK(plan_buffers(engine, on_card(8 * kGib), false).advice.empty());  // it fits
   const auto asked = plan_buffers(engine, on_card(8 * kGib), true).advice;
   REQUIRE(asked.size() == 1);
-  CHECK(asked[0].saves == 10 * kMib);
-  CHECK(plan_buffers(engine, on_card(kLaidOut - 10 * kMib), false).advice.size() == 1);
-  CHECK(plan_buffers(engine, on_card(kLaidOut - 10 * kMib - 1), false).advice.empty());
+  CHECK(asked[0].saves == 10 * kMebibyte);
+  CHECK(plan_buffers(engine, on_card(kLaidOut - 10 * kMebibyte), false).advice.size() == 1);
+  CHECK(plan_buffers(engine, on_card(kLaidOut - 10 * kMebibyte - 1), false).advice.empty());
 }
 
 TEST_CASE("free memory of an engine in Python is predicted, with the root of its parts' squares") {
@@ -206,8 +209,8 @@ TEST_CASE("free memory of an engine in Python is predicted, with the root of its
     const int64_t weights = plan_of(config, args).weights_bytes;
     CHECK(plan.weights_bytes == weights);
     const double linked = ranks > 1 ? 650 : 0;
-    const double after =
-        static_cast<double>(question.gpu->visible_bytes() - weights) / kMib - 740 - 200 - linked;
+    const double after = static_cast<double>(question.gpu->visible_bytes() - weights) / kMebibyte -
+                         740 - 200 - linked;
     const double less = std::hypot(220, 400, ranks > 1 ? 700 : 0);
     const double more = std::hypot(200, 180, ranks > 1 ? 350 : 0);
     REQUIRE(plan.bounds);

@@ -11,11 +11,11 @@
 namespace plimsoll::vllm::shape_keys {
 namespace {
 
-constexpr int64_t kWidth = 64;
+constexpr int64_t kModelWidth = 64;
 
 Json decoder(const char* architecture, const Json& changes = Json::object()) {
   Json config = {{"architectures", {architecture}}, {"torch_dtype", "bfloat16"},
-                 {"hidden_size", kWidth},           {"intermediate_size", 96},
+                 {"hidden_size", kModelWidth},      {"intermediate_size", 96},
                  {"num_hidden_layers", 2},          {"num_attention_heads", 4},
                  {"num_key_value_heads", 2},        {"vocab_size", 128},
                  {"max_position_embeddings", 512}};
@@ -51,17 +51,18 @@ TEST_CASE("heads of reward models and classifiers weigh what their classes have"
     int64_t bytes;
   };
   const Json names = {{"id2label", {{"0", "a"}, {"1", "b"}, {"2", "c"}}}};
-  const int64_t two = ((kWidth + 1) * kWidth + kWidth) * kFloat;  // but for the labels' biases
+  const int64_t two =
+      ((kModelWidth + 1) * kModelWidth + kModelWidth) * kFloat;  // but for the labels' biases
   const Row rows[] = {
-      {"InternLM2ForRewardModel", Json::object(), kWidth * kFloat},
+      {"InternLM2ForRewardModel", Json::object(), kModelWidth * kFloat},
       {"Qwen2ForRewardModel", Json::object(), two + kFloat},
-      {"Qwen2ForProcessRewardModel", Json::object(), two + kWidth * kFloat + 2 * kFloat},
-      {"GPTNeoXRewardModel", Json::object(), kWidth * kHalf},
-      {"GPTNeoXRewardModel", {{"num_labels", 3}}, 3 * kWidth * kHalf},
-      {"GPTNeoXRewardModel", names, 3 * kWidth * kHalf},
-      {"LlamaForSequenceClassification", Json::object(), 2 * kWidth * kFloat},
-      {"LlamaForSequenceClassification", {{"num_labels", 5}}, 5 * kWidth * kFloat},
-      {"LlamaForSequenceClassification", names, 3 * kWidth * kFloat},
+      {"Qwen2ForProcessRewardModel", Json::object(), two + kModelWidth * kFloat + 2 * kFloat},
+      {"GPTNeoXRewardModel", Json::object(), kModelWidth * kHalf},
+      {"GPTNeoXRewardModel", {{"num_labels", 3}}, 3 * kModelWidth * kHalf},
+      {"GPTNeoXRewardModel", names, 3 * kModelWidth * kHalf},
+      {"LlamaForSequenceClassification", Json::object(), 2 * kModelWidth * kFloat},
+      {"LlamaForSequenceClassification", {{"num_labels", 5}}, 5 * kModelWidth * kFloat},
+      {"LlamaForSequenceClassification", names, 3 * kModelWidth * kFloat},
   };
   for (const Row& row : rows) {
     INFO(row.architecture << " " << row.changes.dump());
@@ -70,9 +71,10 @@ TEST_CASE("heads of reward models and classifiers weigh what their classes have"
   // Ranks divide the width between them: of the first layer, then of the second.
   ShapeOptions half;
   half.tensor_parallel = 2;
-  CHECK(bytes_of(Part::lm_head, decoder("InternLM2ForRewardModel"), half) == kWidth / 2 * kFloat);
+  CHECK(bytes_of(Part::lm_head, decoder("InternLM2ForRewardModel"), half) ==
+        kModelWidth / 2 * kFloat);
   CHECK(bytes_of(Part::lm_head, decoder("Qwen2ForRewardModel"), half) ==
-        (kWidth + 1) * kWidth / 2 * kFloat + kWidth / 2 * kFloat + kFloat);
+        (kModelWidth + 1) * kModelWidth / 2 * kFloat + kModelWidth / 2 * kFloat + kFloat);
 }
 
 TEST_CASE("layers that no kin of an unknown architecture counts are named") {
@@ -200,7 +202,7 @@ TEST_CASE("ranks that divide tokens hold a dense layer whole, but in a pipeline"
                                                          {"n_shared_experts", 1},
                                                          {"moe_intermediate_size", 32},
                                                          {"first_k_dense_replace", 1}});
-  constexpr int64_t kDense = 3 * kWidth * 96 * 2, kShared = 3 * kWidth * 32 * 2;
+  constexpr int64_t kDense = 3 * kModelWidth * 96 * 2, kShared = 3 * kModelWidth * 32 * 2;
   const auto mlp = [&](int64_t stages, const model::VllmVersion& version) {
     ShapeOptions options;
     options.version = version;

@@ -9,13 +9,13 @@
 namespace plimsoll::vllm::tower_keys {
 namespace {
 
-constexpr int64_t kHidden = 64;  // of the language model
+constexpr int64_t kTextHidden = 64;  // of the language model
 
 /// A model of the class, whose language model is tiny; `sight` is the rest of its config.
-Json seeing(const std::string& architecture, const Json& sight) {
-  Json language = {{"hidden_size", kHidden},   {"num_hidden_layers", 1},
-                   {"num_attention_heads", 4}, {"num_key_value_heads", 4},
-                   {"intermediate_size", 64},  {"vocab_size", 64},
+Json seeing_model(const std::string& architecture, const Json& sight) {
+  Json language = {{"hidden_size", kTextHidden}, {"num_hidden_layers", 1},
+                   {"num_attention_heads", 4},   {"num_key_value_heads", 4},
+                   {"intermediate_size", 64},    {"vocab_size", 64},
                    {"model_type", "qwen2"}};
   Json config = language;
   if (!architecture.empty()) config["architectures"] = {architecture};
@@ -111,18 +111,21 @@ TEST_CASE("a key of a config adds to an encoder what its class builds for it") {
        {{"vision_config", {{"hidden_size", 24}}}},
        {{"projector_use_layernorm", false}},
        -2 * 4 * 24},
-      {"UltravoxModel", hear, {{"projector_act", "gelu"}}, 32 * kHidden},  // no half of it gates
-      {"UltravoxModel", hear, {{"projector_ln_mid", true}}, 32 - kHidden},
+      {"UltravoxModel",
+       hear,
+       {{"projector_act", "gelu"}},
+       32 * kTextHidden},  // no half of it gates
+      {"UltravoxModel", hear, {{"projector_ln_mid", true}}, 32 - kTextHidden},
       {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", -1}}, kLayer},
       {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", -4}}, -2 * kLayer},
       {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", 3}}, -kLayer},
       {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", 99}}, kLayer},
       // Features of two layers stand side by side, up to the later one.
-      {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", {-2, 1}}}, 32 * kHidden},
+      {"LlavaForConditionalGeneration", see, {{"vision_feature_layer", {-2, 1}}}, 32 * kTextHidden},
       {"LlavaForConditionalGeneration",
        see,
        {{"vision_feature_layer", {2, -1}}},
-       kLayer + 32 * kHidden},
+       kLayer + 32 * kTextHidden},
       {"Step3p7ForConditionalGeneration",
        {{"vision_config", {{"width", 32}, {"layers", 3}, {"heads", 2}}}},
        {{"vision_config", {{"ls_init_value", 0.1}}}},
@@ -130,7 +133,7 @@ TEST_CASE("a key of a config adds to an encoder what its class builds for it") {
       {"Gemma4UnifiedForConditionalGeneration",
        see,
        {{"audio_config", {{"hidden_size", 24}}}},
-       24 * kHidden},
+       24 * kTextHidden},
       // One norms patches before they are merged, four at a time, the other after that.
       {"Ernie4_5_VLMoeForConditionalGeneration",
        {{"vision_config",
@@ -140,7 +143,7 @@ TEST_CASE("a key of a config adds to an encoder what its class builds for it") {
   };
   for (const Row& row : rows) {
     INFO(row.architecture << " " << row.change.dump());
-    const Json config = seeing(row.architecture, row.config);
+    const Json config = seeing_model(row.architecture, row.config);
     Json changed = config;
     changed.merge_patch(row.change);
     CHECK(count(changed).elements - count(config).elements == row.elements);
@@ -158,14 +161,14 @@ TEST_CASE("models that vLLM does not run have the encoders of their published pa
   constexpr int64_t kPerceiver =
       6 * (4 * kWidth * 1536 + 8 * kWidth * kWidth + 6 * kWidth) + 128 * kWidth;
   const int64_t xgen = so400m(27, 729) + 4 * kWidth * kWidth + 2 * kWidth * kInner + kPerceiver +
-                       dense(kWidth, kHidden);
+                       dense(kWidth, kTextHidden);
   // Four patches become one: a norm, two layers.
-  const int64_t locate =
-      so400m(27, 64 * 64) + 2 * 4 * kWidth + dense(4 * kWidth, kHidden) + dense(kHidden, kHidden);
+  const int64_t locate = so400m(27, 64 * 64) + 2 * 4 * kWidth + dense(4 * kWidth, kTextHidden) +
+                         dense(kTextHidden, kTextHidden);
   // Queries that attend to what the encoder sees: four matrices, norms, a projection.
   const auto llama3v = [&](int64_t queries) {
-    return so400m(27, 70 * 70) + 4 * dense(kHidden, kHidden) + 6 * kHidden + kHidden * kHidden +
-           queries * kHidden + kWidth * kHidden;
+    return so400m(27, 70 * 70) + 4 * dense(kTextHidden, kTextHidden) + 6 * kTextHidden +
+           kTextHidden * kTextHidden + queries * kTextHidden + kWidth * kTextHidden;
   };
   struct Row {
     const char* architecture;
@@ -178,7 +181,7 @@ TEST_CASE("models that vLLM does not run have the encoders of their published pa
                       {"", {{"model_type", "llama3v"}, {"query_num", 8}}, llama3v(8)}};
   for (const Row& row : rows) {
     INFO(row.architecture << row.config.dump());
-    const Json config = seeing(row.architecture, row.config);
+    const Json config = seeing_model(row.architecture, row.config);
     const Counted counted = count(config);
     CHECK(counted.elements == row.elements);
     CHECK(counted.note.find("that vLLM does not run") != std::string::npos);
@@ -194,8 +197,8 @@ TEST_CASE("C-RADIO's attention is whole where ranks do not divide its heads") {
   constexpr int64_t kLayer = 4 * dense(kWidth, kWidth) + kMlp + 4 * kWidth + 2 * kWidth;
   // Patches, 4 x 4 positions, one class; squares of four patches with a norm, two projections.
   constexpr int64_t kEnds = kRadioPatch * kWidth + 16 * kWidth + kWidth;
-  constexpr int64_t kProjector = 4 * kWidth + 4 * kWidth * 32 + 32 * kHidden;
-  const Json config = seeing("NemotronH_Nano_VL_V2", kRadio);
+  constexpr int64_t kProjector = 4 * kWidth + 4 * kWidth * 32 + 32 * kTextHidden;
+  const Json config = seeing_model("NemotronH_Nano_VL_V2", kRadio);
   CHECK(count(config, kRanks).elements == kLayers * kLayer + kEnds + kProjector);
   const auto named = [&](const char* name) {
     Json other = config;
@@ -221,17 +224,18 @@ TEST_CASE("MiniCPM-V's resampler projects what has another width than the langua
                    {"num_attention_heads", 2}, {"image_size", 28},        {"patch_size", 14}};
     Json config = {{"version", 2.6}, {"query_num", 10}, {"vision_config", std::move(vision)}};
     config.update(sight);
-    return count(seeing("MiniCPMV", config)).elements;
+    return count(seeing_model("MiniCPMV", config)).elements;
   };
   const auto encoder = [](int64_t width, int64_t layers) {
     return layers * layer(width, 48) + dense(3 * 14 * 14, width) + 4 * width + 2 * width;
   };
-  constexpr int64_t kResampler = 10 * kHidden + kHidden * kHidden + dense(kHidden, 3 * kHidden) +
-                                 dense(kHidden, kHidden) + 3 * 2 * kHidden;
-  CHECK(elements(kHidden, Json::object()) == encoder(kHidden, 2) + kResampler);
-  CHECK(elements(32, Json::object()) == encoder(32, 2) + kResampler + 32 * kHidden);
+  constexpr int64_t kResampler = 10 * kTextHidden + kTextHidden * kTextHidden +
+                                 dense(kTextHidden, 3 * kTextHidden) +
+                                 dense(kTextHidden, kTextHidden) + 3 * 2 * kTextHidden;
+  CHECK(elements(kTextHidden, Json::object()) == encoder(kTextHidden, 2) + kResampler);
+  CHECK(elements(32, Json::object()) == encoder(32, 2) + kResampler + 32 * kTextHidden);
   CHECK(elements(32, {{"drop_vision_last_layer", false}}) ==
-        encoder(32, 3) + kResampler + 32 * kHidden);
+        encoder(32, 3) + kResampler + 32 * kTextHidden);
 }
 
 TEST_CASE("an encoder is the same where its config states what is usual, or stands deeper") {
@@ -247,7 +251,7 @@ TEST_CASE("an encoder is the same where its config states what is usual, or stan
       {"qk_rope_head_dim", 8},    {"v_head_dim", 8},       {"n_routed_experts", 4},
       {"num_experts_per_tok", 2}, {"n_shared_experts", 1}, {"moe_intermediate_size", 32}};
   const Json ears = {{"audio_config", kEars}};
-  const Json language = seeing("", Json::object())["text_config"];
+  const Json language = seeing_model("", Json::object())["text_config"];
   const Row rows[] = {
       {"KimiVLForConditionalGeneration",
        {{"vision_config", moon}, {"text_config", latents}},
@@ -265,14 +269,14 @@ TEST_CASE("an encoder is the same where its config states what is usual, or stan
   };
   for (const Row& row : rows) {
     INFO(row.architecture);
-    const int64_t elements = count(seeing(row.architecture, row.config)).elements;
+    const int64_t elements = count(seeing_model(row.architecture, row.config)).elements;
     CHECK(elements > 0);
-    CHECK(count(seeing(row.architecture, row.same)).elements == elements);
+    CHECK(count(seeing_model(row.architecture, row.same)).elements == elements);
   }
   // Nearer the end, one layer more or less.
   const auto aria = [&](int64_t feature) {
     const Json config = {{"vision_config", kSiglip}, {"vision_feature_layer", feature}};
-    return count(seeing("AriaForConditionalGeneration", config)).elements;
+    return count(seeing_model("AriaForConditionalGeneration", config)).elements;
   };
   CHECK(aria(-1) - aria(-3) == 2 * layer(32, 48));
   const auto molmo = [](const Json& read) {
@@ -282,15 +286,15 @@ TEST_CASE("an encoder is the same where its config states what is usual, or stan
                            {"intermediate_size", 48},
                            {"num_attention_heads", 2}}},
                          {"adapter_config", {{"vit_layers", read}}}};
-    return count(seeing("Molmo2ForConditionalGeneration", config)).elements;
+    return count(seeing_model("Molmo2ForConditionalGeneration", config)).elements;
   };
   CHECK(molmo({-1, -9}) - molmo({-3, -9}) == 2 * layer(32, 48));
   CHECK(molmo({-9, -3}) == molmo({-3, -9}));
   CHECK(molmo({4, 9}) == molmo({-3, -9}));
   // Keye's norm stands before four patches are merged, Keye 1.5's behind that.
   const Json keye = {{"vision_config", kSiglip}};
-  CHECK(count(seeing("KeyeVL1_5ForConditionalGeneration", keye)).elements -
-            count(seeing("KeyeForConditionalGeneration", keye)).elements ==
+  CHECK(count(seeing_model("KeyeVL1_5ForConditionalGeneration", keye)).elements -
+            count(seeing_model("KeyeForConditionalGeneration", keye)).elements ==
         2 * 3 * 32);
 }
 
