@@ -87,7 +87,7 @@ TEST_CASE("a header says what a decoder holds of each pixel") {
   CHECK(each(jpeg_header(0xC0, 3)) == 3);
   CHECK(each(jpeg_header(0xC0, 1)) == 3 + 3 * 2);  // coefficients wait for the other components
   CHECK(each(jpeg_header(0xC1, 3)) == 3);
-  for (const uint8_t progressive : {0xC2, 0xC6, 0xCA, 0xCE})
+  for (const uint8_t progressive : std::initializer_list<uint8_t>{0xC2, 0xC6, 0xCA, 0xCE})
     CHECK(each(jpeg_header(progressive, 3)) == 3 + 3 * 2);
 }
 
