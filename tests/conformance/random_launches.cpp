@@ -84,6 +84,13 @@ const std::vector<Words> kFlags = {
     {"--language-model-only", "true"},
     {"--skip-mm-profiling", "true"},
     {"--mm-processor-cache-gb", "0", "9"},
+    {"--decode-context-parallel-size", "2"},
+    {"--enable-batch-sharded-sampling", "true"},
+    {"--engram-config", R"({"cpu_offload": true})"},
+    {"--runner", "pooling", "generate"},
+    {"--convert", "embed", "classify", "none"},
+    {"--task", "embed", "generate"},
+    {"--pooler-config", R"({"pooling_type": "MEAN"})", R"({"pooling_type": "LAST"})"},
     {"--hf-overrides", R"({"num_hidden_layers": 6})"},
     {"--rope-theta", "5000"}};
 
@@ -121,7 +128,8 @@ std::vector<Answered> ask_vllm(const std::string& name, const Json& config,
   Draw draw(name);
   std::vector<Answered> all;
   for (int i = 0; i < launches; ++i) {
-    const hardware::Gpu& gpu = hardware::find_gpu(draw.of(kCards));
+    const hardware::Gpu& gpu = draw.below(2) == 0 ? hardware::find_gpu(draw.of(kCards))
+                                                  : draw.of(hardware::gpu_catalogue());
     const std::string release = draw.below(3) == 0 ? "" : model::version_text(draw.of(releases));
     Words words;
     for (size_t flags = i == 0 ? 0 : draw.below(6); flags > 0; --flags) {
