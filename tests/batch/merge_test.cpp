@@ -89,6 +89,9 @@ TEST_CASE("parts that are not one run are refused") {
   const Scratch scratch;
   const std::string a = make_part(scratch, "a", {0, 4});
   const std::string b = make_part(scratch, "b", {4, 6});
+  const std::string but_last = make_part(scratch, "but_last", {0, 9});
+  const std::string but_first = make_part(scratch, "but_first", {1, 9});
+  const std::string behind_gap = make_part(scratch, "behind_gap", {5, 5});
   const std::string other_split = make_part(scratch, "s", {3, 7});
   const std::string other_seed = make_part(scratch, "o", {4, 6}, 2);
   const std::string other_input = make_part(scratch, "n", {4, 6}, 1, 12);
@@ -110,6 +113,9 @@ TEST_CASE("parts that are not one run are refused") {
   for (const Row& row :
        {Row{{a}, ExitCode::foreign_output, "lines 5 to 10"},
         Row{{b}, ExitCode::foreign_output, "lines 1 to 4"},
+        Row{{but_last}, ExitCode::foreign_output, "lines 10 to 10"},
+        Row{{but_first}, ExitCode::foreign_output, "lines 1 to 1"},
+        Row{{a, behind_gap}, ExitCode::foreign_output, "lines 5 to 5"},
         Row{{a, b, b}, ExitCode::foreign_output, "one of them twice"},
         Row{{a, other_split}, ExitCode::foreign_output, "another split"},
         Row{{a, other_seed}, ExitCode::foreign_output, "seed: 1 then, 2 now"},

@@ -117,6 +117,35 @@ TEST_CASE("short writes are gone on with") {
   }
 }
 
+TEST_CASE("what was begun with files of one size is not gone on with in files of another") {
+  const Scratch scratch;
+  prepare(scratch);
+  {
+    DiskRecorder recorder(scratch.path(""));
+    recorder.answer_with([](const DiskCall& call) -> std::optional<DiskAnswer> {
+      if (call.to.extension() != ".safetensors") return std::nullopt;
+      return DiskAnswer{.error = EIO};
+    });
+    for (const Action& action : kActions) {
+      INFO(action.name);
+      fs::remove_all(scratch.path("out"));
+      CHECK(failure([&] { action.run(scratch); }, "error") == ExitCode::output_unwritable);
+      fs::rename(scratch.path("out"), scratch.path(std::string(action.name) + "ed"));
+    }
+  }
+  for (const int64_t size : {9999, 10001, 1 << 30}) {
+    INFO(size);
+    const auto joined = [&] {
+      unshard(scratch.path("shards"), scratch.path("unsharded"), {.max_file_size = size});
+    };
+    CHECK(failure(joined, "another job left unfinished") == ExitCode::foreign_output);
+    const auto sharded = [&] {
+      write(scratch, {.tensor_parallel = 2, .max_file_size = size}, "sharded");
+    };
+    CHECK(failure(sharded, "max_file_size") == ExitCode::foreign_output);
+  }
+}
+
 TEST_CASE("what was finished before a stop is not written again") {
   for (const Action& action : kActions) {
     INFO(action.name);

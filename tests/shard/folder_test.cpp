@@ -89,6 +89,22 @@ TEST_CASE("the record of shards names tensors that vLLM leaves out") {
   CHECK(left_out("tied") == std::vector<std::string>{"lm_head.weight"});
 }
 
+TEST_CASE("a head that differs from the table in the last rank's rows alone is joined") {
+  const Scratch scratch;
+  make_model(scratch);
+  Json config = kConfig, recipe = read_json_file(scratch.path("recipe/recipe.json"));
+  config["tie_word_embeddings"] = true;
+  for (Json& tensor : recipe["tensors"]) tensor["amplitude"] = 0;
+  fs::remove_all(scratch.path("model"));
+  write_model(scratch, config, recipe);
+  std::string bytes = scratch.read("model/model.safetensors");
+  bytes[begin_of(bytes, "lm_head.weight") + kTable - 1] = 0x3f;
+  scratch.write("model/model.safetensors", bytes);
+  write(scratch, {.tensor_parallel = 2});
+  unshard(scratch.path("out"), scratch.path("joined"), {});
+  CHECK(tensors_of(scratch.path("joined")) == tensors_of(scratch.path("model")));
+}
+
 TEST_CASE("shards of a source that was written again since are another job's") {
   for (const char* file : {"model.safetensors", "config.json"}) {
     INFO(file);

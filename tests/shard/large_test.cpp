@@ -71,14 +71,6 @@ void make_wide_gpt2(const Scratch& scratch) {
   write_model(scratch, config, {{"seed", 4}, {"tensors", tensors}});
 }
 
-/// Where a tensor of a safetensors file begins, in bytes of the file.
-size_t begin_of(const std::string& file, const std::string& name) {
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);
-  const Json header = parse_json<Json>(file.substr(sizeof length, length));
-  return sizeof length + length + header.at(name).at("data_offsets").at(0).get<size_t>();
-}
-
 }  // namespace
 
 TEST_CASE("large tensors are cut, verified to each byte, and joined again") {

@@ -1,6 +1,7 @@
 // Tiny model folders from recipes, and the contents of folders of tensors.
 #pragma once
 
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -56,6 +57,14 @@ inline std::map<std::string, std::string> tensors_of(const std::filesystem::path
                    std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
   }
   return result;
+}
+
+/// Where a tensor of a safetensors file begins, in bytes of the file.
+inline size_t begin_of(const std::string& file, const std::string& name) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const Json header = parse_json<Json>(file.substr(sizeof length, length));
+  return sizeof length + length + header.at(name).at("data_offsets").at(0).get<size_t>();
 }
 
 inline std::string file_sha256(const std::filesystem::path& file) {
