@@ -20,10 +20,10 @@ ModelLength length_of(const Json& config) {
 }
 
 /// The message that refuses a length; empty: it is taken.
-std::string refusal(const Json& config, int64_t asked) {
+std::string refusal(const Json& config, int64_t asked, VllmVersion version = {}) {
   const ConfigView view(config, "config.json");
   try {
-    check_length(model_length(view, {}), asked, view, {});
+    check_length(model_length(view, version), asked, view, version);
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::usage);
     return error.what();
@@ -77,6 +77,19 @@ TEST_CASE("a factor stretches positions as far as they can be counted") {
   CHECK(most(1e15) == 1000);
   CHECK(most(1e300) == 1000);
   CHECK(most(0) == 1);
+}
+
+TEST_CASE("a length beyond what YaRN reaches is refused with the length that it reaches") {
+  const Json config = {
+      {"max_position_embeddings", 32768},
+      {"rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}}}};
+  for (const VllmVersion version : {VllmVersion{0, 8, 0}, VllmVersion{0, 33, 0}}) {
+    INFO(model::version_text(version));
+    CHECK(refusal(config, 131072, version) == "");
+    CHECK_THAT(refusal(config, 131073, version),
+               Catch::EndsWith("Use --max-model-len 131072 at most."));
+  }
 }
 
 TEST_CASE("a config that states no length has 2048 by default, and takes any") {
