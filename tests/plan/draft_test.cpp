@@ -218,6 +218,12 @@ TEST_CASE("a model's own layer that predicts is one of its layers behind a proje
     CHECK(with.parameter_bytes - without.parameter_bytes == (kLayer + kEnds) * 2);
     CHECK(with.kv_bytes_per_token - without.kv_bytes_per_token == 2 * 2 * 128 * 2);
   }
+  // Each further layer costs as much.
+  for (const int64_t layers : {2, 3}) {
+    const Json longer = predicting({{"mtp_num_hidden_layers", layers}});
+    CHECK(plan(longer, "mtp", 1).parameter_bytes - plan(longer, "", 1).parameter_bytes ==
+          layers * (kLayer + kEnds) * 2);
+  }
   const int64_t halves =
       plan(config, "mtp", 2).parameter_bytes - plan(config, "", 2).parameter_bytes;
   constexpr int64_t kNorms = 2 * 128 + 2 * 1024 + 3 * 1024;

@@ -170,6 +170,14 @@ TEST_CASE("the first boot pays for trial runs on the embedding table") {
   const int64_t more = plan.bounds->middle.kv_cache_bytes - plan.cold->kv_cache.middle;
   CHECK(plan.bounds->low.kv_cache_bytes - plan.cold->kv_cache.low == more + 600 * kMiB);
   CHECK(plan.bounds->high.kv_cache_bytes - plan.cold->kv_cache.high == more);
+  // The edge that the verdict goes by is the first boot's as well.
+  EngineArgs careful = on_5090();
+  careful.assume = vllm::Assume::worst;
+  const PlanResult worst = plan_of(config, careful, "5090");
+  REQUIRE(worst.cold);
+  CHECK(worst.cold->kv_cache.low == plan.cold->kv_cache.low);
+  CHECK(worst.cold->cache.kv_cache_bytes == worst.cold->kv_cache.low);
+  CHECK(plan.cold->cache.kv_cache_bytes == plan.cold->kv_cache.middle);
   const Json json = parse_json<Json>(to_json(plan));
   CHECK(json["cold_boot"]["num_gpu_blocks"] == plan.cold->cache.num_gpu_blocks);
   CHECK_THAT(to_text(plan, 80), Catch::Contains("First boot (empty compile cache)"));
