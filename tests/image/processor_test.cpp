@@ -36,6 +36,17 @@ TEST_CASE("Qwen's sides are multiples of 28, halves to even ones") {
   CHECK(layout.tokens == layout.rows * layout.columns / 4);
 }
 
+TEST_CASE("a strip that Qwen makes smaller keeps one square of each side at least") {
+  const auto processor = make(ProcessorKind::qwen2_vl, R"({"max_pixels": 50176})");
+  // By the root of 117600 / 50176, 1.53: 0.65 squares by 97.98.
+  for (const bool wide : {false, true}) {
+    const Layout layout = processor->layout(wide ? Size{4200, 28} : Size{28, 4200});
+    CHECK((wide ? layout.rows : layout.columns) == 2);
+    CHECK((wide ? layout.columns : layout.rows) == 2 * 97);
+    CHECK(layout.tokens == 97);
+  }
+}
+
 TEST_CASE("Qwen refuses one side of over 200 times the other") {
   const auto processor = make(ProcessorKind::qwen2_vl, "{}");
   CHECK_NOTHROW(processor->layout({400, 2}));

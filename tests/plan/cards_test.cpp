@@ -74,6 +74,23 @@ TEST_CASE("what kind of card it is follows from its name") {
   }
 }
 
+TEST_CASE("the driver keeps a part of a card's memory, and none of a slice's or of the host's") {
+  struct Row {
+    const char* name;
+    int64_t mebibytes;  // of what nvidia-smi shows, where no total is measured
+  };
+  for (const Row& row : {Row{"h100", 469}, Row{"l4", 355}, Row{"t4", 448}, Row{"5080", 470},
+                         Row{"rtx pro 6000", 635}, Row{"h100 1g.10gb", 0}, Row{"orin", 0},
+                         Row{"gb10", 0}, Row{"gh200", 0}}) {
+    INFO(row.name);
+    Gpu card = find_gpu(row.name);
+    card.cuda_bytes = 0;
+    CHECK(card.memory_bytes - card.visible_bytes() == row.mebibytes << 20);
+    card.cuda_bytes = card.memory_bytes - 1;
+    CHECK(card.visible_bytes() == card.cuda_bytes);
+  }
+}
+
 TEST_CASE("a name of several cards is told with what it has been taken for") {
   const std::string v100 = gpu_note("v100", find_gpu("v100"));
   CHECK_THAT(v100, Contains("--gpu v100 has been taken for V100-SXM2-16GB") &&
