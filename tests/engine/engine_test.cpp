@@ -230,9 +230,11 @@ TEST_CASE("choices share the blocks of their prompt") {
     CHECK(output.completions[i].index == static_cast<int64_t>(i));
     CHECK(output.completions[i].token_ids.size() == 5);
     CHECK(output.completions[i].logprobs.size() == 5);
+    for (const PositionLogprobs& each : output.completions[i].logprobs) CHECK(each.size() >= 2);
   }
   CHECK(output.completions[0].token_ids != output.completions[1].token_ids);
   CHECK(output.prompt_logprobs.size() == 100);
+  for (size_t i = 1; i < 100; ++i) CHECK(output.prompt_logprobs[i]->size() == 1);
   CHECK(output.cached_tokens == 0);
   // 6 of the prompt's 7 blocks are shared; a choice's own are its seventh and none after it.
   CHECK(engine->stats().kv_blocks_peak <= 6 + 4);
