@@ -75,4 +75,27 @@ TEST_CASE("ranks that are launched apart have room for messages, and for the las
   }
 }
 
+TEST_CASE("of a window a sequence takes the blocks that its tokens touch, wherever they begin") {
+  const Json config = parse_json<Json>(R"({"architectures": ["MistralForCausalLM"],
+      "model_type": "mistral", "torch_dtype": "bfloat16", "hidden_size": 1024,
+      "intermediate_size": 2048, "num_hidden_layers": 2, "num_attention_heads": 8,
+      "num_key_value_heads": 2, "vocab_size": 32000, "max_position_embeddings": 8192,
+      "sliding_window": 512})");
+  // 511 tokens before a step's: of 1025 tokens one is in the first of 65 blocks at most.
+  for (const auto& [tokens, blocks] : std::vector<std::pair<int64_t, int64_t>>{
+           {513, 65}, {514, 65}, {515, 66}, {530, 66}, {531, 67}}) {
+    INFO(tokens);
+    launch::Arguments arguments;
+    arguments.lone_config = &config;
+    arguments.args.max_num_batched_tokens = tokens;
+    arguments.args.max_model_len = 8192;
+    launch::ModelSource model(model::make_model_spec(config), config, {},
+                              launch::Experts::first_alone);
+    const PlanResult plan = own::make_plan(model, arguments, nullptr);
+    REQUIRE(plan.group_needs.size() == 1);
+    CHECK(plan.group_needs[0].block_size == 16);
+    CHECK(plan.group_needs[0].most_blocks == blocks);
+  }
+}
+
 }  // namespace plimsoll::plan::apart
